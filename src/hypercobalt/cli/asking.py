@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from hypercobalt import logs
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 from hypercobalt.runtime import Connection, Kube, NotFoundError, load_connection
 
 UNAVAILABLE: Final = 1

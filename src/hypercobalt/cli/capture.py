@@ -15,7 +15,7 @@ from hypercobalt.adapters.capture.pcap import Records
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, asking
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 from hypercobalt.runtime.client.pinned import Reply
 
 _SPARE: Final = 15.0  # seconds of silence beyond the capture's own time

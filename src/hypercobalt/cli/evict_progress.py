@@ -16,7 +16,7 @@ from hypercobalt.api.eviction import (
     has_ended,
 )
 from hypercobalt.cli import asking
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 
 _MOMENT = timedelta(seconds=1)
 

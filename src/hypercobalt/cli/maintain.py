@@ -9,7 +9,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 from hypercobalt.runtime import Change, Kube
 
 

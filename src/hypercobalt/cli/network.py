@@ -13,9 +13,9 @@ from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
 from hypercobalt.cli import asking, switches
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
 from hypercobalt.cli.tables import Output, print_json, print_table, table
-from hypercobalt.operator.explain.model import printable
 from hypercobalt.operator.network.fleet_check import Finding
 from hypercobalt.operator.network.fleet_check import check as compare
+from hypercobalt.operator.wording import printable
 
 FOUND: Final = 1
 NOT_CHECKED: Final = 2

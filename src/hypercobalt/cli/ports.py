@@ -12,7 +12,7 @@ from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, asking
 from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, print_json, print_table
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
 
 _LOCAL: Final = 65534

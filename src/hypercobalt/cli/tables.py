@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 
 Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 

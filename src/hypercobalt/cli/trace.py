@@ -16,7 +16,7 @@ from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.cli.trace_text import lines
 from hypercobalt.cli.trace_words import parameters
-from hypercobalt.operator.explain.model import printable
+from hypercobalt.operator.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import TraceReport
 
 PIPED = 10_000

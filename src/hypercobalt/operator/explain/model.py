@@ -14,11 +14,9 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 
 from hypercobalt.api.duration import human_duration
-
-_LONGEST: Final = 2000  # characters of a line; messages have up to 32768
+from hypercobalt.operator.wording import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +156,6 @@ def command(template: str, **values: str) -> str:
 def age(then: datetime, now: datetime) -> str:
     """How long ago, as kubectl shows it; a clock that is ahead gives `0s`."""
     return human_duration(max(now - then, timedelta(0)))
-
-
-def printable(line: str) -> str:
-    """Text of others as one line without control characters; a very long one is cut."""
-    plain = "".join(one if one.isprintable() else " " for one in line[:_LONGEST])
-    return plain if len(line) <= _LONGEST else f"{plain} … (cut)"
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

@@ -44,6 +44,7 @@ from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.planning.targets import Promises, choose
+from hypercobalt.operator.wording import called
 
 _NAMED: Final = 10  # instances in one message; their entries say the rest
 _HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled"}
@@ -256,7 +257,7 @@ def _check(name: str, bad: list[str], result: CheckResult, good: str) -> Evictio
 
 
 def _hindered(found: Sequence[tuple[Server, object]]) -> list[str]:
-    return [f"{_called(server)} {may.why}" for server, may in found if isinstance(may, Blocked)]
+    return [f"{called(server)} {may.why}" for server, may in found if isinstance(may, Blocked)]
 
 
 def _homeless(
@@ -289,9 +290,5 @@ def _grouped(servers: Sequence[Server]) -> list[str]:
     for server in servers:
         group = server.group
         if group is not None and group.policy == "affinity" and group.members:
-            found.append(f"{_called(server)} is in a server group with strict affinity")
+            found.append(f"{called(server)} is in a server group with strict affinity")
     return found
-
-
-def _called(server: Server) -> str:
-    return f"{server.name} ({server.id})" if server.name else server.id
