@@ -40,7 +40,9 @@ Kubeconfig = Annotated[
         "account, ~/.kube/config."
     ),
 ]
-Node = Annotated[str, Parameter(help="Name of the host: its Node and its Hypervisor have it.")]
+Node = Annotated[
+    str, Parameter(help="Name of the host, as its Node and its other objects have it.")
+]
 
 
 class InvalidRequestError(HypercobaltError):

@@ -14,7 +14,7 @@ from hypercobalt.adapters.capture.order import LONGEST
 from hypercobalt.adapters.capture.pcap import Records
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, asking
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
+from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
 from hypercobalt.operator.wording import printable
 from hypercobalt.runtime.client.pinned import Reply
 
@@ -23,7 +23,7 @@ _STDOUT: Final = "-"
 
 
 def capture(
-    node: Annotated[str, Parameter(help="Name of the host: its Node and its OVSNode have it.")],
+    node: Node,
     port: str,
     /,
     *,

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
 from hypercobalt import logs
+from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.drills import drill as drills
 from hypercobalt.drills import timeline
 from hypercobalt.drills.catalogue import DRILLS
@@ -26,7 +26,7 @@ from hypercobalt.drills.soak import SHORT, soak
 def drill(
     *names: str,
     all_: Annotated[bool, Parameter(name="--all", negative=())] = False,
-    output: Annotated[Literal["text", "json"], Parameter(name=("--output", "-o"))] = "text",
+    output: Output = "text",
     html: Path | None = None,
     data: Path | None = None,
     seed: int = 1,
@@ -76,7 +76,7 @@ def drill(
     except (KeyboardInterrupt, asyncio.CancelledError):  # the lab is gone by now
         interrupted = True
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(results), indent=2).decode())
+        print_json(results)
     elif len(wanted) > 1:
         print(summary(results, len(wanted)))
     if interrupted:

@@ -20,6 +20,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
+from hypercobalt.cli.tables import Output
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
 from hypercobalt.operator.explain import eviction as evictions
 from hypercobalt.operator.explain import hypervisor as hypervisors
@@ -55,7 +56,7 @@ def explain(
     ],
     /,
     *,
-    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+    output: Output = "text",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Explain the state of a Hypervisor, an Eviction or a Migration, and what to do about it.

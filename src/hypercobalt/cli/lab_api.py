@@ -9,6 +9,7 @@ import msgspec
 from hypercobalt.api import crd
 from hypercobalt.apiserver.server import Options, Server, run
 from hypercobalt.cli import lab_screen as screen
+from hypercobalt.cli.tables import table
 from hypercobalt.lab.kinds import served_kinds
 
 
@@ -27,9 +28,9 @@ async def serve_api_only(data: Path, port: int) -> int:
 async def _show(server: Server) -> None:
     kinds = await served_kinds(server.kubeconfig)
     print(f"The API is served on {server.url} with these kinds:\n")
-    rows = [("KIND", "SHORT NAME", "API VERSION", "SCOPE", "OBJECTS")]
-    rows += [(k.kind, ",".join(k.short_names), k.api_version, k.scope, k.objects) for k in kinds]
-    print(screen.columns(rows))
+    rows = ((k.kind, ",".join(k.short_names), k.api_version, k.scope, k.objects) for k in kinds)
+    for line in table(("KIND", "SHORT NAME", "API VERSION", "SCOPE", "OBJECTS"), rows):
+        print(line)
     print(f"\nIn another terminal, try:\n{screen.preparation(server.kubeconfig)}")
     print("  kubectl apply -f examples/hypervisor.yaml")
     print("  kubectl get hypervisors -o wide")

@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.cli.tables import table
 from hypercobalt.lab import bond, processes
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab
@@ -88,16 +89,6 @@ def say_on(text: str) -> None:
 def complain(text: str) -> None:
     """Print an error."""
     print(f"cobalt lab: {text}", file=sys.stderr, flush=True)
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def show_notes(readiness: Readiness) -> None:
@@ -267,7 +258,8 @@ def _show_once(console: Console, lab: Lab, hypervisors: Iterable[Hypervisor]) ->
     if console.is_terminal:
         console.print(_table(shown, console.width))
     else:  # it has no width, and a program may read it
-        say(columns([_COLUMNS, *(astuple(row) for row in shown)]))
+        for line in table(_COLUMNS, map(astuple, shown)):
+            say(line)
     for text in _stopped(lab):
         say(text)
 

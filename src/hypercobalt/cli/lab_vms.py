@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_command import HERE, Data, run
+from hypercobalt.cli.tables import table
 from hypercobalt.lab.guest import console as guest_console
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.lab import Lab
@@ -73,10 +74,9 @@ def list_(*, data: Data = HERE) -> int:
 
     async def act(fleet: Fleet) -> str:
         inventory = await fleet.inventory()
-        rows = [("NAME", "HOST", "STATE", "WHAT")]
-        rows += [(vm.name, vm.host, vm.state, vm.title) for vm in inventory.vms]
+        rows = [(vm.name, vm.host, vm.state, vm.title) for vm in inventory.vms]
         rows += [("-", host, "silent", why) for host, why in inventory.silent.items()]
-        return screen.columns(rows)
+        return "\n".join(table(("NAME", "HOST", "STATE", "WHAT"), rows))
 
     return _on(data, act)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
 from hypercobalt.cli import asking, switches
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
-from hypercobalt.cli.tables import Output, print_json, print_table, table
+from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
+from hypercobalt.cli.tables import Output, number, print_json, print_table, table
 from hypercobalt.operator.network.fleet_check import Finding
 from hypercobalt.operator.network.fleet_check import check as compare
 from hypercobalt.operator.wording import printable
@@ -20,12 +20,7 @@ from hypercobalt.operator.wording import printable
 FOUND: Final = 1
 NOT_CHECKED: Final = 2
 
-Node = Annotated[str, Parameter(help="Name of the host: its Node and its OVSNode have it.")]
-
-app = App(
-    name="network",
-    help="The hosts' switches.",
-)
+app = App(name="network", help="The hosts' switches.")
 
 
 @app.command
@@ -122,18 +117,14 @@ def _of_bridge(bridge: Bridge) -> tuple[str, ...]:
         bridge.name,
         bridge.status or "",
         bridge.datapathType or "",
-        _number(bridge.ports),
-        _number(bridge.flows),
+        number(bridge.ports),
+        number(bridge.flows),
     )
 
 
 def _of_bond(bond: Bond) -> tuple[str, ...]:
-    active = f"{_number(bond.activeMembers)}/{_number(bond.members)}"
+    active = f"{number(bond.activeMembers)}/{number(bond.members)}"
     return bond.name, bond.status or "", bond.mode or "", active
-
-
-def _number(value: int | None) -> str:
-    return "?" if value is None else str(value)
 
 
 async def _switch(command: str, node: str, kubeconfig: Path | None) -> OVSNode:

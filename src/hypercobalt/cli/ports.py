@@ -11,7 +11,7 @@ import msgspec
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, asking
 from hypercobalt.cli.asking import Kubeconfig, Node
-from hypercobalt.cli.tables import Output, print_json, print_table
+from hypercobalt.cli.tables import Output, number, print_json, print_table
 from hypercobalt.operator.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
 
@@ -67,13 +67,13 @@ def row(port: PortReport) -> tuple[str, ...]:
     return (
         port.bridge,
         port.name,
-        _number(port.ofport),
+        number(port.ofport),
         _link(port),
         port.type,
         port.instance or port.iface_id or port.remote or port.bond or "-",
-        _number(count.get("rx_packets")),
-        _number(count.get("tx_packets")),
-        _number(_lost(count)) if count else "?",
+        number(count.get("rx_packets")),
+        number(count.get("tx_packets")),
+        number(_lost(count)) if count else "?",
         ",".join(port.issues) or "-",
     )
 
@@ -82,12 +82,12 @@ def details(port: PortReport) -> Iterator[str]:
     """All that is known of a port, a line each."""
     shown = {
         "port": f"{port.name} on {port.bridge}",
-        "number": "local" if port.ofport == _LOCAL else _number(port.ofport),
+        "number": "local" if port.ofport == _LOCAL else number(port.ofport),
         "link": _link(port),
         "type": port.type,
         "bond": port.bond,
         "other end": port.remote,
-        "MTU": _number(port.mtu),
+        "MTU": number(port.mtu),
         "MAC address": port.mac,
         "VLAN": "" if port.tag is None else str(port.tag),
         "instance": port.instance,
@@ -122,10 +122,6 @@ def _installed(port: PortReport) -> str:
     if port.installed is None:
         return ""
     return "installed" if port.installed else "not installed"
-
-
-def _number(value: int | None) -> str:
-    return "?" if value is None else str(value)
 
 
 def _lost(count: dict[str, int]) -> int:

@@ -36,3 +36,8 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterable[st
     for row in every:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "   ".join(cells).rstrip()
+
+
+def number(value: int | None) -> str:
+    """A number in a cell; `?` while it is not known."""
+    return "?" if value is None else str(value)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.cli.lab_screen import (
-    columns,
     confirm_packages,
     fitting,
     preparation,
@@ -30,10 +29,6 @@ WIDTHS = {"NODE": 5, "VERSION": 30, "HARDWARE": 10, "KERNEL": 10, "AGE": 3}
 )
 def test_a_narrow_terminal_shows_what_matters_most(width: int, left_out: set[str]) -> None:
     assert set(WIDTHS) - set(fitting(WIDTHS, width)) == left_out
-
-
-def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    assert columns([("A", "B"), ("long", "x")]) == "A      B\nlong   x"
 
 
 @pytest.mark.parametrize(
