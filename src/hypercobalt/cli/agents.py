@@ -33,9 +33,11 @@ ACCOUNT: Final = "system:serviceaccount:"
 TOKEN_SECONDS: Final = 600
 """The shortest that the API server gives."""
 
-_BEGINS_SECONDS: Final = (
-    40.0  # longer than any use takes to begin, with its admission and its Event
-)
+_BEGINS_SECONDS: Final = 40.0
+"""Longer than any use takes to begin, with its admission and its Event."""
+
+_INVALID: Final = (400, 404, 405, 413)
+"""Answers that blame the request, not the agent."""
 
 Subject = type[OVSNode] | type[Hypervisor]
 AGENTS: Final[Mapping[Subject, str]] = {OVSNode: "ovs-agent", Hypervisor: "node-agent"}
@@ -85,11 +87,8 @@ async def opened(
             f"agent of {node}"
         ) from error
     except pinned.RefusedError as error:
-        wrong = error.code in _WRONG
-        raise (InvalidRequestError if wrong else HypercobaltError)(f"{node}: {error}") from error
-
-
-_WRONG: Final = (400, 404, 405, 413)
+        kind = InvalidRequestError if error.code in _INVALID else HypercobaltError
+        raise kind(f"{node}: {error}") from error
 
 
 async def whole(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -111,12 +111,14 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
     if found is not None:
         return found
     try:
-        known = sorted(one.metadata.name for one in (await kube.list(Hypervisor)).items)
+        known = [one.metadata.name for one in (await kube.list(Hypervisor)).items]
     except NotFoundError as exc:
         raise InvalidRequestError("this API server has no Hypervisors; check --kubeconfig") from exc
-    shown = ", ".join(known[:_SHOWN]) + (" …" if len(known) > _SHOWN else "")
-    raise InvalidRequestError(
-        f"there is no Hypervisor {name}; there are: {shown}"
-        if known
-        else "there are no Hypervisors"
-    )
+    raise InvalidRequestError(f"there is no Hypervisor {name}; {there_are(known)}")
+
+
+def there_are(names: Iterable[str]) -> str:
+    """What there is instead of what was named."""
+    known = sorted(names)
+    more = ", …" if len(known) > _SHOWN else ""
+    return f"there are: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"

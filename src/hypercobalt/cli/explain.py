@@ -10,7 +10,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-import msgspec
 from cyclopts import Parameter
 
 from hypercobalt.api.coordination import Lease
@@ -20,7 +19,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
-from hypercobalt.cli.tables import Output
+from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
 from hypercobalt.operator.explain import eviction as evictions
 from hypercobalt.operator.explain import hypervisor as hypervisors
@@ -40,7 +39,6 @@ _TYPES: Final[dict[str, type[Hypervisor] | type[Eviction] | type[Migration]]] = 
     "eviction": Eviction,
     "migration": Migration,
 }
-_SHOWN: Final = 20
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 T = TypeVar("T")
@@ -83,7 +81,7 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
             asking.complain("explain", await _missing(kube, kind, name))
             return asking.UNAVAILABLE
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        print_json(found)
     else:
         print(_text(found))
     return 0
@@ -205,12 +203,10 @@ async def _missing(kube: Kube, kind: str, name: str) -> str:
     wanted = _TYPES[_KINDS.get(kind.lower(), "hypervisor")]
     words = wanted.resource.kind if kind else "Hypervisor and no Eviction"
     try:
-        known = sorted(one.metadata.name for one in (await kube.list(wanted)).items)
+        known = [one.metadata.name for one in (await kube.list(wanted)).items]
     except NotFoundError:
         return f"this API serves no {wanted.resource.plural}; check --kubeconfig"
-    shown = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
-    there = f"there are: {shown}" if known else "there are none"
-    return f"there is no {words} {name}; {wanted.resource.plural}: {there}"
+    return f"there is no {words} {name}; {wanted.resource.plural}: {asking.there_are(known)}"
 
 
 def _now() -> datetime:

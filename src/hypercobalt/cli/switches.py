@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli.asking import InvalidRequestError
+from hypercobalt.cli.asking import InvalidRequestError, there_are
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 
 
@@ -40,9 +40,8 @@ async def of_host(kube: Kube, namespace: str, node: str) -> OVSNode:
     """
     found = await listed(kube, namespace, node)
     if not found:
-        known = sorted(one.metadata.name for one in await listed(kube, namespace))
-        there = f"there are: {', '.join(known[:20])}" if known else "there are none"
-        raise InvalidRequestError(f"there is no OVSNode {node}; {there}")
+        known = there_are(one.metadata.name for one in await listed(kube, namespace))
+        raise InvalidRequestError(f"there is no OVSNode {node}; {known}")
     if len(found) > 1:
         spaces = ", ".join(sorted(one.metadata.namespace for one in found))
         raise InvalidRequestError(f"OVSNode {node} is in several namespaces: {spaces}")
