@@ -10,17 +10,17 @@ from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.hosts import RECOVERY, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
-from hypercobalt.lab import control, processes
+from hypercobalt.lab import control
 from hypercobalt.lab import operator as lab_operator
 
-_AWAY = 30.0  # seconds; longer than the grace period of Nodes, shorter than nothing else
+_AWAY = 30.0  # seconds; longer than the grace period of Nodes
 
 
 async def away(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     lab = stage.lab
     pids = {vm: stage.emulators(vm)[0].pid for vm in vms}
-    await stage.do("the API server is killed", _end(stage, control.ROLE))
+    await stage.do("the API server is killed", stage.kill(control.ROLE))
     os.kill(pids[vms[0]], signal.SIGKILL)
 
     async def untouched() -> bool:
@@ -51,13 +51,9 @@ async def operator_dies(stage: Stage) -> None:
         return fencing is not None and fencing.phase == FencingPhase.ATTEMPTING
 
     await stage.until("an attempt to fence is recorded", is_attempted, within=RECOVERY)
-    await stage.do("the operator is killed", _end(stage, lab_operator.ROLE))
+    await stage.do("the operator is killed", stage.kill(lab_operator.ROLE))
     await stage.do("another operator starts", stage.lab.operator.start())
     await recovered(stage, "kvm-1", vms, began)
-
-
-async def _end(stage: Stage, role: str) -> None:
-    await processes.kill(stage.lab.state.id, lambda process: process.role == role)
 
 
 DRILLS = (

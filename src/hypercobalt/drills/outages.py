@@ -16,7 +16,7 @@ from hypercobalt.drills.hosts import RECOVERY, accepts, is_back, recovered
 from hypercobalt.drills.instances import kill
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
-from hypercobalt.lab import control, processes
+from hypercobalt.lab import control
 from hypercobalt.lab import operator as lab_operator
 from hypercobalt.lab.ovn import Part
 
@@ -41,7 +41,7 @@ async def operator_away(stage: Stage) -> None:
     """The agent writes down what is due; it starts nothing itself."""
     crashed, spared = await stage.vms("kvm-1", 2)
     pids = stage.pids([spared])
-    await stage.do("the operator is killed", _end(stage, lab_operator.ROLE))
+    await stage.do("the operator is killed", stage.kill(lab_operator.ROLE))
     killed = kill(stage, crashed)
 
     async def is_untouched() -> bool:
@@ -60,7 +60,7 @@ async def api_hangs(stage: Stage) -> None:
     """It takes connections and answers nothing: who waits for it has to notice by a deadline."""
     crashed, spared = await stage.vms("kvm-1", 2)
     pids = stage.pids([spared])
-    _send(stage, control.ROLE, signal.SIGSTOP)
+    stage.signal(control.ROLE, signal.SIGSTOP)
     stage.record.add(Mark.DONE, "the API server hangs")
     killed = kill(stage, crashed)
 
@@ -68,7 +68,7 @@ async def api_hangs(stage: Stage) -> None:
         return stage.pids([spared]) == pids and not stage.emulators(crashed)
 
     await stage.stays("the other guest runs on, nothing is started", is_untouched, seconds=_HANGS)
-    _send(stage, control.ROLE, signal.SIGCONT)
+    stage.signal(control.ROLE, signal.SIGCONT)
     # It ends when it loses its Lease; a Deployment starts it again.
     await stage.do("the API server goes on, the operator starts again", stage.lab.operator.start())
     await stage.runs([crashed], within=RECOVERY, not_pids=[killed])
@@ -79,7 +79,7 @@ async def ovn_away(stage: Stage) -> None:
     """The switches keep the flows that they have; a restart in place needs no new ones."""
     crashed, spared = await stage.vms("kvm-1", 2)
     pids = stage.pids([spared])
-    await stage.do("OVN's databases and northd are killed", _end(stage, "ovn/"))
+    await stage.do("OVN's databases and northd are killed", stage.kill("ovn/"))
     killed = kill(stage, crashed)
 
     async def is_untouched() -> bool:
@@ -127,15 +127,6 @@ def _has(reason: NetworkHealthyReason) -> Callable[[Hypervisor], bool]:
 
 def _is_untouched(hypervisor: Hypervisor) -> bool:
     return is_back(hypervisor) and hypervisor.status.fencing is None
-
-
-async def _end(stage: Stage, role: str) -> None:
-    await processes.kill(stage.lab.state.id, lambda process: process.role.startswith(role))
-
-
-def _send(stage: Stage, role: str, number: int) -> None:
-    for process in processes.find(stage.lab.state.id, role):
-        processes.send(process, stage.lab.state.id, number)
 
 
 DRILLS = (

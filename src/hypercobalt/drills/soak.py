@@ -25,7 +25,8 @@ from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.hosts import RECOVERY, is_back
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
-from hypercobalt.lab import agents, control, kubelet, processes, shared_mount
+from hypercobalt.drills.storage import fail_on
+from hypercobalt.lab import agents, control, kubelet
 from hypercobalt.lab import operator as lab_operator
 from hypercobalt.lab.bmc.faults import Fault as BmcFault
 from hypercobalt.lab.host import Power
@@ -228,8 +229,7 @@ def _signal(number: signal.Signals) -> Act:
 
 def _signal_role(role: str, number: signal.Signals) -> Act:
     async def act(stage: Stage, _target: str) -> None:
-        for process in processes.find(stage.lab.state.id, role):
-            processes.send(process, stage.lab.state.id, number)
+        stage.signal(role, number)
 
     return act
 
@@ -257,7 +257,7 @@ async def _connect(stage: Stage, host: str) -> None:
 
 def _storage(fault: StorageFault | None) -> Act:
     async def act(stage: Stage, host: str) -> None:
-        shared_mount.faults(stage.lab.layout).write(stage.host(host).machine, fault)
+        fail_on(stage, stage.host(host), fault)
 
     return act
 
@@ -272,7 +272,7 @@ def _systemctl(*arguments: str) -> Act:
 
 def _kill_role(role: str) -> Act:
     async def act(stage: Stage, _target: str) -> None:
-        await processes.kill(stage.lab.state.id, lambda process: process.role == role)
+        await stage.kill(role)
 
     return act
 

@@ -21,7 +21,7 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Ready
 from hypercobalt.drills.record import DrillError, Mark, Record
 from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents
+from hypercobalt.lab import agents, processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.guest.bootsector import Program
@@ -38,6 +38,7 @@ T = TypeVar("T")
 NODE_GRACE: Final = timedelta(seconds=4)
 _READY_SECONDS: Final = 60.0
 _STORED_SECONDS: Final = 20.0
+_INCIDENT_SECONDS: Final = 60.0
 _NAMED: Final = 4  # guests in one line
 _RETRY_SECONDS: Final = 0.2
 """Between two looks: most checks read processes and disks, of which nothing sends an event."""
@@ -104,6 +105,19 @@ class Stage:
                 raise DrillError(f"no longer: {text}")
             await asyncio.sleep(_RETRY_SECONDS)
         self.record.add(Mark.SEEN, f"{text}, for {seconds:g} s")
+
+    async def kill(self, role: str) -> None:
+        """Kill the lab's processes whose role begins with this: `ovn/` is all of OVN.
+
+        Raises:
+            LabError: one does not end.
+        """
+        await processes.kill(self.lab.state.id, lambda process: process.role.startswith(role))
+
+    def signal(self, role: str, number: int) -> None:
+        """Send a signal to the lab's processes of a role."""
+        for process in processes.find(self.lab.state.id, role):
+            processes.send(process, self.lab.state.id, number)
 
     # -- VMs -----------------------------------------------------------------------------------
 
@@ -229,15 +243,15 @@ class Stage:
 
         await self.until(f"{name}: {text}", check, within=within)
 
-    async def incident_ends(self, host: str, vm: str, *, within: float) -> None:
-        """Wait until a host reports no incident of a VM, and no Eviction is under way for it."""
+    async def incident_ends(self, host: str, vm: str) -> None:
+        """Wait until a host reports no incident of a VM."""
         uuid = str(self.fleet.id_of(vm))
 
         async def check() -> bool:
             found = (await self.hypervisor(host)).status.incidents or ()
             return all(one.instance != uuid for one in found)
 
-        await self.until(f"no incident of {vm} is open", check, within=within)
+        await self.until(f"no incident of {vm} is open", check, within=_INCIDENT_SECONDS)
 
     async def explains(self, host: str, words: str) -> None:
         """Check what `cobalt explain` prints of a host.
