@@ -36,7 +36,6 @@ async def execute(
     stdin: str | bytes | None = None,
     within: timedelta = DEADLINE,
     env: Mapping[str, str] | None = None,
-    where: str = "",
 ) -> Finished:
     """Run a command and wait for its end.
 
@@ -45,7 +44,6 @@ async def execute(
         stdin: what it reads; None is nothing.
         within: after which it is killed.
         env: its whole environment; None is ours.
-        where: for the error's message: the host it runs in.
 
     Raises:
         CommandError: it cannot be started or was not done in time.
@@ -54,12 +52,12 @@ async def execute(
     try:
         process = await _start(argv, takes_input=data is not None, env=env)
     except OSError as exc:
-        raise CommandError(argv, 127, f"{exc.strerror}", where) from exc
+        raise CommandError(argv, 127, f"{exc.strerror}") from exc
     try:
         async with asyncio.timeout(within.total_seconds()):
             out, err = await process.communicate(data)
     except TimeoutError:
-        raise CommandError(argv, None, f"{within.total_seconds():g} s", where) from None
+        raise CommandError(argv, None, f"{within.total_seconds():g} s") from None
     finally:
         await _end(process)
     return Finished(

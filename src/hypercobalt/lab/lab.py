@@ -97,7 +97,7 @@ class Lab:
         layout.data.mkdir(parents=True, exist_ok=True)
         state = records.known(layout)
         if state is None:
-            fresh = records.new(0, api_port=api_port, node_grace=node_grace)
+            fresh = records.new(api_port, node_grace)
             state = await _begin(layout, fresh)
         elif not await bridge.make_bridge(state):
             state = await _take_network(layout, state)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.duration import human_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab.control import ROLE as API_SERVER
@@ -119,7 +120,7 @@ def _row(name: str, power: str, hypervisor: Hypervisor | None, now: datetime) ->
         network=_network(hypervisor) if can_report else UNKNOWN,
         hardware=(system.hardwareModel if system else "") or UNKNOWN,
         kernel=(system.kernelRelease if system else "") or UNKNOWN,
-        age=age(now - created) if created else UNKNOWN,
+        age=human_duration(max(now - created, timedelta(0))) if created else UNKNOWN,
     )
 
 
@@ -151,12 +152,3 @@ def is_watched(hypervisor: Hypervisor) -> bool:
     """Whether its OVS agent has reported its switch, as sound or as broken."""
     network = get_condition(hypervisor.conditions, HypervisorConditionType.NETWORK_HEALTHY)
     return network is not None and network.status != "Unknown"
-
-
-def age(elapsed: timedelta) -> str:
-    """A duration as kubectl prints ages, to one unit: 5s, 12m, 3h, 4d."""
-    seconds = max(0, int(elapsed.total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"

@@ -24,6 +24,7 @@ MARK = "HYPERCOBALT_LAB"
 _PROC = Path("/proc")
 # Fields of proc_pid_stat(5), counted after the command's name.
 _START_CODE, _ENV_START = 26 - 3, 50 - 3
+_TAIL = 1000  # characters
 _STOPPING = timedelta(seconds=5)  # milliseconds, unless a disk does not answer
 _ENDING = timedelta(seconds=20)  # killed processes are gone long before, also on a busy machine
 
@@ -77,10 +78,10 @@ async def spawn(
     return found[0].pid
 
 
-def tail(log: Path, characters: int = 1000) -> str:
+def tail(log: Path) -> str:
     """The end of a log, for an error's message."""
     try:
-        return log.read_text(errors="replace")[-characters:].strip() or f"{log} is empty"
+        return log.read_text(errors="replace")[-_TAIL:].strip() or f"{log} is empty"
     except OSError as exc:
         return f"{log}: {exc.strerror}"
 

@@ -120,8 +120,9 @@ def subnet(number: int) -> ipaddress.IPv4Network:
     return ipaddress.IPv4Network(f"10.77.{number}.0/24")
 
 
-def new(number: int, *, api_port: int = 6443, node_grace: timedelta = NODE_GRACE) -> State:
-    return State(uuid.uuid4().hex, number, api_port, node_grace=node_grace.total_seconds())
+def new(api_port: int, node_grace: timedelta) -> State:
+    """A lab that has no network yet."""
+    return State(uuid.uuid4().hex, 0, api_port, node_grace=node_grace.total_seconds())
 
 
 @dataclass(frozen=True, slots=True)

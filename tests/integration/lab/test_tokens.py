@@ -60,7 +60,7 @@ class Site:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     layout = Layout.at(tmp_path)
-    records.save(layout, records.new(0).with_host(OWN).with_host(OTHER))
+    records.save(layout, records.new(6443, records.NODE_GRACE).with_host(OWN).with_host(OTHER))
     async with (
         serve(Options(layout.api, port=0, manifests=MANIFESTS)) as server,
         Kube(load_connection(server.kubeconfig)) as admin,

@@ -61,7 +61,7 @@ async def test_a_new_lab_that_finds_no_network_leaves_nothing(
 async def test_without_root_it_is_refused_instead_of_taken_for_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records.save(Layout.at(tmp_path), records.new(0))
+    records.save(Layout.at(tmp_path), records.new(6443, records.NODE_GRACE))
     monkeypatch.setattr(facts, "is_root", lambda: False)
     refused = "is root's: run this command as root"
     with pytest.raises(LabError, match=refused):

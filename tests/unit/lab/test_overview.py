@@ -9,7 +9,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.overview import Row, age, is_watched, rows, stopped
+from hypercobalt.lab.overview import Row, is_watched, rows, stopped
 
 RUNNING = dict.fromkeys(
     (
@@ -97,22 +97,6 @@ def test_a_host_that_does_not_report_is_not_shown_as_fine(
     (row,) = rows({"a": Power(power)}, [found], NOW, cut={"a"} if is_cut else ())
     assert (row.power, row.state, row.libvirt) == shown
     assert row.ovs == row.libvirt
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-5, "0s"),
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (7199, "119m"),
-        (7200, "2h"),
-        (172800, "2d"),
-    ],
-)
-def test_ages_have_one_unit(seconds: int, text: str) -> None:
-    assert age(timedelta(seconds=seconds)) == text
 
 
 @pytest.mark.parametrize(

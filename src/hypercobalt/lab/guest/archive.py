@@ -39,11 +39,6 @@ def file(path: str, data: bytes, *, executable: bool = False) -> Entry:
     return Entry(path, stat.S_IFREG | (0o755 if executable else 0o644), data)
 
 
-def symlink(path: str, target: str) -> Entry:
-    """A symbolic link."""
-    return Entry(path, stat.S_IFLNK | 0o777, target.encode())
-
-
 def initramfs(entries: Iterable[Entry]) -> bytes:
     """The gzipped archive of `entries`, in their order; owner root, time 0."""
     records = [_record(entry, number) for number, entry in enumerate(entries, 1)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from datetime import timedelta
-from typing import Literal, get_args
+from typing import Literal
 
 from hypercobalt.lab.errors import LabError
 
@@ -29,13 +29,16 @@ Program = Literal[
     "ledger",
     "dirty-memory",
 ]
-PROGRAMS: tuple[Program, ...] = get_args(Program)
 
 SECTOR_BYTES = 512
 _TICKS_PER_SECOND = 18.2065  # the BIOS timer
 _MIB = 1024 * 1024
 _PAGE = 4096
 _LARGEST_WORD = 0xFFFF
+_WRITE_TICKS = round(_TICKS_PER_SECOND / 2)
+"""Between two writes: of 32 KiB by `write-disk` and `flood-disk`, of a record by `ledger`."""
+_PAGES_A_TICK = round(4 * _MIB / _PAGE / _TICKS_PER_SECOND)
+"""What `dirty-memory` dirties: 4 MiB a second."""
 
 # Where things lie in the sector; add 0x7c00 for the address.
 _HANDLER, _DISK_PACKET, _GDT_POINTER, _IDT_POINTER, _TEXT, _GDT, _SIGNATURE = (
@@ -249,8 +252,6 @@ def image(
     *,
     delay: timedelta = timedelta(seconds=1),
     memory_mib: int = 16,
-    mib_per_second: float = 4,
-    writes_per_second: float = 2,
 ) -> bytes:
     """The boot sector of a program, 512 bytes.
 
@@ -258,21 +259,19 @@ def image(
         program: what it does after `delay`.
         delay: from its line on the console to the deed.
         memory_mib: memory of the VM, for `dirty-memory`, which rewrites all but the ends of it.
-        mib_per_second: how much `dirty-memory` dirties.
-        writes_per_second: how often `write-disk` and `flood-disk` write 32 KiB, or `ledger` a
-            record; at most 18.
 
     Raises:
         LabError: a value that 16 or 32 bits or the program cannot hold.
     """
-    ticks = _ticks("delay", delay.total_seconds())
-    pages = max(1, round(mib_per_second * _MIB / _PAGE / _TICKS_PER_SECOND))
+    ticks = max(1, round(delay.total_seconds() * _TICKS_PER_SECOND))
+    if ticks > _LARGEST_WORD:
+        raise LabError(f"boot sector: delay makes {delay}; an hour is the most")
     end = (memory_mib - 1) * _MIB
     if program == "dirty-memory" and not 2 * _MIB <= end < 1 << 31:
         raise LabError(f"boot sector: memory_mib={memory_mib} is not from 3 to 2048")
     listing = _LISTINGS[program].format(
-        ticks=_little("<H", _ticks("writes_per_second", 1 / writes_per_second)),
-        pages=_little("<I", pages),
+        ticks=_little("<H", _WRITE_TICKS),
+        pages=_little("<I", _PAGES_A_TICK),
         end=_little("<I", end),
     )
     code = _code(_PRINT_AND_WAIT.format(ticks=_little("<H", ticks)) + listing + _IDLE)
@@ -292,13 +291,6 @@ def image(
         )
         sector[_IDT_POINTER : _IDT_POINTER + 6] = struct.pack("<HI", 0x47, 0x600)
     return bytes(sector)
-
-
-def _ticks(name: str, seconds: float) -> int:
-    ticks = max(1, round(seconds * _TICKS_PER_SECOND))
-    if ticks > _LARGEST_WORD:
-        raise LabError(f"boot sector: {name} makes {seconds:g} s; an hour is the most")
-    return ticks
 
 
 def _little(layout: str, number: int) -> str:

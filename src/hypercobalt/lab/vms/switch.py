@@ -127,11 +127,3 @@ class Switch:
         if len(hosts) > 1:
             options.append("activation-strategy=rarp")
         await self._central.nbctl("lsp-set-options", str(port), *options)
-
-    async def wait_until_up(self, port: uuid.UUID) -> None:
-        """Wait until a host has taken the port.
-
-        Raises:
-            CommandError: none has in time.
-        """
-        await self._central.nbctl("wait-until", "Logical_Switch_Port", str(port), "up=true")

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector
-from hypercobalt.lab.guest.bootsector import PROGRAMS, Program
+from hypercobalt.lab.guest.bootsector import Program
+
+PROGRAMS: tuple[Program, ...] = get_args(Program)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
