@@ -15,7 +15,7 @@ from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
 from hypercobalt.operator.network.fleet_check import Finding
 from hypercobalt.operator.network.fleet_check import check as compare
-from hypercobalt.operator.wording import printable
+from hypercobalt.operator.wording import count, printable
 
 FOUND: Final = 1
 NOT_CHECKED: Final = 2
@@ -79,7 +79,7 @@ def _report(found: Sequence[Finding], hosts: int) -> Iterable[str]:
     if found:
         yield from table(("FINDING", "WHAT"), ((one.code, one.message) for one in found))
         yield ""
-    yield f"{hosts} hosts, {len(found)} findings"
+    yield f"{count(hosts, 'host')}, {count(len(found), 'finding')}"
 
 
 async def _bridges(node: str, output: str, kubeconfig: Path | None) -> int:
@@ -134,6 +134,10 @@ async def _switch(command: str, node: str, kubeconfig: Path | None) -> OVSNode:
         found = await switches.of_host(kube, namespace, node)
     ready = get_condition(found.status.conditions, OVSNodeConditionType.READY)
     if ready is None or ready.status == "Unknown":
-        why = f": {ready.message}" if ready is not None else ""
-        asking.complain(command, f"{node} is shown as it was reported last{why}")
+        text = (
+            f"{node} is shown as it was reported last: {ready.message}"
+            if ready
+            else (f"the OVS agent of {node} has not reported yet")
+        )
+        asking.complain(command, text)
     return found

@@ -67,7 +67,7 @@ async def test_a_fleet_is_compared_and_the_exit_code_is_the_verdict(
     assert await asyncio.to_thread(check, kubeconfig=kubeconfig) == FOUND
     out = capsys.readouterr().out
     assert f"EncapAddressTaken   {names[0]}, {names[2]} have the encap address 192.0.2.1" in out
-    assert out.endswith("3 hosts, 1 findings\n")
+    assert out.endswith("3 hosts, 1 finding\n")
     assert await asyncio.to_thread(check, output="json", kubeconfig=kubeconfig) == FOUND
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["code"], found["hosts"]) == ("EncapAddressTaken", [names[0], names[2]])

@@ -2,8 +2,8 @@
 
 Each OVSNode can be in order by itself and the network broken all the same: an address that two
 hosts have, a tunnel that one end alone has, a physical network that leads to another bridge. The
-hosts of most others count as right. An OVSNode whose agent is silent proves nothing: it is left
-out, which is a finding itself.
+hosts of most others count as right. An OVSNode whose agent is silent, or has not reported yet,
+proves nothing: it is left out, which is a finding itself.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class Finding:
 def check(switches: Iterable[OVSNode]) -> tuple[Finding, ...]:
     """Compare the OVSNodes of a fleet; one finding for each thing, in a fixed order."""
     every = sorted(switches, key=lambda one: one.metadata.name)
-    known = [one for one in every if not _is_silent(one)]
+    proven = [(one, _unproven(one)) for one in every]
+    known = [one for one, finding in proven if finding is None]
     return (
-        *_silent(every),
+        *(finding for _, finding in proven if finding is not None),
         *_twice("EncapAddressTaken", "the encap address", known, _addresses),
         *_twice("ChassisTaken", "the chassis", known, _chassis),
         *_encapsulation(known),
@@ -60,17 +61,16 @@ def check(switches: Iterable[OVSNode]) -> tuple[Finding, ...]:
     )
 
 
-def _is_silent(switch: OVSNode) -> bool:
+def _unproven(switch: OVSNode) -> Finding | None:
+    """Why an OVSNode is not compared; None when it is."""
+    name = _name(switch)
+    if not switch.status.conditions:
+        text = f"{name} is not checked: its OVS agent has not reported yet"
+        return Finding("NotReported", (name,), text)
     ready = get_condition(switch.status.conditions, OVSNodeConditionType.READY)
-    return ready is not None and ready.reason == ReadyReason.AGENT_SILENT
-
-
-def _silent(switches: Iterable[OVSNode]) -> Iterator[Finding]:
-    for one in switches:
-        ready = get_condition(one.status.conditions, OVSNodeConditionType.READY)
-        if ready is not None and ready.reason == ReadyReason.AGENT_SILENT:
-            text = f"{_name(one)} is not checked: {ready.message}"
-            yield Finding("AgentSilent", (_name(one),), text)
+    if ready is not None and ready.reason == ReadyReason.AGENT_SILENT:
+        return Finding("AgentSilent", (name,), f"{name} is not checked: {ready.message}")
+    return None
 
 
 def _twice(
@@ -98,7 +98,7 @@ def _encapsulation(switches: Sequence[OVSNode]) -> Iterator[Finding]:
             try:
                 families[_name(one)] = f"IPv{ip_address(address).version}"
             except ValueError:
-                text = f"{_name(one)} has the encap address {address!r}, which is none"
+                text = f"{_name(one)} has {address!r} as encap address, which is no IP address"
                 yield Finding("EncapAddressInvalid", (_name(one),), text)
     yield from _odd(
         "EncapFamilyDiffers",

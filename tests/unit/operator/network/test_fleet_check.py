@@ -61,6 +61,13 @@ def test_switches_that_fit_together_give_nothing() -> None:
     assert check([A, B, C]) == ()
 
 
+def test_switch_of_which_nothing_was_reported_is_named_and_not_compared() -> None:
+    new = replace(switch("kvm-3", encapIP="192.0.2.1"), status=OVSNodeStatus())
+    (found,) = check([A, B, new])
+    assert (found.code, found.hosts) == ("NotReported", ("kvm-3",))
+    assert found.message == "kvm-3 is not checked: its OVS agent has not reported yet"
+
+
 def test_end_that_has_no_room_to_name_its_tunnels_makes_none_one_sided() -> None:
     many = tuple(f"198.51.100.{number}" for number in range(MOST_BROKEN_TUNNELS))
     found = check(
@@ -104,7 +111,7 @@ def test_order_of_a_database_s_addresses_is_no_difference() -> None:
             switch("kvm-3", encapIP="192.0.2"),
             "EncapAddressInvalid",
             ("kvm-3",),
-            "'192.0.2', which is none",
+            "'192.0.2' as encap address, which is no IP address",
             id="an address that is none",
         ),
         pytest.param(
