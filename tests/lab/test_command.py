@@ -110,10 +110,10 @@ async def test_without_a_lab_every_command_names_the_one_that_makes_it(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ("up --hosts 0", "--hosts is 0; a lab has at least one host"),
+        ("up --hosts 0", "--hosts 0: must be 1 or more"),
         ("up --hosts 100000", "MiB of memory are needed for 100000 hosts"),
         ("up --vms -1", "--vms is -1"),
-        ("up --port 65536", "--port is 65536; it is 0 to 65535"),
+        ("up --port 65536", "--port 65536: must be 0 to 65535"),
         ("up --port -1", "--port is -1"),
     ],
 )

@@ -82,7 +82,7 @@ def kind_named(name: str) -> type[CustomObject]:
         if name.lower() in {known.lower() for known in names}:
             return kind
     known = ", ".join(kind.resource.kind for kind in KINDS)
-    raise ConfigurationError(f"kind {name!r} is not one of ours: {known}")
+    raise ConfigurationError(f"kind {name!r} is unknown: must be one of {known}")
 
 
 def manifest(kind: type[CustomObject]) -> Schema:

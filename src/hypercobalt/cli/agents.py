@@ -114,9 +114,9 @@ async def _endpoint(kube: Kube, namespace: str, subject: Subject, node: str) -> 
     else:
         found = (await switches.of_host(kube, namespace, node)).status.diagnostics
     if found is None:
-        raise InvalidRequestError(
-            f"the {AGENTS[subject]} of {node} serves nobody: it does not run, is older, or has "
-            "--diagnostics-bind-address=0"
+        raise HypercobaltError(
+            f"the {AGENTS[subject]} of {node} publishes no address: it has not run yet, is of an "
+            "older version, or has --diagnostics-bind-address=0"
         )
     return found
 

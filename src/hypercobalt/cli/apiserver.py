@@ -60,8 +60,9 @@ def apiserver(
     )
     try:
         if node_monitor_grace_period <= timedelta(0):
-            text = "must be a positive duration, such as 50s"
-            raise ConfigurationError(f"--node-monitor-grace-period: {text}")
+            flag = "--node-monitor-grace-period"
+            text = f"{flag} {node_monitor_grace_period}: must be a positive duration, such as 50s"
+            raise ConfigurationError(text)
         uvloop.run(run(options, _announce))
     except HypercobaltError as error:
         print(f"cobalt apiserver: {error}", file=sys.stderr)

@@ -69,7 +69,7 @@ async def _evict(
 ) -> int:
     only = _uuids(instances)
     if parallelism is not None and parallelism < 1:
-        raise InvalidRequestError(f"--parallelism is {parallelism}; it is 1 or more")
+        raise InvalidRequestError(f"--parallelism {parallelism}: must be 1 or more")
     if not reason.strip():
         raise InvalidRequestError("--reason must not be empty")
     async with asking.client(kubeconfig) as kube:

@@ -82,13 +82,13 @@ async def _up(
     data: Path, hosts: int, vms: int, port: int, node_grace: timedelta, *, yes: bool
 ) -> int:
     if hosts < 1:
-        raise LabError(f"--hosts is {hosts}; a lab has at least one host")
+        raise LabError(f"--hosts {hosts}: must be 1 or more")
     if vms < 0:
-        raise LabError(f"--vms is {vms}; it is 0 or more")
+        raise LabError(f"--vms {vms}: must be 0 or more")
     if not 0 <= port <= _LAST_PORT:
-        raise LabError(f"--port is {port}; it is 0 to {_LAST_PORT}")
+        raise LabError(f"--port {port}: must be 0 to {_LAST_PORT}")
     if node_grace <= timedelta(0):
-        raise LabError(f"--node-grace is {node_grace}; it is a positive duration, such as 4s")
+        raise LabError(f"--node-grace {node_grace}: must be a positive duration, such as 4s")
     layout = Layout.at(data)
     readiness = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
     screen.show_notes(readiness)

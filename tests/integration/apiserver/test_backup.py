@@ -160,7 +160,7 @@ async def test_a_restore_refuses_what_would_lose_data(options: Options, tmp_path
         restore(backup, options.data, replace=False)
     with pytest.raises(ConfigurationError, match="holds no database"):
         back_up(tmp_path / "none", tmp_path / "x")
-    with pytest.raises(ConfigurationError, match="is no backup"):
+    with pytest.raises(ConfigurationError, match="is not a backup"):
         restore(tmp_path / "none", options.data, replace=True)
 
     flip(backup / "cobalt.db", b"the-content")

@@ -26,7 +26,7 @@ def test_unknown_kind_is_refused_on_stderr(capsys: pytest.CaptureFixture[str]) -
     assert crds(kind="Pod") == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("cobalt crds: kind 'Pod' is not one of ours")
+    assert err.startswith("cobalt crds: kind 'Pod' is unknown: must be one of ")
 
 
 def test_listing_the_commands_loads_none_of_them() -> None:

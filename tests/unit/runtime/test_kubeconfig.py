@@ -156,6 +156,18 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         load_connection(env={"KUBECONFIG": str(tmp_path / "absent")})
 
 
+def test_without_any_kubeconfig_the_way_to_give_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError) as raised:
+        load_connection(env={})
+    assert str(raised.value) == (
+        "no API server is configured: give --kubeconfig or set KUBECONFIG "
+        f"({tmp_path}/.kube/config does not exist)"
+    )
+
+
 def test_service_account(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "namespace").write_text("ns\n")

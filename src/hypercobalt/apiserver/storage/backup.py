@@ -68,7 +68,7 @@ def restore(backup: Path, data: Path, *, replace: bool) -> Copied:
         StoreError: the backup is damaged as a whole.
     """
     if not (backup / FILE).is_file():
-        raise ConfigurationError(f"{backup} is no backup: it has no {FILE}")
+        raise ConfigurationError(f"{backup} is not a backup: {FILE} is missing")
     lock = lock_directory(data)
     try:
         if (data / FILE).exists() and not replace:

@@ -176,7 +176,13 @@ def load(
         return from_files(present or files, context=context)
     if variables.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return from_service_account(service_account, variables)
-    return from_files([DEFAULT_FILE.expanduser()], context=context)
+    default = DEFAULT_FILE.expanduser()
+    if not default.exists():
+        raise ConfigurationError(
+            f"no API server is configured: give --kubeconfig or set KUBECONFIG ({default} does not "
+            "exist)"
+        )
+    return from_files([default], context=context)
 
 
 def clean_token(text: str, about: str) -> str:
