@@ -165,7 +165,9 @@ async def test_some_instances_leave_a_host_in_service(
         pytest.param(
             "", {"instances": "no-uuid"}, "'no-uuid' is not an instance UUID", id="no UUID"
         ),
-        pytest.param("", {"parallelism": 0}, "--parallelism 0: must be 1 or more", id="no place for any"),
+        pytest.param(
+            "", {"parallelism": 0}, "--parallelism 0: must be 1 or more", id="no place for any"
+        ),
         pytest.param("", {"reason": " "}, "--reason must not be empty", id="no reason"),
         pytest.param("ha", {}, "high-availability", id="a host that is dead"),
     ],

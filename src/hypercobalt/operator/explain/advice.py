@@ -194,7 +194,10 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         ),
     ),
     (_Type.RECOVERY_BLOCKED, "GatesClosed"): (
-        Remedy("see which gates are closed, in the message; most open by themselves"),
+        Remedy(
+            "see which gates are closed, in the message: most open by themselves; Silenced and "
+            "FenceSetUp need a person (docs/ha.md, Gates)"
+        ),
     ),
     (_Type.RECOVERY_BLOCKED, "ManyHosts"): (
         Remedy(

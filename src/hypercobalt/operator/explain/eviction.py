@@ -37,14 +37,15 @@ _LISTED: Final = 20
 
 _REMEDIES: Final = {
     "HostUp": Remedy(
-        "bring nova-compute on the host back; a host that is dead is fenced and evacuated by an "
-        "Eviction whose mode is auto or evacuate",
+        "bring nova-compute on the host back; an Eviction of mode auto or evacuate starts the "
+        "instances of a dead host elsewhere once it is fenced",
         "openstack compute service list --service nova-compute",
     ),
     "HostFenced": Remedy(
-        "bring the host back, or have it fenced: the operator does so with --ha internal. Once the "
-        "host is surely off, that may be asserted by hand",
-        "kubectl annotate hypervisor {host} kvm.cloud.sap/fenced=BOOT-ID",
+        "bring the host back, or have it fenced: by the operator with --ha internal, else by an HA "
+        "service (docs/operations.md, A dead host). With --ha internal, once the host is certainly "
+        "off, assert that",
+        "kubectl annotate hypervisor {host} kvm.cloud.sap/fenced=BOOT_ID",
     ),
     "HostDisabled": Remedy("take the host out of service", "cobalt maintain {host} --reason '...'"),
     "Instances": Remedy("bring the named instances into a state in which they can be moved"),

@@ -173,7 +173,7 @@ def test_how_many_run_again() -> None:
 def test_what_a_dead_host_waits_for() -> None:
     found = words(of("True", "Running", "Running", checks=(FENCED,)), HERE)
     assert "check HostFenced Pending (operator): here is not proven dead" in found
-    assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=BOOT-ID" in found
+    assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=BOOT_ID" in found
 
 
 @pytest.mark.parametrize("phase", ["Evacuating", "Restarting"])
