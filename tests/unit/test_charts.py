@@ -1,4 +1,4 @@
-"""The charts give a process the time that its end may take."""
+"""What the charts give a process: the time that its end may take, the ports it is reached by."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ def test_a_pod_is_not_killed_before_its_process_would_end_itself(
     text = (ROOT / "charts" / template).read_text()
     (seconds,) = re.findall(r"^ +terminationGracePeriodSeconds: (\d+)", text, re.MULTILINE)
     assert timedelta(seconds=int(seconds)) > stop_deadline + SERVICES_STOP + LAST
+
+
+@pytest.mark.parametrize("port", ["health", "diagnostics"])
+def test_node_agent_listens_at_the_address_of_its_host(port: str) -> None:
+    """Peers probe `/healthz` there, and the Hypervisor has that address for diagnostics."""
+    text = (ROOT / "charts/hypercobalt-node-agent/templates/daemonset.yaml").read_text()
+    assert "hostNetwork" not in text
+    assert re.search(rf"- name: {port}\n +containerPort: (\d+)\n +hostPort: \1\n", text)
