@@ -64,6 +64,15 @@ def format_duration(duration: timedelta) -> str:
     return format_nanoseconds(duration // timedelta(microseconds=1) * 1000)
 
 
+def short_duration(duration: timedelta) -> str:
+    """Write a duration as a person types it: `90s` is `1m30s`, and `10m0s` is `10m`."""
+    text = format_duration(duration)
+    for end in ("m0s", "h0m"):
+        if text.endswith(end):
+            text = text[:-2]
+    return text
+
+
 def parse_nanoseconds(text: str) -> int:
     """Read Go duration text as a number of nanoseconds, finer fractions dropped.
 

@@ -5,10 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from datetime import timedelta
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-app = App(name="cobalt", help="The hypervisor layer for Kubernetes.")
+from hypercobalt.api.duration import short_duration
+
+
+def _shown(default: object) -> object:
+    """A default as it can be typed: `10m`, not `0:10:00`."""
+    if isinstance(default, timedelta):
+        return short_duration(default)
+    return '""' if default == "" else default
+
+
+app = App(
+    name="cobalt",
+    help="The hypervisor layer for Kubernetes.",
+    default_parameter=Parameter(show_default=_shown),
+)
 
 # By import path, so that a command loads only what it needs itself. The help is here, so that
 # listing the commands imports none of them; its first line is in the list.

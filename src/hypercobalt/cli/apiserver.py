@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 from hypercobalt import logs
 from hypercobalt.api import crd
+from hypercobalt.api.duration import short_duration
 from hypercobalt.apiserver.memory import release_large_buffers
 from hypercobalt.apiserver.node_lifecycle import GRACE
 from hypercobalt.apiserver.server import Options, Server, run
@@ -61,7 +62,9 @@ def apiserver(
     try:
         if node_monitor_grace_period <= timedelta(0):
             flag = "--node-monitor-grace-period"
-            text = f"{flag} {node_monitor_grace_period}: must be a positive duration, such as 50s"
+            text = (
+                f"{flag} {short_duration(node_monitor_grace_period)}: must be a positive duration"
+            )
             raise ConfigurationError(text)
         uvloop.run(run(options, _announce))
     except HypercobaltError as error:

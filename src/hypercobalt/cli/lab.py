@@ -12,6 +12,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from hypercobalt.api.duration import short_duration
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.errors import HypercobaltError
@@ -88,7 +89,9 @@ async def _up(
     if not 0 <= port <= _LAST_PORT:
         raise LabError(f"--port {port}: must be 0 to {_LAST_PORT}")
     if node_grace <= timedelta(0):
-        raise LabError(f"--node-grace {node_grace}: must be a positive duration, such as 4s")
+        raise LabError(
+            f"--node-grace {short_duration(node_grace)}: must be a positive duration, such as 4s"
+        )
     layout = Layout.at(data)
     readiness = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
     screen.show_notes(readiness)

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, parse
 from hypercobalt.api.certificate import IssuerKind
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
@@ -358,5 +359,7 @@ def _positive(flag: str, number: int, *, zero: bool = False) -> None:
 
 def _lasting(flag: str, span: timedelta) -> timedelta:
     if span <= timedelta(0):
-        raise ConfigurationError(f"{flag} {span}: must be a positive duration, such as 10m")
+        raise ConfigurationError(
+            f"{flag} {short_duration(span)}: must be a positive duration, such as 10m"
+        )
     return span

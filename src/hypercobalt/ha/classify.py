@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import Instance, State, Step, recent
@@ -168,7 +169,7 @@ def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -
     count = recent(instance.crashes, signal.at, again.within) + (instance.case(*CRASHES) is None)
     moves = count >= again.count
     if moves:
-        rule = f"{rule}; {count} crashes within {again.within}"
+        rule = f"{rule}; {count} crashes within {short_duration(again.within)}"
     watchdog = _fired_lately(signal, instance)
     if watchdog:
         moves = moves or _fires_again(signal, instance, config, at_least=2)
@@ -260,7 +261,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if recent(instance.reboots, signal.at, loop.within) + 1 >= loop.count:
         return Verdict(
             nature=Nature.REPORT,
-            rule=f"{loop.count} reboots within {loop.within}",
+            rule=f"{loop.count} reboots within {short_duration(loop.within)}",
             type=IncidentType.REBOOT_LOOP,
             severity=Severity.WARNING,
             step=Step.EXPIRE,
@@ -331,7 +332,7 @@ def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict
     empties = grave and many
     return Verdict(
         nature=Nature.UNPLANNED,
-        rule=f"{often.count} failures of the host's memory within {often.within}"
+        rule=f"{often.count} failures of the host's memory within {short_duration(often.within)}"
         if many
         else "the host's memory has failed: check its hardware",
         type=IncidentType.MEMORY_FAILURE,

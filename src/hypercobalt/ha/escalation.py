@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode, Trigger
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import (
@@ -254,7 +255,7 @@ def _many_crashed(known: Mapping[str, Instance], config: HaConfig, now: datetime
     there = crashed | {uuid for uuid, one in known.items() if one.active}
     if len(crashed) < rule.count or len(crashed) * 100 < rule.percent * len(there):
         return ""
-    return f"{len(crashed)} of {len(there)} instances crashed within {rule.within}"
+    return f"{len(crashed)} of {len(there)} instances crashed within {short_duration(rule.within)}"
 
 
 def _as_one(

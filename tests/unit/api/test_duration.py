@@ -16,6 +16,7 @@ from hypercobalt.api.duration import (
     human_duration,
     parse_duration,
     parse_nanoseconds,
+    short_duration,
 )
 
 SECOND = 10**9
@@ -98,6 +99,15 @@ def test_timedelta_drops_what_is_finer_than_a_microsecond() -> None:
 )  # fmt: skip
 def test_age_is_written_as_kubectl_writes_it(seconds: int, text: str) -> None:
     assert human_duration(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (50, "50s"), (90, "1m30s"), (600, "10m"), (3600, "1h"), (3630, "1h0m30s")],
+)
+def test_short_form_is_what_a_person_types(seconds: int, text: str) -> None:
+    assert short_duration(timedelta(seconds=seconds)) == text
+    assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

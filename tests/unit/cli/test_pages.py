@@ -103,3 +103,10 @@ def test_flags_of_the_api_server_are_those_of_the_code_with_their_defaults() -> 
     rows = flag_rows(section(SERVER, "## Running it"))
     documented_ = {cells[0].strip("`"): cells[1].strip("`") for cells in rows}
     assert documented_ == {name: shown(default) for name, (default, _) in flags(apiserver).items()}
+
+
+def test_defaults_of_durations_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    app(["operator", "--help"], result_action="return_value")
+    shown_ = re.findall(r"default:\s+([^\]]+?)\s*\]", capsys.readouterr().out)
+    assert {"1m", "10m", "1h"} <= set(shown_)
+    assert not [one for one in shown_ if re.fullmatch(r"\d+:\d\d:\d\d", one)]

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from tests.unit.ha.signs import NOON, U1
 
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import Case, DiskErrors, Instance, State, Step
@@ -88,7 +89,7 @@ def fired(ago: float) -> tuple[Case, ...]:
 def test_crash(known: Instance, type_: IncidentType, done: tuple[Reaction, EvictionMode]) -> None:
     found = judged(known, Kind.STOPPED_CRASHED)
     assert (found.type, (found.reaction, found.mode)) == (type_, done)
-    often = f"crashes within {LIMITS.crashes.within}" in found.rule
+    often = f"crashes within {short_duration(LIMITS.crashes.within)}" in found.rule
     assert often is (len(known.crashes) > 0)
 
 

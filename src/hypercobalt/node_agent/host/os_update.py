@@ -22,6 +22,7 @@ from typing import Final
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import HostError, Units
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, UpdateReason
 from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
@@ -222,7 +223,7 @@ class OsUpdate:
         except TimeoutError:
             with suppress(HostError):
                 await self._units.stop(unit)
-            return f"{unit} did not finish within {self._time_limit}"
+            return f"{unit} did not finish within {short_duration(self._time_limit)}"
         return judge(state) or (str(refusal) if refusal else None)
 
     async def _settled(self, unit: str) -> UnitState:

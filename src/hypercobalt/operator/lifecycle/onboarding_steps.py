@@ -10,6 +10,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.core import Node
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import ONBOARDING_STAGES, OnboardingReason
 from hypercobalt.api.hypervisor_status import SmokeTest
@@ -158,7 +159,7 @@ class Onboarding:
             else:
                 progress = SmokeTest(progress.attempts, made.id, progress.lastFailure)
         if plan.next is Next.GIVEN_UP:
-            text = f"{plan.message}; tried again after {self._settings.retry_pause}"
+            text = f"{plan.message}; tried again after {short_duration(self._settings.retry_pause)}"
             left = plan.test if plan.delete else None  # what is left is for a later pass to delete
             facts = facts.with_status(smokeTest=left)
             given_up = _set(facts, "False", _Why.ABORTED, text, of_spec=True)

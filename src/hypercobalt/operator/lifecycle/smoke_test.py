@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.model import ServerStatus, TestServer
@@ -100,7 +101,7 @@ def decide(
         )
     if mine.status != ServerStatus.ACTIVE:
         if now - mine.created >= settings.build_limit:
-            why = f"still {mine.status} after {settings.build_limit}"
+            why = f"still {mine.status} after {short_duration(settings.build_limit)}"
             return _failed(test, why, settings, now, found)
         since = f"{mine.created:%H:%M:%SZ}"
         text = f"Smoke test, {count}: server {mine.id} is {mine.status} since {since}"
@@ -110,7 +111,7 @@ def decide(
         return Plan(Next.PASSED, text, test, tuple(found))
     if mine.launched is not None and now - mine.launched >= settings.console_limit:
         why = (
-            f"timeout: nothing of it on its console {settings.console_limit} "
+            f"timeout: nothing of it on its console {short_duration(settings.console_limit)} "
             f"after its launch at {mine.launched:%H:%M:%SZ}"
         )
         return _failed(test, why, settings, now, found)
@@ -125,8 +126,9 @@ def _deleting(
     after = SmokeTest(test.attempts or 0, None, test.lastFailure, since)
     if now - since >= settings.build_limit:
         text = (
-            f"Test servers of earlier tries are still there {settings.build_limit} after they were "
-            f"to be deleted, at {since:%H:%M:%SZ}: {_ids(others)}"
+            "Test servers of earlier tries are still there "
+            f"{short_duration(settings.build_limit)} after they were to be deleted, at "
+            f"{since:%H:%M:%SZ}: {_ids(others)}"
         )
         return Plan(Next.GIVEN_UP, text, after, others)
     text = (

@@ -106,5 +106,5 @@ def test_a_server_that_is_never_gone_is_named_with_the_time_and_given_up() -> No
     last = decide((OLD,), later.test, None, SETTINGS, NOW + LATE)
     assert last.next is Next.GIVEN_UP
     assert last.delete == (OLD,)
-    assert "still there 0:10:00 after they were to be deleted, at 00:00:00Z: t0" in last.message
+    assert "still there 10m after they were to be deleted, at 00:00:00Z: t0" in last.message
     assert last.test.lastFailure == "t0: no host"

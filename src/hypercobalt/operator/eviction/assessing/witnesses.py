@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.conditions import is_true
+from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.model import Move, MoveKind
@@ -64,5 +65,6 @@ def _doubt(case: Case, move: Move, quiet_for: timedelta) -> str:
     if seen is Sighting.SILENT:
         return f"{text}, and the node agent of {move.target} does not report whether it runs there"
     if move.kind == MoveKind.COLD and quiet_for <= case.policy.stall:
-        return f"{text}; waiting until its record has not changed for {case.policy.stall}"
+        stall = short_duration(case.policy.stall)
+        return f"{text}; waiting until its record has not changed for {stall}"
     return ""
