@@ -21,6 +21,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
 )
+from hypercobalt.api.fencing import CLAIM
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
@@ -45,7 +46,7 @@ _REMEDIES: Final = {
         "bring the host back, or have it fenced: by the operator with --ha internal, else by an HA "
         "service (docs/operations.md, A dead host). With --ha internal, once the host is certainly "
         "off, assert that",
-        "kubectl annotate hypervisor {host} kvm.cloud.sap/fenced=BOOT_ID",
+        f"kubectl annotate hypervisor {{host}} {CLAIM}=BOOT_ID",
     ),
     "HostDisabled": Remedy("take the host out of service", "cobalt maintain {host} --reason '...'"),
     "Instances": Remedy("bring the named instances into a state in which they can be moved"),
