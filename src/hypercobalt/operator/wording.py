@@ -1,13 +1,29 @@
-"""Words and lines for people, the same in messages of controllers and on the terminal."""
+"""Words, lines and Events for people, the same for all controllers and on the terminal."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.compute.model import Server
 
 _LONGEST: Final = 2000  # characters of a line; messages have up to 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An Event that a decision is worth, without what it is about.
+
+    Args:
+        type: Warning for what a person should look at.
+        reason: CamelCase, from a closed set.
+        text: for a person.
+    """
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    text: str
 
 
 def count(number: int, what: str = "instance") -> str:

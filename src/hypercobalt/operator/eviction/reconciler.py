@@ -27,8 +27,9 @@ from hypercobalt.operator.eviction.plan import plan, questions
 from hypercobalt.operator.eviction.planning.calls import with_outcomes
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import as_of
-from hypercobalt.operator.eviction.recording.notes import Note, notes
+from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
+from hypercobalt.operator.wording import Note
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +16,7 @@ from hypercobalt.api.hypervisor_conditions import (
 )
 from hypercobalt.operator.ha.facts import Plan
 from hypercobalt.operator.status_writer import Part
-from hypercobalt.runtime.events import EventType
+from hypercobalt.operator.wording import Note
 
 _Type = HypervisorConditionType
 TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})
@@ -29,21 +28,6 @@ _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
     FencingPhase.FAILED: ("Unknown", FencedReason.FAILED),
     FencingPhase.RELEASED: ("False", FencedReason.RELEASED),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """An Event.
-
-    Args:
-        type: Normal or Warning.
-        reason: from a closed set.
-        text: for a person.
-    """
-
-    type: EventType
-    reason: str
-    text: str
 
 
 def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import (
     UNDER_WAY,
@@ -18,16 +15,7 @@ from hypercobalt.api.eviction import (
     evicting,
     has_ended,
 )
-from hypercobalt.operator.wording import called, count
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """An Event to record."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    text: str
+from hypercobalt.operator.wording import Note, called, count
 
 
 def notes(before: EvictionStatus, now: EvictionStatus, host: str) -> tuple[Note, ...]:

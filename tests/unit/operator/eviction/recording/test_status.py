@@ -37,8 +37,9 @@ from hypercobalt.operator.eviction.model.states import (
 )
 from hypercobalt.operator.eviction.plan import plan
 from hypercobalt.operator.eviction.planning.estimate import Timings
-from hypercobalt.operator.eviction.recording.notes import Note, notes
+from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import status_of, write_after
+from hypercobalt.operator.wording import Note
 
 GOOD = Preflight(())
 BAD = Preflight((EvictionCheck(name="HostDisabled", result="Failed", message="not disabled"),))
