@@ -30,7 +30,11 @@ _MOST_VALUE: Final = 200  # characters of one parameter
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Writes them, with a recorder of their own."""
+    """Writes the Events of uses and refusals.
+
+    Args:
+        recorder: of this server alone: refusals have its budget, and nothing else of the agent.
+    """
 
     recorder: Recorder
 

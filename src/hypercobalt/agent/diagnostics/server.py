@@ -16,7 +16,7 @@ from hypercobalt.agent.diagnostics.listener import (
     ListenerTls,
 )
 from hypercobalt.agent.diagnostics.record import Records
-from hypercobalt.agent.diagnostics.serving import Desk
+from hypercobalt.agent.diagnostics.serving import UseServer
 from hypercobalt.agent.diagnostics.use import VERBS, Use
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.access import ResourceAttributes
@@ -122,7 +122,7 @@ class Diagnostics:
             metrics=manager.metrics,
         )
         self._records = Records(self._recorder)
-        self._desk = Desk(subject.value, self._records, manager.clock)
+        self._uses = UseServer(subject.value, self._records, manager.clock)
         self._guard = ResourceGuard(manager.kube, audience(subject.agent, subject.node))
         self._published = Informer(
             manager.kube,
@@ -173,7 +173,7 @@ class Diagnostics:
         info = subject.type_.resource
         return Route(
             path(subject.type_, subject.node, use.name),
-            partial(self._desk.serve, use),
+            partial(self._uses.serve, use),
             method=use.method,
             most=use.most,
             seconds=use.seconds + _RECORD_SECONDS,

@@ -27,7 +27,7 @@ _MOST_PARAMETERS: Final = 32
 
 
 @dataclass(slots=True)
-class Desk:
+class UseServer:
     """Serves the uses of one agent.
 
     Args:

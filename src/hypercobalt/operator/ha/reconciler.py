@@ -62,7 +62,11 @@ class HostFailureReconciler:
         observation: makes the facts.
         peers: asks other hosts' agents.
         statuses: writes the status.
-        guard: raises when this process does not lead.
+        settings: of the site.
+        guard: raises when this process does not lead; called right before a host is switched off.
+        clock: for when an attempt was answered, and what is written.
+        events: for people.
+        metrics: of attempts, steps and closed gates.
     """
 
     def __init__(
