@@ -333,6 +333,18 @@ def empties(eviction: Eviction, host: str) -> bool:
     return spec.hypervisor == host and not spec.instances and spec.mode not in _STAY
 
 
+_ALIVE: Final = frozenset({EvictionMode.RESTART, EvictionMode.LIVE, EvictionMode.COLD})
+"""Modes that need a host which is alive."""
+
+
+def evacuates(spec: EvictionSpec) -> bool:
+    """Whether its instances are started elsewhere once their host is proven dead.
+
+    In the other modes they wait for the host, for as long as it takes.
+    """
+    return spec.mode not in _ALIVE
+
+
 def whole_host(
     hypervisor: Hypervisor,
     reason: str,

@@ -25,7 +25,7 @@ from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
 from hypercobalt.api.core import Node, NodeCondition
-from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger, has_begun, has_ended
 from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -376,6 +376,29 @@ async def test_host_in_termination_goes_on_with_that_once_it_is_evacuated(
         )
         assert BEFORE not in after.metadata.annotations
         await recovered(site, name)
+
+
+async def test_host_that_dies_while_it_is_drained_live_is_evacuated(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """A live Eviction waits for its host, which is dead: the recovery does not wait for that."""
+    site = failing_site(kube, name)
+    site.compute.moves.disabled.update(host.name for host in site.hosts)  # nothing can leave yet
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        drain = Eviction(
+            metadata=ObjectMeta(name=f"drain-{name}"),
+            spec=EvictionSpec(
+                hypervisor=name, reason="memory", trigger=Trigger.MANUAL, mode="live"
+            ),
+        )
+        await kube.create(drain)
+        await until(kube, Eviction, f"drain-{name}", lambda e: has_begun(e.status))
+        await dead.dies()
+        await dead.until("Fenced", "True/Proven")
+        site.compute.moves.disabled.clear()
+        await recovered(site, name)
+        await until(kube, Eviction, f"drain-{name}", lambda e: has_ended(e.status))
 
 
 async def test_pressure_disables_the_host_in_the_compute_service_while_it_lasts(

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.eviction import Eviction, EvictionMode, has_ended
+from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
@@ -179,13 +179,17 @@ def _silence(facts: Facts) -> tuple[str, ...]:
 
 def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings) -> Plan:
     """Have one Eviction of all instances, in maintenance `ha` where that may be set."""
-    if (action := _enter(facts)) is not None:
+    if (action := _enter(facts, mode)) is not None:
         return _then(plan, action)
     wanted = recovery(facts.hypervisor, mode, plan.unhealthy_since)
     for one in _running(facts):
-        # One that migrates live cannot go on from a host that is dead.
-        return replace(plan, action=DeleteEviction(one)) if _is_other(one, mode) else plan
-    if is_empty(facts):
+        # One that moves instances live or cold cannot go on from a host that is dead, whoever has
+        # made it: a recovery makes way, another one waits for the host and holds nothing up.
+        if _is_other(one, mode):
+            return replace(plan, action=DeleteEviction(one))
+        if evacuates(one.spec):
+            return plan
+    if is_empty(facts, mode):
         return _emptied(facts, plan)
     for one in facts.evictions:
         if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
@@ -201,10 +205,18 @@ def is_over(facts: Facts) -> bool:
     return not proven or (going is not None and is_empty(facts))
 
 
-def is_empty(facts: Facts) -> bool:
-    """Whether nothing is left to be recovered: by the compute service, or an Eviction's end."""
+def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
+    """Whether nothing is left to be recovered: by the compute service, or an Eviction's end.
+
+    Args:
+        facts: of the host.
+        mode: of the Eviction that would recover it; a live one leaves what is off.
+    """
     counted = facts.host is not None and not facts.host.servers
-    return counted or any(is_recovery(one) and succeeded(one) for one in facts.evictions)
+    done = {EvictionMode.EVACUATE, mode}
+    return counted or any(
+        is_recovery(one) and succeeded(one) and one.spec.mode in done for one in facts.evictions
+    )
 
 
 def _running(facts: Facts) -> list[Eviction]:
@@ -266,7 +278,7 @@ def _at_rest(facts: Facts, plan: Plan) -> Plan:
     return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is well")) if blocked else plan
 
 
-def _enter(facts: Facts) -> Action | None:
+def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:
     """Maintenance `ha`, where it is not set and may be.
 
     A host that was to go for good is left in `termination` once nothing is on it any more.
@@ -274,7 +286,7 @@ def _enter(facts: Facts) -> Action | None:
     mode = _mode(facts.hypervisor)
     if mode not in OVERRULED:
         return None
-    if mode == Maintenance.TERMINATION and is_empty(facts):
+    if mode == Maintenance.TERMINATION and is_empty(facts, recovers):
         return None
     return SetMaintenance(Maintenance.HA, before=mode)
 

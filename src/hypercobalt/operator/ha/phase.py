@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from hypercobalt.api.eviction import has_ended
+from hypercobalt.api.eviction import EvictionMode, has_ended
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha import fencing
@@ -36,10 +36,11 @@ def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
         case Alive(_, until, movable):
             if until is not None:
                 return Recovery(_Phase.UNWELL, until)
-            return _elsewhere(facts) if movable else Recovery(_Phase.BLOCKED)
+            moves = EvictionMode.LIVE
+            return _elsewhere(facts, moves) if movable else Recovery(_Phase.BLOCKED)
         case Suspected() | RebootGrace() | Dead():
             if facts.stopped or is_fenced(facts.hypervisor):
-                return _elsewhere(facts)
+                return _elsewhere(facts, EvictionMode.EVACUATE)
             return _silent(facts, plan, settings)
 
 
@@ -59,11 +60,11 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
             return Recovery(_Phase.FENCING)
 
 
-def _elsewhere(facts: Facts) -> Recovery:
+def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
     """A host whose instances may run elsewhere."""
     if any(not has_ended(one.status) for one in facts.evictions):
         return Recovery(_Phase.RECOVERING)
-    if is_empty(facts):
+    if is_empty(facts, mode):
         return Recovery(_Phase.RECOVERED)
     return Recovery(_Phase.BLOCKED if _is_held(facts) else _Phase.RECOVERING)
 

@@ -25,7 +25,13 @@ from tests.unit.operator.ha.made import (
 )
 from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionStatus
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionMode,
+    EvictionStatus,
+    Trigger,
+    whole_host,
+)
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.meta import ObjectMeta
@@ -57,6 +63,9 @@ from hypercobalt.operator.ha.facts import (
 
 LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
 FOREIGN = with_fields(LIVE, metadata=ObjectMeta(name="upgrade"))
+COLD = with_fields(FOREIGN, spec=with_fields(LIVE.spec, mode="cold"))
+DRAIN = whole_host(FACTS.hypervisor, "update", Trigger.MAINTENANCE, owner=None)
+BY_HAND = with_fields(DRAIN, spec=with_fields(DRAIN.spec, mode="evacuate"))
 
 
 def over(eviction: Eviction, reason: str = "Succeeded") -> Eviction:
@@ -248,8 +257,35 @@ def test_condition_names_what_blocks(
         pytest.param(
             fenced(), {"evictions": (LIVE,)}, DeleteEviction(LIVE), id="a live one cannot go on"
         ),
-        pytest.param(fenced(), {"evictions": (FOREIGN,)}, None, id="a person's is left alone"),
+        pytest.param(
+            fenced(), {"evictions": (FOREIGN,)}, Evict(EVACUATION), id="a person's cannot go on"
+        ),
+        pytest.param(
+            fenced(), {"evictions": (COLD,)}, Evict(EVACUATION), id="nor can one that moves cold"
+        ),
+        pytest.param(fenced(), {"evictions": (DRAIN,)}, None, id="that of a maintenance evacuates"),
+        pytest.param(
+            fenced(), {"evictions": (BY_HAND,)}, None, id="so does one that a person has made"
+        ),
+        pytest.param(
+            fenced(),
+            {"evictions": (FOREIGN, EVACUATION)},
+            None,
+            id="under way beside a person's",
+        ),
+        pytest.param(
+            fenced(),
+            {"evictions": (FOREIGN, over(EVACUATION))},
+            None,
+            id="over, whatever a person's still waits for",
+        ),
         pytest.param(fenced(), {"evictions": (over(EVACUATION),)}, None, id="it has succeeded"),
+        pytest.param(
+            fenced(),
+            {"evictions": (over(LIVE),)},
+            Evict(EVACUATION),
+            id="a live one has left what was off",
+        ),
         pytest.param(
             fenced(), {"evictions": (over(EVACUATION, "Failed"),)}, None, id="it has failed"
         ),
@@ -346,6 +382,22 @@ ALIVE = Alive(("the node agent renews its Lease",), movable=True)
 )
 def test_host_that_lives_is_never_fenced(changes: dict[str, object], action: Action | None) -> None:
     plan = planned(replace(FACTS, verdict=ALIVE), **changes)
+    assert (plan.action, plan.fencing) == (action, None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "action"),
+    [
+        pytest.param("ha", "termination", SetMaintenance("termination"), id="goes on leaving"),
+        pytest.param("termination", "", None, id="stays in termination"),
+        pytest.param("ha", "", None, id="waits for the host"),
+    ],
+)
+def test_host_whose_running_instances_have_migrated(
+    mode: str, before: str, action: Action | None
+) -> None:
+    given = hypervisor(mode=mode, before=before)
+    plan = planned(hypervisor=given, verdict=ALIVE, evictions=(over(LIVE),))
     assert (plan.action, plan.fencing) == (action, None)
 
 

@@ -20,6 +20,7 @@ from tests.unit.operator.ha.made import (
 )
 from tests.unit.operator.samples import NOW, condition
 
+from hypercobalt.api.eviction import EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.node_failure import (
@@ -31,6 +32,7 @@ from hypercobalt.ha.node_failure import (
     Well,
 )
 from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.evictions import recovery as eviction
 from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.ha.phase import recovery
 
@@ -41,6 +43,10 @@ RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED, deadline=None)
 FENCED = replace(FACTS, hypervisor=hypervisor(DOWN, mode="ha"), now=LATER)
 BACK = replace(FACTS, verdict=Returned("b2"), ready="True", now=LATER)
 SINCE = CONDITIONS[0].lastTransitionTime
+MIGRATED = with_fields(
+    eviction(FACTS.hypervisor, EvictionMode.LIVE, NOW),
+    status=EvictionStatus(conditions=(condition("Evicting", "False", "Succeeded"),)),
+)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +81,16 @@ SINCE = CONDITIONS[0].lastTransitionTime
             replace(FACTS, verdict=Alive((), movable=True)),
             Recovery(_Phase.RECOVERING),
             id="lives, and the wait is over",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Alive((), movable=True), evictions=(MIGRATED,)),
+            Recovery(_Phase.RECOVERED),
+            id="lives, and what ran has migrated",
+        ),
+        pytest.param(
+            replace(FENCED, evictions=(MIGRATED,)),
+            Recovery(_Phase.RECOVERING),
+            id="proven dead: what was off is still there",
         ),
         pytest.param(
             replace(FACTS, verdict=Alive(())), Recovery(_Phase.BLOCKED), id="lives without libvirt"

@@ -2,7 +2,8 @@
 
 One that has begun something has it; before that, the one that was made first. One that is stopped
 by its checks has what it has begun, and no more. On a host that is proven dead only evacuations
-count: what became of other moves is looked at by the one that evacuates.
+count: what became of other moves is looked at by the one that evacuates, and an Eviction whose mode
+needs the host alive has nothing there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hypercobalt.api.eviction import UNDER_WAY, Eviction, InstancePhase, has_begun, has_ended
+from hypercobalt.api.eviction import (
+    UNDER_WAY,
+    Eviction,
+    InstancePhase,
+    evacuates,
+    has_begun,
+    has_ended,
+)
 from hypercobalt.operator.eviction.assessing.course import Course, course_of
 from hypercobalt.operator.eviction.model.facts import Facts
 
@@ -25,12 +33,14 @@ def held_by(facts: Facts, evictions: Iterable[Eviction]) -> dict[str, str]:
         evictions: all, as known now.
     """
     mine, found = facts.eviction, dict[str, str]()
-    begun = {InstancePhase.EVACUATING} if course_of(facts) is Course.EVACUATE else _BEGUN
+    dead = course_of(facts) is Course.EVACUATE
+    begun = {InstancePhase.EVACUATING} if dead else _BEGUN
     own = {entry.id for entry in facts.status.instances if entry.phase in _BEGUN}
     for other in evictions:
         if other.metadata.name == mine.metadata.name or has_ended(other.status):
             continue
-        first = _age(other) < _age(mine) and not other.metadata.deletionTimestamp
+        stuck = dead and not evacuates(other.spec)
+        first = _age(other) < _age(mine) and not (other.metadata.deletionTimestamp or stuck)
         for entry in other.status.instances:
             waits = first and entry.phase == InstancePhase.PENDING and has_begun(other.status)
             if entry.id not in own and (waits or entry.phase in begun):

@@ -28,12 +28,14 @@ from hypercobalt.operator.eviction.model.states import Moving, Ready, Waiting
 BEFORE, AFTER = BEGAN - timedelta(seconds=1), BEGAN + timedelta(seconds=1)
 
 
-def other(phase: str, *, made: object = BEFORE, passed: bool = True, **meta: object) -> Eviction:
+def other(
+    phase: str, *, made: object = BEFORE, passed: bool = True, mode: str = "auto", **meta: object
+) -> Eviction:
     conditions = set_condition(
         (), "PreflightChecksSucceeded", str(passed), "Succeeded", "", now=NOW.now
     )
     status = EvictionStatus(instances=(entry("a", phase),), conditions=conditions)
-    about = eviction(status, name="other")
+    about = eviction(status, name="other", mode=mode)
     return replace(about, metadata=replace(about.metadata, creationTimestamp=made, **meta))
 
 
@@ -80,6 +82,12 @@ def test_what_it_has_begun_itself_stays_its_own() -> None:
         pytest.param(other("Restarting"), False, id="a restart that died with it"),
         pytest.param(other("Evacuating", made=AFTER), True, id="another evacuates it"),
         pytest.param(other("Pending"), True, id="another is to evacuate it, and was made first"),
+        pytest.param(
+            other("Pending", mode="evacuate"), True, id="another is to evacuate it by its mode"
+        ),
+        pytest.param(other("Pending", mode="live"), False, id="a drain that cannot go on"),
+        pytest.param(other("Pending", mode="cold"), False, id="a cold move that cannot go on"),
+        pytest.param(other("Pending", mode="restart"), False, id="a restart that cannot go on"),
     ],
 )
 def test_on_a_dead_host_only_evacuations_count(of: Eviction, *, held: bool) -> None:
