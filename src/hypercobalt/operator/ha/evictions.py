@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 from hypercobalt.api.eviction import (
@@ -20,6 +21,7 @@ from hypercobalt.api.meta import ObjectMeta, owner_reference
 
 _PREFIX: Final = "ha-"
 _LONGEST: Final = 200  # characters of a host's name in that of the Eviction
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None) -> Eviction:
@@ -58,6 +60,19 @@ def is_recovery(eviction: Eviction) -> bool:
         and eviction.spec.trigger == Trigger.NODE_FAILURE
         and is_whole(eviction)
     )
+
+
+def present(evictions: Iterable[Eviction]) -> Eviction | None:
+    """The one that recovers the host now: one that runs, else the newest; None if there is none.
+
+    A host that failed again before it was given back has one of each failure.
+    """
+
+    def rank(one: Eviction) -> tuple[bool, datetime]:
+        return not has_ended(one.status), one.metadata.creationTimestamp or _EPOCH
+
+    ours = (one for one in evictions if is_recovery(one))
+    return max((o for o in ours if o.metadata.deletionTimestamp is None), key=rank, default=None)
 
 
 def succeeded(eviction: Eviction) -> bool:

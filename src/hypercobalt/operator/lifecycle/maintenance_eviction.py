@@ -36,7 +36,7 @@ from hypercobalt.api.meta import owner_reference
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha.evictions import is_recovery
+from hypercobalt.operator.ha.evictions import present
 from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
@@ -330,7 +330,7 @@ class EvictingSync:
     def _recovery(self, name: str) -> Eviction | None:
         if self._ha is HaMode.EXTERNAL:
             return None
-        return next((one for one in self._evictions.of(name) if is_recovery(one)), None)
+        return present(self._evictions.of(name))
 
     async def _seen(self, facts: Facts) -> Facts:
         """The facts, with what is on an evicted host counted afresh if there seems to be any."""

@@ -12,7 +12,7 @@ from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionSpec, Evict
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.ha.evictions import is_recovery, is_whole, recovery, succeeded
+from hypercobalt.operator.ha.evictions import is_recovery, is_whole, present, recovery, succeeded
 
 
 def host(name: str = "kvm-a", boot: str = "b1") -> Hypervisor:
@@ -96,3 +96,41 @@ def test_eviction_that_has_ended_well_has_succeeded(status: str, reason: str, we
     found = EvictionStatus(conditions=(condition("Evicting", status, reason),))
     assert succeeded(replace(OURS, status=found)) is well
     assert not succeeded(OURS)
+
+
+def made(name: str, minute: int | None, state: str = "", *, going: bool = False) -> Eviction:
+    status, _, reason = state.partition("/")
+    found = (condition("Evicting", status, reason),) if state else ()
+    at = None if minute is None else NOW + timedelta(minutes=minute)
+    meta = ObjectMeta(
+        name=f"ha-{name}", creationTimestamp=at, deletionTimestamp=NOW if going else None
+    )
+    return replace(OURS, metadata=meta, status=EvictionStatus(conditions=found))
+
+
+FAILED, DONE = made("a", 0, "False/Failed"), made("a", 0, "False/Succeeded")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        pytest.param((), "", id="none"),
+        pytest.param((DONE,), "ha-a", id="the only one"),
+        pytest.param((FAILED, made("b", 1, "False/Succeeded")), "ha-b", id="the newest"),
+        pytest.param((DONE, made("b", 1)), "ha-b", id="of the next failure, just made"),
+        pytest.param(
+            (made("b", 1, "False/Failed"), made("a", 0, "True/Running")), "ha-a", id="runs"
+        ),
+        pytest.param((made("b", 1, going=True), DONE), "ha-a", id="not one that is deleted"),
+        pytest.param((DONE, made("b", None, "False/Failed")), "ha-a", id="without a time"),
+        pytest.param(
+            (replace(OURS, metadata=ObjectMeta(name="upgrade")),), "", id="not a person's"
+        ),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1], ids=["as listed", "in the other order"])
+def test_present_recovery_is_the_one_that_runs_or_the_newest(
+    given: tuple[Eviction, ...], name: str, order: int
+) -> None:
+    found = present(given[::order])
+    assert (found.metadata.name if found else "") == name

@@ -10,11 +10,13 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.lifecycle.facts import ON, facts, state_of
 from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
+from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.operator.ha.evictions import recovery
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync, Evictions
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
@@ -102,6 +104,22 @@ async def test_deletion_of_one_that_was_replaced_meanwhile_is_no_error() -> None
     cluster.refuses = True
     done = await sync(cluster).run(facts(spec=MANUAL))
     assert (cluster.deleted, done.error) == ([], None)
+
+
+async def test_host_that_failed_again_shows_its_present_recovery() -> None:
+    """A live recovery succeeded, then the host died: it is not empty before it is evacuated."""
+    given = facts(EVICTED, spec=with_fields(ON, maintenance="ha"))
+    host = given.hypervisor
+    earlier = with_fields(
+        recovery(host, EvictionMode.LIVE, NOW), status=EvictionStatus(conditions=(EVICTED,))
+    )
+    evacuates = recovery(host, EvictionMode.EVACUATE, NOW)
+    evictions = Evictions(cast("WriteCache[Eviction]", Cluster()), lambda _: (earlier, evacuates))
+    kube, hosts = cast("Kube", Cluster()), FakeCompute(lambda: NOW).hosts
+    step = EvictingSync(kube, hosts, evictions, (), Settings().forgotten, ha=HaMode.INTERNAL)
+    done = (await step.run(given)).facts
+    assert state_of(done, "Evicting") == "True/Running"
+    assert done.hypervisor.status.evicted is False
 
 
 UNKNOWN = condition("Registered", "False", "NotRegistered")
