@@ -122,7 +122,8 @@ def _under_way(case: Case, move: Move) -> Found:
         return Stranded(text), track
     # Forced while its disks are copied, it would be paused until they are.
     can_help = runs and not now.is_over and (now.in_memory or not record.lowest.disk)
-    if can_help and not record.helped and policy.stuck_help is StuckHelp.FORCE:
+    untried = not (record.helped or record.aborts)
+    if can_help and untried and policy.stuck_help is StuckHelp.FORCE:
         return Stuck(move, force=True, message=f"{text}; forcing completion"), track
     if not record.aborts:
         return Stuck(move, force=False, message=f"{text}; aborting"), track

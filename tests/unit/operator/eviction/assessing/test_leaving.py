@@ -189,6 +189,20 @@ FAILED = Job(None, ended="failed")
             "aborted",
             id="an abort that was refused",
         ),
+        pytest.param(
+            move(),
+            followed(lowest=Left(500), aborts=1),
+            None,
+            Stranded,
+            id="an abort that nothing came of: forced, it could be completed and aborted at once",
+        ),
+        pytest.param(
+            move(),
+            followed(lowest=Left(500), aborts=1, refused=True),
+            None,
+            Stranded,
+            id="an abort that was refused to the end",
+        ),
     ],
 )
 def test_patience_with_a_move(
