@@ -62,7 +62,8 @@ class Peers:
     def question(self, name: str) -> Question | None:
         """What was asked about a host, with the answers so far; None if nothing that counts."""
         asked = self._asked.get(name)
-        if asked is None or self._clock.now() - asked.at > LASTS:
+        # Ahead of the clock it was asked before that went back: its wait would never be over.
+        if asked is None or not timedelta(0) <= self._clock.now() - asked.at <= LASTS:
             return None
         reports = (
             report
