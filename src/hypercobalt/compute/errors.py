@@ -16,6 +16,13 @@ class ConflictError(TransientError):
     """Something has changed since it was read (409): read again, then decide again."""
 
 
+class MayRunElsewhereError(ConflictError):
+    """A server is not started, as a host that may run it does not answer. Nothing was done.
+
+    The same call is as safe later: it is no attempt that has failed.
+    """
+
+
 class RefusedError(TerminalError):
     """The service understood and will not (400, 403, 404 of something the call needs).
 

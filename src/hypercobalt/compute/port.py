@@ -137,6 +137,7 @@ class Moves(Protocol):
         """Begin to start a server that is off, or to reboot one hard, on the host that it is on.
 
         Raises:
+            MayRunElsewhereError: it is not known yet whether it runs on another host.
             ConflictError: something else is being done to it, or it has left that host.
         """
         ...

@@ -20,7 +20,12 @@ from hypercobalt.adapters.libvirt.vocabulary import Stopped
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.outcome import HostView, why_not
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import (
+    ConflictError,
+    MayRunElsewhereError,
+    RefusedError,
+    UnreachableError,
+)
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
@@ -543,7 +548,7 @@ async def test_server_that_may_have_left_is_not_started_while_a_host_is_silent(
     async with world.service() as service:
         server = await named(service, A, "a")
         world.host(C).disconnect()
-        with pytest.raises(ConflictError, match=f"host {C} does not answer"):
+        with pytest.raises(MayRunElsewhereError, match=f"host {C} does not answer"):
             await service.moves.restart(server)
         assert running(world) == []
         world.host(C).connect()
@@ -559,6 +564,19 @@ async def test_server_that_runs_elsewhere_is_not_started(world: Memory) -> None:
         with pytest.raises(ConflictError, match=f"runs on host {B}"):
             await service.moves.restart(await named(service, A, "a"))
     assert running(world) == [B]
+
+
+async def test_silence_of_a_host_hides_no_other_one_that_runs_the_server(world: Memory) -> None:
+    """What is known decides: only what is not known is waited for without an end."""
+    await world.add("a", disk="shared")
+    for host in (B, C):
+        world.host(host).put(world.host(A).here[VM])
+    world.host(C).stop(VM, Stopped.MIGRATED)
+    world.host(A).disconnect()
+    async with world.service() as service:
+        with pytest.raises(ConflictError, match=f"runs on host {B}") as caught:
+            await service.moves.restart(await named(service, C, "a"))
+    assert not isinstance(caught.value, MayRunElsewhereError)
 
 
 async def test_hung_server_is_ended_and_started(world: Memory) -> None:

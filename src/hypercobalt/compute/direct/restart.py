@@ -10,7 +10,7 @@ from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, ended_here, why_not
 from hypercobalt.compute.direct.site import Site
-from hypercobalt.compute.errors import ConflictError
+from hypercobalt.compute.errors import ConflictError, MayRunElsewhereError
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -25,7 +25,8 @@ async def restart(site: Site, place: Place, domain: Domain) -> None:
         domain: as its host has it, with its job.
 
     Raises:
-        ConflictError: it may run elsewhere, or is on its way.
+        MayRunElsewhereError: a host that may run it is silent, and not proven dead.
+        ConflictError: it runs elsewhere, or is on its way.
         TransientError: libvirt or the network refuses, or does not answer.
     """
     await _check(site, place, domain)
@@ -44,7 +45,12 @@ async def _check(site: Site, place: Place, domain: Domain) -> None:
     others = [one for one in site.hosts.all_places() if one.name != place.name]
     looked = await site.look_everywhere(domain.uuid, others)
     views = {one.name: view for one, view, _ in looked}
+    here = {place.name: HostView.OFF}
+    answers = {host: view for host, view in views.items() if view is not HostView.SILENT}
+    refused = f"{domain.name} is not restarted on {place.name}"
+    if why := why_not(answers | here, place.name):
+        raise ConflictError(f"{refused}: {why}")
     if domain.active or ended_here(domain):
-        views = {host: view for host, view in views.items() if view is not HostView.SILENT}
-    if why := why_not({**views, place.name: HostView.OFF}, place.name):
-        raise ConflictError(f"{domain.name} is not restarted on {place.name}: {why}")
+        return
+    if why := why_not(views | here, place.name):
+        raise MayRunElsewhereError(f"{refused}: {why}")

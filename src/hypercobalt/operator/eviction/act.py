@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import (
+    ConflictError,
+    MayRunElsewhereError,
+    RefusedError,
+    UnreachableError,
+)
 from hypercobalt.compute.model import ServerStatus
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
@@ -18,6 +23,7 @@ from hypercobalt.operator.eviction.model.actions import (
     Confirm,
     Force,
     Needless,
+    NotYet,
     Outcome,
     Outdated,
     Recover,
@@ -88,6 +94,9 @@ class Actions:
         except UnreachableError as error:
             log.warning("action_unanswered", server=server, action=name, error=str(error))
             return Unanswered(str(error))
+        except MayRunElsewhereError as error:
+            log.warning("action_postponed", server=server, action=name, error=str(error))
+            return NotYet(str(error))
         except ConflictError as error:
             log.warning("action_outdated", server=server, action=name, error=str(error))
             return Outdated(str(error))

@@ -49,7 +49,10 @@ def restarting(case: Case) -> Found | None:
         case Absent(why):
             return Unaffected(why), case.track
         case _:
-            return Crashed(server, due=True, message=case.seen.entry.message or ""), case.track
+            why = case.seen.entry.message or ""
+            if case.moment.at < case.track.not_before:  # it may run elsewhere
+                return Waiting(why), case.track
+            return Crashed(server, due=True, message=why), case.track
 
 
 def left_to_owner(case: Case) -> Found | None:

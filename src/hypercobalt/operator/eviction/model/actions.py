@@ -97,8 +97,13 @@ class Outdated(_NotDone):
 
 
 @dataclass(frozen=True, slots=True)
+class NotYet(_NotDone):
+    """The compute service has done nothing: the instance may run elsewhere, which will be known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unanswered(_NotDone):
     """Whether it was done is not known; the next passes will show."""
 
 
-Outcome = Accepted | Needless | Refused | Outdated | Unanswered
+Outcome = Accepted | Needless | Refused | Outdated | NotYet | Unanswered

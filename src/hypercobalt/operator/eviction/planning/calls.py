@@ -20,6 +20,7 @@ from hypercobalt.operator.eviction.model.actions import (
     Confirm,
     Force,
     Needless,
+    NotYet,
     Outcome,
     Outdated,
     Recover,
@@ -140,7 +141,7 @@ def _with_outcome(
         case Needless():
             move = instance.move
             return replace(instance, state=Departed(f"moved to {move.target}" if move else ""))
-        case Refused() | Outdated() | Unanswered():
+        case Refused() | Outdated() | NotYet() | Unanswered():
             return _failed(instance, action, outcome, policy, moment)
         case _:
             assert_never(outcome)
@@ -149,7 +150,7 @@ def _with_outcome(
 def _failed(
     instance: Assessment,
     action: Action,
-    outcome: Refused | Outdated | Unanswered,
+    outcome: Refused | Outdated | NotYet | Unanswered,
     policy: Policy,
     moment: Moment,
 ) -> Assessment:
@@ -168,7 +169,9 @@ def _failed(
             # Failed at once: when to try again, and whether, is decided in the next pass.
             again = moment.at + policy.restart_wait(instance.attempts)
             track = replace(instance.track, of=Rebooted(why), not_before=again)
-            return replace(instance, state=Waiting(why), track=track)
+            # What was not begun is no attempt: it is waited for, however long that takes.
+            attempts = instance.attempts - isinstance(outcome, NotYet)
+            return replace(instance, state=Waiting(why), track=track, attempts=attempts)
         case Recover() if isinstance(outcome, Refused) and instance.move is not None:
             track = replace(instance.track, of=Unrecoverable(instance.move.id))
             state = Stranded(f"is in ERROR after its move; {why}")

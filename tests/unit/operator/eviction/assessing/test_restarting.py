@@ -31,6 +31,7 @@ from hypercobalt.operator.eviction.assessing.course import Course
 from hypercobalt.operator.eviction.assessing.owner import incident_of, planned, started
 from hypercobalt.operator.eviction.model.actions import (
     Accepted,
+    NotYet,
     Outcome,
     Outdated,
     Refused,
@@ -365,6 +366,30 @@ def test_how_the_call_ends(outcome: Outcome, state: type, attempts: int) -> None
     if state is Waiting:
         assert found.track.of == Rebooted(found.state.message)
         assert found.track.not_before == NOW.at + 10
+
+
+@pytest.mark.parametrize("course", [Course.RESTART, Course.RECOVER])
+@pytest.mark.parametrize(
+    ("known", "track"), [(entry(), FRESH), (ONCE, LATE)], ids=["never tried", "tried once"]
+)
+def test_one_that_may_run_elsewhere_waits_until_that_is_known(
+    known: EvictionInstance, track: Track, course: Course
+) -> None:
+    """All hosts were off, and come back one by one: nothing is given up for one that is silent."""
+    now, calls = NOW, 0
+    for _ in range(100):
+        found = assessed(seen(OFF, known=known), track, course, now)
+        if isinstance(found.state, Crashed) and found.state.due:
+            begun = once_accepted(found, Restart(OFF), POLICY, now)
+            outcome = NotYet("host b is silent")
+            (found,) = with_outcomes((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, now)
+            calls += 1
+        assert isinstance(found.state, Waiting), found.state
+        assert found.attempts == (known.attempts or 0)
+        known, track = entry_of(found, now.now), found.track
+        now = replace(now, at=now.at + 5, now=now.now + timedelta(seconds=5))
+    assert 15 <= calls <= 50, "every ten seconds, or thirty after a failed one"
+    assert known.message == "host b is silent"
 
 
 def test_attempts_are_counted() -> None:
