@@ -268,7 +268,7 @@ def test_instances_get_what_their_state_needs_whatever_the_checks_find(
     assert found.actions.get("a") == action
 
 
-CRASHED = Crashed(server("a", "SHUTOFF"), due=True, message="")
+CRASHED = Crashed(server("a", "SHUTOFF"))
 
 
 def test_instances_of_a_dead_host_are_evacuated_by_their_priority() -> None:

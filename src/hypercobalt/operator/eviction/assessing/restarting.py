@@ -52,7 +52,7 @@ def restarting(case: Case) -> Found | None:
             why = case.seen.entry.message or ""
             if case.moment.at < case.track.not_before:  # it may run elsewhere
                 return Waiting(why), case.track
-            return Crashed(server, due=True, message=why), case.track
+            return Crashed(server, why), case.track
 
 
 def left_to_owner(case: Case) -> Found | None:
@@ -87,7 +87,7 @@ def brought_up(case: Case, found: Found) -> Found:
         return found
     if there.status != ServerStatus.SHUTOFF or _planned(case):
         return found
-    return Crashed(there, due=True, message=f"moved to {there.host}; off there"), track
+    return Crashed(there, f"moved to {there.host}; off there"), track
 
 
 def _needless(case: Case, server: Server) -> str:
@@ -133,7 +133,7 @@ def _again(case: Case, server: Server, why: str) -> Found | None:
         return None if moves_then else (Stranded(text), case.track)
     if case.moment.at < case.track.not_before:
         return Waiting(why), case.track
-    return Crashed(server, due=True, message=why), case.track
+    return Crashed(server, why), case.track
 
 
 def _runs(server: Server) -> bool:

@@ -88,20 +88,6 @@ class _Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class _AwaitsCall:
-    """A state that a call ends.
-
-    Args:
-        server: on the host.
-        due: the call may be made now.
-    """
-
-    server: Server
-    due: bool
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ready:
     """It may be moved as soon as there is a place for another move.
 
@@ -120,8 +106,17 @@ class Waiting(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Damaged(_AwaitsCall):
-    """A failed move has left it in ERROR though its guest is well; it is to be recovered."""
+class Damaged:
+    """A failed move has left it in ERROR though its guest is well; it is to be recovered.
+
+    Args:
+        server: on the host.
+        due: the call may be made now.
+    """
+
+    server: Server
+    due: bool
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +144,15 @@ class Evacuating(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Crashed(_AwaitsCall):
-    """It is to be restarted on the host that it is on."""
+class Crashed:
+    """It is to be restarted now, on the host that it is on.
+
+    Args:
+        server: on that host.
+    """
+
+    server: Server
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

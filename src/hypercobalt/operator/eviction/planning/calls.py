@@ -63,7 +63,7 @@ def remedy(instance: Assessment) -> Action | None:
             return Confirm()
         case Damaged(server, due=True):
             return Recover(server)
-        case Crashed(server, due=True):
+        case Crashed(server):
             return Restart(server)
         case _:
             return None

@@ -152,7 +152,7 @@ def moving(*records: Move, attempts: int = 1) -> Assessment:
             id="a restart too",
         ),
         pytest.param(
-            replace(moving(), state=Crashed(server(), due=True, message=""), mode=RESTART),
+            replace(moving(), state=Crashed(server()), mode=RESTART),
             None,
             False,
             id="nothing is restarted",
@@ -202,7 +202,7 @@ def test_the_wait_after_refused_aborts_doubles() -> None:
 
 
 def test_what_was_to_be_restarted_is_skipped() -> None:
-    crashed = assessed(server(), Crashed(server(), due=True, message=""))
+    crashed = assessed(server(), Crashed(server()))
     plan = cancelled(crashed)
     assert plan.instances is not None
     assert isinstance(plan.instances[0].state, Unaffected)
