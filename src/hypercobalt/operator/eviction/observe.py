@@ -120,7 +120,7 @@ class Observer:
         if claimed:
             memory.host = None
         elif memory.host is None or _is_doubted(memory, hypervisor, at):
-            names = host_names(hypervisor) if hypervisor is not None else (facts.name,)
+            names = host_names(hypervisor) if hypervisor is not None else (facts.source,)
             memory.host, memory.host_at = await self._find(names), at
         if memory.host is not None:
             memory.unknown_since = None
@@ -152,7 +152,7 @@ class Observer:
 
     async def _instances(self, facts: Facts, memory: Memory) -> Facts:
         """Read what is on the host, and of its instances what the host does not show."""
-        host = facts.host.name if facts.host is not None else facts.name
+        host = facts.host.name if facts.host is not None else facts.source
         listing, reused = await self._list(host, memory)
         memory.listing = listing
         facts = replace(facts, servers=listing.servers, moves=listing.moves, reused=reused)

@@ -91,7 +91,7 @@ class EvictionReconciler:
             # Nothing else shows that a restart was begun: it is written first.
             status = self._status(facts, planned, memory)
             await self._write(facts, status, memory, at_once=True)
-        return await self._record(facts, await self._act(facts.name, planned, memory), memory)
+        return await self._record(facts, await self._act(facts, planned, memory), memory)
 
     async def _plan(
         self, facts: Facts, instances: tuple[Assessment, ...], memory: Memory
@@ -106,13 +106,13 @@ class EvictionReconciler:
         memory.load = planned.load or memory.load
         return facts, planned
 
-    async def _act(self, host: str, planned: Plan, memory: Memory) -> Plan:
+    async def _act(self, facts: Facts, planned: Plan, memory: Memory) -> Plan:
         """Make the calls; gives the plan with the instances as they are afterwards."""
         if planned.instances is None:
             return planned
         # Remembered before the calls: if this pass is cut off, the next one does not repeat them.
         memory.tracks = {one.id: one.track for one in planned.instances}
-        outcomes = await self._actions.perform(host, planned.actions)
+        outcomes = await self._actions.perform(facts.source, planned.actions)
         moment = self._observer.moment()
         instances = with_outcomes(
             planned.instances, planned.actions, outcomes, self._policy, moment
@@ -121,7 +121,8 @@ class EvictionReconciler:
         memory.timings.observe(instances, moment)
         memory.listing = memory.listing if planned.quiet else None
         if planned.lingering and memory.counted_since is None:
-            log.info("instances_counted_but_not_listed", eviction=memory.uid)
+            name = facts.eviction.metadata.name
+            log.info("instances_counted_but_not_listed", eviction=name)
             memory.counted_since = moment.at
         return replace(planned, instances=instances)
 
@@ -129,7 +130,7 @@ class EvictionReconciler:
         eviction, name = facts.eviction, facts.eviction.metadata.name
         facts = replace(facts, moment=self._observer.moment())
         status = self._status(facts, planned, memory)
-        for note in notes(facts.status, status, facts.name):
+        for note in notes(facts.status, status, facts.source):
             self._note(eviction, note)
         memory.status = status
         waits = await self._write(facts, status, memory, at_once=planned.release)
@@ -141,7 +142,7 @@ class EvictionReconciler:
             await self._finalizer.remove(self._evictions.get(name) or eviction)
             return Result()
         if any(one.occupies for one in planned.instances or ()):
-            self._migrations.follow(name, facts.name)
+            self._migrations.follow(name, facts.source)
         due = [wait for wait in (planned.look_again, waits) if wait is not None]
         return Result(min(due, default=None))
 

@@ -124,8 +124,8 @@ class Facts:
     counted_for: timedelta = timedelta(0)
 
     @property
-    def name(self) -> str:
-        """Of the host, as Kubernetes has it."""
+    def source(self) -> str:
+        """Name of the host that is emptied, as Kubernetes has it."""
         return self.eviction.spec.hypervisor
 
     @property

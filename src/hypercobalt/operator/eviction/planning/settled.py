@@ -40,7 +40,7 @@ def settled(facts: Facts, policy: Policy) -> Plan | None:
         return Plan()
     if facts.hypervisor is None:
         way_out = "spec.hypervisor is immutable: delete and recreate the Eviction"
-        return _waits(f"Hypervisor {facts.name} does not exist; {way_out}", IDLE)
+        return _waits(f"Hypervisor {facts.source} does not exist; {way_out}", IDLE)
     if refused := refusal(facts.hypervisor, facts.eviction):
         return _ends(EvictionReason.FAILED, refused)
     if facts.trouble is not None:
@@ -62,7 +62,7 @@ def _ends(reason: EvictionReason, text: str) -> Plan:
 
 
 def _unknown_host(facts: Facts, policy: Policy) -> Plan:
-    name, service = facts.name, facts.service
+    name, service = facts.source, facts.service
     status = facts.hypervisor.status if facts.hypervisor else None
     begun = has_begun(facts.status)
     if begun or (status and status.hypervisorId and status.serviceId):
@@ -93,7 +93,7 @@ def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
     if facts.looked and facts.host is None and not error:
         if not noted:
             return Plan(release=True)
-        error = f"{facts.service} knows no host {facts.name}"
+        error = f"{facts.service} knows no host {facts.source}"
     if not error:
         return None
     # Which of them are cold is not noted.

@@ -106,9 +106,9 @@ def status_of(facts: Facts, plan: Plan, order: Order, seconds_left: float | None
         set_migrating(conditions, status)
         status = replace(status, checks=plan.checks.checks)
     if plan.end is None:
-        set_running(conditions, status, facts.name)
+        set_running(conditions, status, facts.source)
     else:
-        text = plan.end.message or ended_text(status, facts.name)
+        text = plan.end.message or ended_text(status, facts.source)
         conditions.evicting("False", plan.end.reason, text)
     if facts.host is not None:
         # The hypervisor's UUID, in the field that upstream puts it into.
