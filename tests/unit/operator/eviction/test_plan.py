@@ -165,7 +165,7 @@ def test_moves_begin_and_hold_their_places() -> None:
     assert list(found.actions.values()) == [Start(server(str(n)), Mode.LIVE) for n in range(3)]
     assert found.instances is not None
     assert [one.occupies for one in found.instances] == [True, True, True, False]
-    assert found.instances[0].track.of == Begun("")
+    assert found.instances[0].track.follows == Begun("")
     assert found.load is not None
     assert set(found.load.servers) == {"0", "1", "2"}
 

@@ -111,8 +111,8 @@ def waiting(case: Case, why: str, *, moves: bool = False) -> Found:
         moves: what it waits for is the end of a move.
     """
     at, track = case.moment.at, case.track
-    if track.of != Blocking(why):
-        track = replace(track, of=Blocking(why), since=at)
+    if track.follows != Blocking(why):
+        track = replace(track, follows=Blocking(why), since=at)
     waited = at - track.since
     if waited > case.policy.patience.total_seconds():
         what = why or "moving without a migration record"
@@ -126,7 +126,7 @@ def attempt(case: Case, mode: Mode) -> Found:
     track, policy, why = case.track, case.policy, entry.message or ""
     if case.left_over is not None:
         why = f"migration record {case.left_over.id} was left {case.left_over.status}"
-    if track.of == Begun(move.id if move else "") and at < track.not_before:
+    if track.follows == Begun(move.id if move else "") and at < track.not_before:
         # The call has gone out, and nothing shows it yet.
         return (Evacuating(why) if mode is Mode.EVACUATE else Moving(why)), track
     if case.failed and case.failed[0] is move:
@@ -134,7 +134,7 @@ def attempt(case: Case, mode: Mode) -> Found:
         reason = last.message or "the compute service gives no reason"
         kind = "evacuation" if mode is Mode.EVACUATE else "migration"
         why = f"{kind} to {last.target or 'an unnamed host'}: {last.status}; {reason}"
-        if track.of != Failed(last.id):
+        if track.follows != Failed(last.id):
             not_before = at + policy.retry_wait(case.attempts)
             track = track.anew(Failed(last.id), since=at, not_before=not_before)
     if case.attempts >= policy.most_attempts(evacuates=mode is Mode.EVACUATE):

@@ -171,7 +171,7 @@ def _is_damaged(server: Server, move: Move, began: datetime) -> bool:
 def _damaged(case: Case, server: Server, move: Move) -> Found:
     guest = "is paused" if server.paused else "runs"
     text = f"migration to {move.target} left it in {server.status} although its guest {guest} here"
-    if case.track.of == Unrecoverable(move.id):
+    if case.track.follows == Unrecoverable(move.id):
         may = movability(server)
         return Stranded(may.why if isinstance(may, Blocked) else text), case.track
     text = f"{text}; recovering"

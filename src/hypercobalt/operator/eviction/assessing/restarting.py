@@ -106,12 +106,12 @@ def _planned(case: Case) -> str:
 def _follow(case: Case, server: Server) -> Found | None:
     """What has become of the restarts that were begun."""
     track, policy, at = case.track, case.policy, case.moment.at
-    if not isinstance(track.of, Rebooted):
+    if not isinstance(track.follows, Rebooted):
         lag = policy.power_lag.total_seconds()
         track = track.anew(Rebooted(), since=at, not_before=at + lag)
         return Restarting("begun by an earlier process; waiting for what comes of it"), track
-    if track.of.failed:
-        return _again(replace(case, track=track), server, track.of.failed)
+    if track.follows.failed:
+        return _again(replace(case, track=track), server, track.follows.failed)
     if at >= track.not_before and _runs(server):
         return Restarted(f"restarted, attempt {case.attempts}"), track
     waited = at - track.since

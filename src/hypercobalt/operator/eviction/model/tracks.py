@@ -170,32 +170,32 @@ class Track:
     It only times waits: without it they begin anew.
 
     Args:
-        of: what is followed.
+        follows: what is timed; None for nothing.
         since: when that last made progress, or when the wait began.
         not_before: no call for this instance before then.
         refused: hosts that the compute service would not move it to.
         view: of its newest job.
     """
 
-    of: Followed | None = None
+    follows: Followed | None = None
     since: float = 0.0
     not_before: float = 0.0
     refused: frozenset[str] = frozenset()
     view: HostView | None = None
 
-    def anew(self, of: Followed | None, *, since: float, not_before: float = 0.0) -> Track:
+    def anew(self, follows: Followed | None, *, since: float, not_before: float = 0.0) -> Track:
         """What is remembered once something else is followed."""
-        return Track(of, since, not_before, self.refused, self.view)
+        return Track(follows, since, not_before, self.refused, self.view)
 
     def reading(self, move: Move, at: float) -> tuple[Track, Recorded]:
         """What is remembered of a record: what is less than ever, or new, is progress."""
-        left, known = Left(move.remaining, move.disk_remaining), self.of
+        left, known = Left(move.remaining, move.disk_remaining), self.follows
         if not isinstance(known, Recorded) or known.id != move.id:
             known = Recorded(move.id, move.status, left)
             return self.anew(known, since=at), known
         progressed = known.status != move.status or left.is_less(known.lowest)
         known = replace(known, status=move.status, lowest=left.least(known.lowest))
-        return replace(self, of=known, since=at if progressed else self.since), known
+        return replace(self, follows=known, since=at if progressed else self.since), known
 
     def seeing(self, job: Job | None, at: float) -> Track:
         """What is remembered of a job that goes on; likewise."""

@@ -98,11 +98,12 @@ def once_accepted(
                 instance.attempts + 1 if again else 1,
                 EvictionMode.RESTART,
             )
-        case Force() if isinstance(track.of, Recorded):
-            track = replace(track, of=replace(track.of, helped=True), since=at)
-        case Abort() if isinstance(track.of, Recorded):
-            record = replace(track.of, aborts=track.of.aborts + 1, refused=False)
-            track = replace(track, of=record, since=track.since if track.of.aborts else at)
+        case Force() if isinstance(track.follows, Recorded):
+            track = replace(track, follows=replace(track.follows, helped=True), since=at)
+        case Abort() if isinstance(track.follows, Recorded):
+            before = track.follows
+            record = replace(before, aborts=before.aborts + 1, refused=False)
+            track = replace(track, follows=record, since=track.since if before.aborts else at)
         case _:
             return instance
     return replace(instance, track=track)
@@ -168,18 +169,18 @@ def _failed(
                 return replace(instance, state=Restarting(why))
             # Failed at once: when to try again, and whether, is decided in the next pass.
             again = moment.at + policy.restart_wait(instance.attempts)
-            track = replace(instance.track, of=Rebooted(why), not_before=again)
+            track = replace(instance.track, follows=Rebooted(why), not_before=again)
             # What was not begun is no attempt: it is waited for, however long that takes.
             attempts = instance.attempts - isinstance(outcome, NotYet)
             return replace(instance, state=Waiting(why), track=track, attempts=attempts)
         case Recover() if isinstance(outcome, Refused) and instance.move is not None:
-            track = replace(instance.track, of=Unrecoverable(instance.move.id))
+            track = replace(instance.track, follows=Unrecoverable(instance.move.id))
             state = Stranded(f"is in ERROR after its move; {why}")
             return replace(instance, state=state, track=track)
-        case Abort() if isinstance(instance.track.of, Recorded):
-            record = instance.track.of
+        case Abort() if isinstance(instance.track.follows, Recorded):
+            record = instance.track.follows
             wait = retry * 2 ** (record.aborts - 1)
-            track = replace(instance.track, of=replace(record, refused=True))
+            track = replace(instance.track, follows=replace(record, refused=True))
             return _again(instance, why, track, moment.at + wait)
         case Confirm() | Force() | Abort() | Recover():
             return _again(instance, why, instance.track, moment.at + retry)
@@ -205,7 +206,7 @@ def _refused(
         Stranded(f"{why}; given up after {attempts} attempts") if given_up else Waiting(why),
         replace(
             instance.track,
-            of=None,
+            follows=None,
             not_before=moment.at + policy.retry_wait(attempts),
             refused=instance.track.refused | ({target} if target else set()),
         ),

@@ -66,7 +66,7 @@ def cancel(facts: Facts, instances: Sequence[Assessment], policy: Policy) -> Pla
 
 
 def _stop(instance: Assessment, moment: Moment) -> Action | None:
-    move, record = instance.move, instance.track.of
+    move, record = instance.move, instance.track.follows
     if move is None or move.ended or move.kind != MoveKind.LIVE:
         return remedy(instance)
     due = isinstance(record, Recorded) and instance.track.may_abort(record, moment.at)

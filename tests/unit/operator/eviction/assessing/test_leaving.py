@@ -126,7 +126,7 @@ def test_arrival_is_confirmed_and_damage_repaired_when_their_wait_is_over(
     wait: float, *, due: bool
 ) -> None:
     track = Track(not_before=NOW.at + wait)
-    confirming = replace(track, of=Recorded("1", "finished", Left(500)))
+    confirming = replace(track, follows=Recorded("1", "finished", Left(500)))
     arrived = leaves(seen(None, move("finished", kind="migration")), confirming).state
     damaged = leaves(seen(IN_ERROR, move("error")), track).state
     assert isinstance(arrived, Arrived)

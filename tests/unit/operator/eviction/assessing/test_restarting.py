@@ -362,7 +362,7 @@ def test_how_the_call_ends(outcome: Outcome, state: type, attempts: int) -> None
     assert isinstance(found.state, state)
     assert (found.attempts, found.mode) == (attempts, "restart")
     if state is Waiting:
-        assert found.track.of == Rebooted(found.state.message)
+        assert found.track.follows == Rebooted(found.state.message)
         assert found.track.not_before == NOW.at + 10
 
 

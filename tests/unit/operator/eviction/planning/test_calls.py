@@ -97,7 +97,7 @@ def test_an_evacuation_is_tried_for_ten_minutes(before: int, state: State, wait:
 
 def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
     found = once_accepted(Assessment(SEEN, Waiting()), START, POLICY, NOW)
-    assert found.track.of == Begun("1")
+    assert found.track.follows == Begun("1")
     assert found.track.not_before == NOW.at + POLICY.unsure.total_seconds()
     assert found.observed.entry.target == "x"
 
@@ -112,13 +112,13 @@ def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
 def test_help_is_remembered_before_the_call(action: Action, record: Recorded, since: float) -> None:
     stuck = Assessment(SEEN, Stuck(move(), force=True, message=""), FOLLOWED)
     found = once_accepted(stuck, action, POLICY, NOW).track
-    assert (found.of, found.since) == (record, since)
+    assert (found.follows, found.since) == (record, since)
 
 
 def test_a_second_abort_does_not_restart_the_wait() -> None:
-    track = replace(FOLLOWED, of=Recorded("1", "running", aborts=1, refused=True))
+    track = replace(FOLLOWED, follows=Recorded("1", "running", aborts=1, refused=True))
     found = once_accepted(Assessment(SEEN, Moving(), track), Abort(move()), POLICY, NOW).track
-    assert (found.of, found.since) == (Recorded("1", "running", aborts=2), 900.0)
+    assert (found.follows, found.since) == (Recorded("1", "running", aborts=2), 900.0)
 
 
 CONFIRM, RECOVER = Confirm(), Recover(ERROR)
@@ -172,17 +172,17 @@ def test_how_the_other_calls_end(
     assert found.state == then
     again = outcome in (Refused("no"), Outdated("busy"), Unanswered("503"))
     assert found.track.not_before == (NOW.at + POLICY.retry_after.total_seconds() if again else 0)
-    assert (found.track.of == Unrecoverable("1")) is isinstance(then, Stranded)
+    assert (found.track.follows == Unrecoverable("1")) is isinstance(then, Stranded)
 
 
 @pytest.mark.parametrize(
     ("aborts", "wait"), [(1, 1), (2, 2), (3, 4)], ids=["first", "second", "third"]
 )
 def test_abort_that_is_refused_waits_twice_as_long_each_time(aborts: int, wait: int) -> None:
-    track = replace(FOLLOWED, of=Recorded("1", "running", aborts=aborts - 1))
+    track = replace(FOLLOWED, follows=Recorded("1", "running", aborts=aborts - 1))
     state = Stuck(move(), force=False, message="stuck")
     found = called(Assessment(SEEN, state, track), Abort(move()), Refused("no"))
-    assert found.track.of == Recorded("1", "running", aborts=aborts, refused=True)
+    assert found.track.follows == Recorded("1", "running", aborts=aborts, refused=True)
     assert found.track.not_before == NOW.at + wait * POLICY.retry_after.total_seconds()
     assert found.state == replace(state, message="stuck; no")
 
