@@ -131,8 +131,8 @@ class Fleet:
         """Count a host as being recovered from now on: what shows that is not written yet."""
         self._begun[hypervisor.metadata.name] = instances(hypervisor)
 
-    def begun(self, name: str) -> None:
-        """What shows it is written."""
+    def written(self, name: str) -> None:
+        """Count a host by what is stored again: that write is over."""
         self._begun.pop(name, None)
         self._kept = None
 

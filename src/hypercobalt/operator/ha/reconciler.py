@@ -166,7 +166,7 @@ class HostFailureReconciler:
         try:
             self._world.hypervisors.wrote(await self._kube.patch(hypervisor, wanted))
         finally:
-            self._observation.fleet.begun(hypervisor.metadata.name)
+            self._observation.fleet.written(hypervisor.metadata.name)
 
     async def _fence(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
         """Switch the host off; the call is made once, whatever comes of it."""
@@ -205,7 +205,7 @@ class HostFailureReconciler:
     async def _write(self, facts: Facts, plan: Plan) -> None:
         hypervisor = facts.hypervisor
         part = conditions.part(hypervisor, plan, self._clock.now())
-        deadline = begun(hypervisor.status.fencing, plan.fencing)
+        deadline = new_deadline(hypervisor.status.fencing, plan.fencing)
         if deadline is not None:
             # Noted before: of a write that fails it is not known whether it was stored.
             self._mine[hypervisor.metadata.name] = deadline
@@ -236,7 +236,7 @@ class HostFailureReconciler:
         return part
 
 
-def begun(stored: Fencing | None, record: Fencing | None) -> datetime | None:
+def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | None:
     """Deadline of an attempt that is not stored yet; None if there is none."""
     if record is None or record.phase != FencingPhase.ATTEMPTING:
         return None

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.operator.ha.reconciler import begun
+from hypercobalt.operator.ha.reconciler import new_deadline
 
 LATER = NOW + timedelta(minutes=5)
 
@@ -40,4 +40,4 @@ ATTEMPT = fencing(FencingPhase.ATTEMPTING)
 def test_an_attempt_is_a_process_s_own_once_it_is_about_to_record_it(
     stored: Fencing | None, record: Fencing | None, expected: datetime | None
 ) -> None:
-    assert begun(stored, record) == expected
+    assert new_deadline(stored, record) == expected

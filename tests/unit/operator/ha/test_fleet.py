@@ -225,7 +225,7 @@ def test_recovery_that_begins_counts_before_it_is_written() -> None:
     assert fleet.census().recovering == {}
     fleet.begin(host)
     assert fleet.census().recovering == {"kvm-a": 4}
-    fleet.begun("kvm-a")
+    fleet.written("kvm-a")
     assert fleet.census().recovering == {}
 
 
