@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hypercobalt.drills import (
+    combined,
     configuration,
     control_plane,
     fences,
@@ -26,5 +27,6 @@ DRILLS: Final = {
         *partitions.DRILLS,
         *outages.DRILLS,
         *configuration.DRILLS,
+        *combined.DRILLS,
     )
 }

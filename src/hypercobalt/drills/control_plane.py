@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.drills.drill import Drill
@@ -14,6 +17,28 @@ from hypercobalt.lab import control
 from hypercobalt.lab import operator as lab_operator
 
 _AWAY = 30.0  # seconds; longer than the grace period of Nodes
+
+
+@asynccontextmanager
+async def deployment(stage: Stage) -> AsyncGenerator[None]:
+    """Start the operator whenever it has ended, as its Deployment does.
+
+    It ends when it loses its Lease, which is a while after the API server has gone.
+    """
+
+    async def keep() -> None:
+        while True:
+            if not stage.lab.operator.is_running:
+                await stage.do("the operator starts again", stage.lab.operator.start())
+            await asyncio.sleep(1)
+
+    task = asyncio.create_task(keep(), name="deployment")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def away(stage: Stage) -> None:

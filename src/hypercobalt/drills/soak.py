@@ -14,13 +14,13 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import median
 from typing import Final
 
+from hypercobalt.drills.control_plane import deployment
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.hosts import RECOVERY, is_back
 from hypercobalt.drills.record import DrillError, Mark
@@ -165,7 +165,7 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally
         await asyncio.sleep(max(0.0, began + strike.seconds - time.monotonic()))
         if strike.fault.mend:
             await strike.fault.mend(stage, strike.target)
-    async with _deployment(stage):
+    async with deployment(stage):
         for host in stage.lab.hosts:  # one that was fenced may be off
             if host.power is Power.OFF:
                 await stage.do(f"{host.name} boots", stage.lab.up_host(host))
@@ -186,28 +186,6 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally
             stage.record.add(Mark.FAILED, f"restarted or moved for nothing: {tally.false[-1]}")
     tally.whole.append(time.monotonic() - began)
     stage.record.add(Mark.SEEN, "everything is whole again", tally.whole[-1])
-
-
-@asynccontextmanager
-async def _deployment(stage: Stage) -> AsyncGenerator[None]:
-    """Start the operator whenever it has ended, as its Deployment does.
-
-    It ends when it loses its Lease, which is a while after the API server has gone.
-    """
-
-    async def keep() -> None:
-        while True:
-            if not stage.lab.operator.is_running:
-                await stage.do("the operator starts again", stage.lab.operator.start())
-            await asyncio.sleep(1)
-
-    task = asyncio.create_task(keep(), name="deployment")
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def _all_write(stage: Stage, vms: tuple[str, ...]) -> None:

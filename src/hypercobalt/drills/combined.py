@@ -1,0 +1,223 @@
+"""Drills in which a second failure comes while the first one is recovered from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+from hypercobalt.drills.configuration import active, configure
+from hypercobalt.drills.control_plane import deployment
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.hosts import RECOVERY, is_back, is_tried, recovered
+from hypercobalt.drills.instances import kill
+from hypercobalt.drills.record import DrillError
+from hypercobalt.drills.stage import Stage
+from hypercobalt.lab import control, kubelet
+from hypercobalt.lab import operator as lab_operator
+
+_AWAY = 30.0  # seconds; longer than the operator's Lease
+_DARK = 60.0  # seconds; longer than silence of the node agents' Leases and all waits after it
+_BACK = 180.0
+_FLAPS = (0.0, 15.0, 35.0, 45.0)
+"""Seconds without power: before and after the Node is Unknown, and about the end of the Lease."""
+_DOCUMENTS = (
+    "events: {lifecycle: {monitored: false}}\n",
+    "limits: {backof: [1s]}\n",
+    "limits: {backoff: [1s]}\n",
+)
+_FLIP = 2.0
+
+
+async def _all_in_service(stage: Stage) -> None:
+    for host in stage.lab.hosts:
+        await stage.becomes(host.name, "in service", is_back, within=_BACK)
+
+
+async def _none_fenced(stage: Stage) -> None:
+    for host in stage.lab.hosts:
+        if fencing := (await stage.hypervisor(host.name)).status.fencing:
+            raise DrillError(f"{host.name} was fenced: {fencing.evidence}")
+
+
+async def api_dies(stage: Stage) -> None:
+    """What runs elsewhere already is left alone, and the rest follows."""
+    vms = await stage.vms("kvm-1", 6)
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+
+    async def has_begun() -> bool:
+        return bool(stage.pids(vms))
+
+    await stage.until("the first of its guests runs elsewhere", has_begun, within=RECOVERY)
+    await stage.do("the API server is killed", stage.kill(control.ROLE))
+    pids = stage.pids(vms)
+
+    async def run_on() -> bool:
+        return pids <= stage.pids(vms)
+
+    await stage.stays("the guests that run elsewhere run on", run_on, seconds=_AWAY)
+    await stage.do("the API server starts again", stage.lab.control.start())
+    async with deployment(stage):
+        await recovered(stage, "kvm-1", vms, began)
+        if not await run_on():
+            raise DrillError("a guest that ran elsewhere already was started anew")
+
+
+async def flaps(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    host = stage.host("kvm-1")
+    for seconds in _FLAPS:
+        await stage.do("power cut of kvm-1", host.crash())
+        await asyncio.sleep(seconds)  # the length of the failure itself
+        await stage.do(f"kvm-1 boots again, after {seconds:g} s", stage.lab.up_host(host))
+    await _all_in_service(stage)
+    await stage.runs(vms, within=RECOVERY)
+    for vm in vms:
+        await stage.writes(vm, within=20)
+
+
+async def site(stage: Stage) -> None:
+    vms = tuple([vm for host in stage.lab.hosts for vm in await stage.vms(host.name)])
+    for host in stage.lab.hosts:
+        await stage.do(f"power cut of {host.name}", host.crash())
+    await asyncio.sleep(_DARK)  # the length of the failure itself
+    if stage.pids(vms):
+        raise DrillError("a guest runs on a host without power")
+    for host in stage.lab.hosts:
+        await stage.do(f"{host.name} boots again", stage.lab.up_host(host))
+    await stage.runs(vms, within=RECOVERY)
+    for vm in vms:
+        await stage.writes(vm, within=20)
+    await _all_in_service(stage)
+    await _none_fenced(stage)
+
+
+async def second_host(stage: Stage) -> None:
+    """It boots again after a while; the instances of the first are recovered whatever it does."""
+    first = await stage.vms("kvm-1", 2)
+    second = await stage.vms("kvm-2", 2)
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+
+    async def is_being_fenced() -> bool:
+        return is_tried(await stage.hypervisor("kvm-1"))
+
+    await stage.until("kvm-1 is being fenced", is_being_fenced, within=RECOVERY)
+    await stage.do("power cut of kvm-2", stage.host("kvm-2").crash())
+    await asyncio.sleep(_AWAY)  # the length of the failure itself
+    await stage.do("kvm-2 boots again", stage.lab.up_host(stage.host("kvm-2")))
+    await recovered(stage, "kvm-1", first, began)
+    await stage.runs(second, within=RECOVERY)
+    await stage.do("kvm-1 boots again", stage.lab.up_host(stage.host("kvm-1")))
+    await _all_in_service(stage)
+    await stage.runs((*first, *second), within=1)
+
+
+async def operator_away(stage: Stage) -> None:
+    """Nothing on the host starts its instances: the operator does when it is there again."""
+    vms = await stage.vms("kvm-1", 2)
+    host = stage.host("kvm-1")
+    await stage.do("the operator is killed", stage.kill(lab_operator.ROLE))
+    await stage.do("power cut of kvm-1", host.crash())
+    await stage.do("kvm-1 boots again", stage.lab.up_host(host))
+    await stage.do("the operator starts again", stage.lab.operator.start())
+    await stage.runs(vms, within=RECOVERY)
+    for vm in vms:
+        await stage.writes(vm, within=20)
+    await _all_in_service(stage)
+    await _none_fenced(stage)
+
+
+async def crash_while_moving(stage: Stage) -> None:
+    """The source dies under a live migration: whichever side is left, the instance runs once."""
+    (vm,) = await stage.vms("kvm-1")
+    host = stage.host("kvm-1")
+    (source,) = stage.emulators(vm)
+    await stage.do(
+        "only the kubelet of kvm-1 stops", host.run("systemctl", "stop", kubelet.SERVICE)
+    )
+
+    async def is_moving() -> bool:
+        return any(one.pid != source.pid for one in stage.emulators(vm))
+
+    await stage.until(f"the live migration of {vm} has begun", is_moving, within=RECOVERY)
+    with suppress(ProcessLookupError):  # it was faster
+        os.kill(source.pid, signal.SIGKILL)
+    await stage.runs([vm], within=RECOVERY, not_pids=[source.pid])
+    await stage.writes(vm, within=20)
+    await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
+    await _all_in_service(stage)
+    await stage.runs([vm], within=1)
+
+
+async def configuration_flips(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+
+    async def flip() -> None:
+        while True:
+            for document in _DOCUMENTS:
+                await configure(stage, document)
+                await asyncio.sleep(_FLIP)  # the time for which it holds
+
+    began = stage.record.now
+    await stage.do("power cut of kvm-1, while the ConfigMap changes", stage.host("kvm-1").crash())
+    flipping = asyncio.create_task(flip(), name="flip")
+    try:
+        await recovered(stage, "kvm-1", vms, began)
+    finally:
+        flipping.cancel()
+        with suppress(asyncio.CancelledError):
+            await flipping
+    await stage.do("the ConfigMap stays as it is", configure(stage, _DOCUMENTS[-1]))
+    (emulator,) = stage.emulators(vms[0])
+    await active(stage, stage.host_of(emulator), _DOCUMENTS[-1])
+    await stage.runs(vms[:1], within=60, not_pids=[kill(stage, vms[0])])
+
+
+DRILLS = (
+    Drill(
+        "api-dies-evacuating",
+        "The API server dies while a host is evacuated: what runs is left alone, the rest follows.",
+        api_dies,
+        in_ci=False,
+    ),
+    Drill(
+        "host-flaps",
+        "A host loses power four times, for 0 to 45 s: it is back, its instances run once.",
+        flaps,
+        in_ci=False,
+    ),
+    Drill(
+        "site-power-cut",
+        "All hosts lose power: none is fenced; their instances run once the hosts are back.",
+        site,
+        in_ci=False,
+    ),
+    Drill(
+        "second-host",
+        "A second host loses power while the first is fenced: the instances of both run again.",
+        second_host,
+        4,
+        in_ci=False,
+    ),
+    Drill(
+        "reboot-unseen",
+        "A host reboots while the operator is away: its instances run again.",
+        operator_away,
+        in_ci=False,
+    ),
+    Drill(
+        "crash-while-moving",
+        "A QEMU is killed under its live migration: its instance runs once.",
+        crash_while_moving,
+        in_ci=False,
+    ),
+    Drill(
+        "config-flips",
+        "The ConfigMap changes every 2 s, invalid at times, while a host is evacuated.",
+        configuration_flips,
+        in_ci=False,
+    ),
+)
