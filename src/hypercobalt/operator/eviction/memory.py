@@ -41,7 +41,8 @@ class Memory:
         timings: of its moves.
         status: as decided last; newer than what is written.
         written_at: when it was written last; -inf: never by this process.
-        counted_since: since when the compute service counts what it does not list.
+        lingered: the compute service has counted what it does not list.
+        counted_since: since when it does; None while it does not.
         unknown_since: since when it knows no such host, though moves have begun.
         load: what is under way.
         listing: the last one, if only the end of a move makes a difference to it.
@@ -56,6 +57,7 @@ class Memory:
     timings: Timings = field(default_factory=Timings)
     status: EvictionStatus | None = None
     written_at: float = _NEVER
+    lingered: bool = False
     counted_since: float | None = None
     unknown_since: float | None = None
     load: Load | None = None
@@ -63,6 +65,15 @@ class Memory:
     listed_at: float = _NEVER
     targets: int = 0
     targets_at: float = _NEVER
+
+    def counted(self, at: float, *, lingering: bool) -> bool:
+        """Take whether what is listed nowhere is counted; gives whether that is new."""
+        if not lingering:
+            self.counted_since = None
+            return False
+        is_new, self.lingered = self.counted_since is None, True
+        self.counted_since = at if self.counted_since is None else self.counted_since
+        return is_new
 
 
 class Memories:

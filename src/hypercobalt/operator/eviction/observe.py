@@ -132,7 +132,7 @@ class Observer:
             looked=True,
             host=memory.host,
             unknown_for=timedelta(seconds=0 if since is None else at - since),
-            lingered=memory.counted_since is not None,
+            lingered=memory.lingered,
         )
 
     async def _find(self, names: Iterable[str]) -> Host | None:

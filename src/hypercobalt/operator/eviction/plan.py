@@ -128,6 +128,11 @@ def _in_course(facts: Facts, policy: Policy) -> Policy:
     return policy.for_evacuation if course_of(facts) is Course.EVACUATE else policy
 
 
+def most_at_once(facts: Facts, policy: Policy) -> int:
+    """How many instances of the host may be under way at the same time."""
+    return facts.eviction.spec.parallelism or _in_course(facts, policy).per_source
+
+
 def _is_limited_by_targets(facts: Facts, policy: Policy) -> bool:
     """Whether each host that could take an instance bears a part of the moves."""
     return not (facts.eviction.spec.parallelism or policy.per_target)

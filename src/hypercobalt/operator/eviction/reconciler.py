@@ -23,7 +23,7 @@ from hypercobalt.operator.eviction.model.policy import Policy, order_of
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
-from hypercobalt.operator.eviction.plan import plan, questions
+from hypercobalt.operator.eviction.plan import most_at_once, plan, questions
 from hypercobalt.operator.eviction.planning.calls import with_outcomes
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import as_of
@@ -120,10 +120,9 @@ class EvictionReconciler:
         memory.tracks = {one.id: one.track for one in instances}
         memory.timings.observe(instances, moment)
         memory.listing = memory.listing if planned.quiet else None
-        if planned.lingering and memory.counted_since is None:
+        if memory.counted(moment.at, lingering=planned.lingering):
             name = facts.eviction.metadata.name
             log.info("instances_counted_but_not_listed", eviction=name)
-            memory.counted_since = moment.at
         return replace(planned, instances=instances)
 
     async def _record(self, facts: Facts, planned: Plan, memory: Memory) -> Result:
@@ -149,8 +148,9 @@ class EvictionReconciler:
     def _status(self, facts: Facts, planned: Plan, memory: Memory) -> EvictionStatus:
         order = order_of(facts.eviction, self._policy)
         waiting = [s.size.memory_mib for s in pending(planned.instances or (), order)]
-        limit = facts.eviction.spec.parallelism or self._policy.per_source
-        left = memory.timings.seconds_left(waiting, limit, facts.moment.at)
+        left = memory.timings.seconds_left(
+            waiting, most_at_once(facts, self._policy), facts.moment.at
+        )
         return status_of(facts, planned, order, left)
 
     async def _write(

@@ -59,7 +59,7 @@ from hypercobalt.operator.eviction.model.states import (
     Unaffected,
 )
 from hypercobalt.operator.eviction.model.tracks import Begun
-from hypercobalt.operator.eviction.plan import plan, questions
+from hypercobalt.operator.eviction.plan import most_at_once, plan, questions
 from hypercobalt.operator.eviction.planning.estimate import Timings
 
 CHECKED = EvictionStatus(checks=(EvictionCheck(name="Instances", result="Passed"),))
@@ -152,6 +152,22 @@ def test_limits_of_an_evacuation_free_places_for_which_capacity_is_read() -> Non
     busy = [assessed(server(f"m{n}"), Evacuating()) for n in range(POLICY.per_source)]
     waiting = assessed(server(), EVACUATED)
     assert questions(of, [*busy, waiting], (), POLICY).servers == (server(),)
+
+
+@pytest.mark.parametrize(
+    ("of", "most"),
+    [
+        pytest.param(read(), POLICY.per_source, id="live"),
+        pytest.param(read(hypervisor=DEAD, host=DOWN), POLICY.evacuations, id="evacuation"),
+        pytest.param(
+            replace(read(hypervisor=DEAD, host=DOWN), eviction=eviction(CHECKED, parallelism=3)),
+            3,
+            id="as ordered",
+        ),
+    ],
+)
+def test_the_rest_is_estimated_with_the_places_that_it_has(of: Facts, most: int) -> None:
+    assert most_at_once(of, POLICY) == most
 
 
 def test_host_is_counted_when_nothing_is_left_to_do() -> None:
