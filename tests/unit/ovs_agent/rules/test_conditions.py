@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 
 import pytest
 from tests.unit.ovs_agent.switches import (
@@ -21,14 +22,16 @@ from tests.unit.ovs_agent.switches import (
 
 from hypercobalt.adapters.ovs.model import (
     ControllerState,
+    Flow,
     FlowCounts,
     LacpStatus,
     Link,
     Southbound,
 )
 from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
 from hypercobalt.ovs_agent.rules.ports import GRACE
 
 ALL = (
@@ -82,6 +85,8 @@ def southbound(connected: bool) -> Facts:
 
 UNPROBED = without(healthy(), "southbound", Fault.UNSUPPORTED)
 PLAIN = {key: value for key, value in tap().external_ids.items() if key != "ovn-installed"}
+NO_OVN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {})
+DEAD_TAP = tuple(Sample(100, {tap().uuid: n}, {tap().uuid: 1}, {1: 5}) for n in (0, 20, 40))
 CASES = [
     (UNPROBED, "OVNControllerConnected", "Unknown/SBNotProbed"),
     (UNPROBED, "Ready", "Unknown/Stale"),
@@ -92,6 +97,7 @@ CASES = [
         "False/ConnectionRefused",
     ),
     (without(healthy(), "database", Fault.TIMEOUT), "OVSDBConnected", "False/EchoTimeout"),
+    (without(healthy(), "database", Fault.NOT_PERMITTED), "OVSDBConnected", "False/NotPermitted"),
     (
         without(healthy(), "database", Fault.SCHEMA_UNSUPPORTED),
         "OVSDBConnected",
@@ -115,6 +121,11 @@ CASES = [
         "False/ConnectionRefused",
     ),
     (without(healthy(), "vswitchd", Fault.TIMEOUT), "VswitchdResponding", "False/Timeout"),
+    (
+        without(healthy(), "vswitchd", Fault.NOT_PERMITTED),
+        "VswitchdResponding",
+        "False/NotPermitted",
+    ),
     (rows_with(cur_cfg=4, next_cfg=5), "VswitchdResponding", "False/ConfigLag"),
     (Facts(), "VswitchdResponding", "Unknown/Starting"),
     (
@@ -122,6 +133,13 @@ CASES = [
         "OVNControllerConnected",
         "False/NotConfigured",
     ),
+    (
+        without(healthy(NO_OVN, start=Reading()), "ovn_controller", Fault.SOCKET_MISSING),
+        "OVNControllerConnected",
+        "True/NotUsed",
+    ),
+    (without(healthy(), "database"), "OVNControllerConnected", "Unknown/OVSDBUnavailable"),
+    (without(healthy(), "vswitchd"), "OVNControllerConnected", "Unknown/VswitchdUnavailable"),
     (
         without(healthy(), "ovn_controller", Fault.CONNECTION_REFUSED),
         "OVNControllerConnected",
@@ -199,7 +217,13 @@ CASES = [
         "PortsHealthy",
         "False/DuplicateIfaceID",
     ),
+    (healthy(samples=DEAD_TAP), "PortsHealthy", "False/SilentlyDead"),
     (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
+    (
+        healthy(classifier=Reading((Flow(0, 1, 100, 0, 9),))),
+        "FlowsInSync",
+        "False/StaleFlows",
+    ),
     (without(healthy(), "ovn_controller"), "FlowsInSync", "False/FlowsFrozen"),
     (healthy(database({"br-ex": []}, {})), "FlowsInSync", "Unknown/NotMeasurable"),
     (without(healthy(), "southbound"), "FlowsInSync", "Unknown/NotMeasurable"),
@@ -218,6 +242,24 @@ CASES = [
 @pytest.mark.parametrize(("facts", "type_", "expected"), CASES)
 def test_condition_has_its_reason(facts: Facts, type_: str, expected: str) -> None:
     assert stated(facts)[type_] == expected
+
+
+OF_THE_OPERATOR = {reasons.ReadyReason.AGENT_SILENT.value}
+
+
+def test_every_reason_has_a_case() -> None:
+    """Of the conditions that have reasons of their own; the others have the codes of issues."""
+    shown_ = {expected.partition("/")[2] for _, _, expected in CASES} | {
+        expected.partition("/")[2] for expected in stated(healthy()).values()
+    }
+    every = {
+        one.value
+        for kind in vars(reasons).values()
+        if isinstance(kind, type) and issubclass(kind, StrEnum) and kind is not StrEnum
+        if kind is not reasons.IssueCode
+        for one in kind
+    }
+    assert every - shown_ == OF_THE_OPERATOR
 
 
 def no_flows(*names: str) -> dict[str, Reading[FlowCounts]]:
