@@ -35,10 +35,10 @@ contract: setup ## which room may import which
 prepare: setup ## install and build what the rings below need: packages, kube-apiserver, OpenStack
 	@$(BIN)/python -m tests.prepare
 
-unit: setup
+unit: setup ## run the tests of rules, parsers and modules in memory
 	$(RING) unit tests/unit -n 2
 
-integration: setup
+integration: setup ## run the tests with real sockets, SQLite and kubectl; OpenStack simulated
 	$(RING) integration tests/integration tests/openstack -n 2
 
 test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch

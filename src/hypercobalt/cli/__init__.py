@@ -57,8 +57,9 @@ app.command(
     "hypercobalt.cli.ovs_agent:ovs_agent",
     name="ovs-agent",
     help="Run the agent of Open vSwitch on one host: its OVSNode.\n\n"
-    "Runs until SIGTERM or SIGINT, and changes nothing on the switch. Environment variables count "
-    "where no flag is given: NODE_NAME, HOSTNAME, NAMESPACE, OVS_RUNDIR, OVN_RUNDIR.",
+    "Runs until SIGTERM or SIGINT. Changes nothing on the switch unless with --capture-by-mirror. "
+    "Environment variables count where no flag is given: NODE_NAME, HOSTNAME, NAMESPACE, "
+    "OVS_RUNDIR, OVN_RUNDIR, HOST_IP_ADDRESS.",
 )
 app.command(
     "hypercobalt.cli.evict:evict",
