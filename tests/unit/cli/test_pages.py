@@ -87,6 +87,25 @@ def test_files_that_the_pages_name_exist() -> None:
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
 
 
+def test_the_map_of_the_code_names_modules_that_exist() -> None:
+    """`writing.py` and `decisions/decoding.py`, wherever they lie; and each room of the top."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", page))
+    source = ROOT / "src/hypercobalt"
+    trees = (source, ROOT / "tests")
+    there = {f"/{path.relative_to(ROOT)}" for tree in trees for path in tree.rglob("*.py")}
+    assert len(named) > 80
+    assert sorted(one for one in named if not any(it.endswith(f"/{one}") for it in there)) == []
+    rooms = {path.parent.name for path in source.glob("*/__init__.py")}
+    shown_ = {cell.strip("/") for cell in first_cells_of_rooms(page)}
+    assert rooms - shown_ == set()
+
+
+def first_cells_of_rooms(page: str) -> list[str]:
+    """The second column of the table of rooms."""
+    return re.findall(r"^\| \d \| `([a-z_]+/)`", section(page, "## Rooms"), re.MULTILINE)
+
+
 def test_the_readme_uses_nothing_that_these_tests_do_not_know() -> None:
     assert {words[0] for words, _ in typed(README)} == {"make", "cobalt", "export", "kubectl"}
 
