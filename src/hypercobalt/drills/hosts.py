@@ -91,7 +91,7 @@ async def cut_off(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
     began = stage.record.now
-    await stage.do("the cable of kvm-1 is pulled; its guests write on", host.wire.cut())
+    await stage.do("the cable of kvm-1 is pulled; its guests keep writing", host.wire.cut())
     await recovered(stage, "kvm-1", vms, began)
 
 
@@ -213,7 +213,7 @@ DRILLS = (
     Drill("host-crash", "A host loses power: fenced, evacuated, and taken back.", crash),
     Drill("host-reboots", "A host is back before it is missed: its instances run again.", reboots),
     Drill("host-frozen", "A host freezes: it is fenced before anything is evacuated.", frozen),
-    Drill("host-cut", "A host loses its network and writes on: fenced, then evacuated.", cut_off),
+    Drill("host-cut", "A host loses its network and keeps writing: fenced, then evacuated.", cut_off),
     Drill("kubelet-stops", "Only a kubelet stops: live migration, no fencing.", kubelet_stops),
     Drill("node-pressure", "A kubelet reports pressure: no new instances there.", pressure, 1),
     Drill(
