@@ -89,8 +89,8 @@ async def test_the_session_of_the_readme_comes_out_as_it_is_shown(data: Path) ->
             assert await settled(words, data, shown) == same(shown)
             continue
         lines = await printed(words, data)
-        shown = [line for line in shown if line.strip() != "…"]  # lines that are left out
-        assert set(same(shown)) <= set(same(lines))
+        whole = [line for line in shown if line.strip() != "…"]  # lines that are left out
+        assert set(same(whole)) <= set(same(lines))
         if words[1] == "evict":  # its last line stands below the picture
             assert lines[-1] in README.splitlines()
     assert not data.exists()

@@ -213,7 +213,9 @@ DRILLS = (
     Drill("host-crash", "A host loses power: fenced, evacuated, and taken back.", crash),
     Drill("host-reboots", "A host is back before it is missed: its instances run again.", reboots),
     Drill("host-frozen", "A host freezes: it is fenced before anything is evacuated.", frozen),
-    Drill("host-cut", "A host loses its network and keeps writing: fenced, then evacuated.", cut_off),
+    Drill(
+        "host-cut", "A host loses its network and keeps writing: fenced, then evacuated.", cut_off
+    ),
     Drill("kubelet-stops", "Only a kubelet stops: live migration, no fencing.", kubelet_stops),
     Drill("node-pressure", "A kubelet reports pressure: no new instances there.", pressure, 1),
     Drill(

@@ -83,16 +83,16 @@ def _sockets(driver: str) -> tuple[str, ...]:
 
 def _odd(parameters: Mapping[str, str]) -> str | None:
     for key in parameters.keys() - _PARAMETERS:
-        return f"its parameter {key!r} is none of {', '.join(_PARAMETERS)}"
+        return f"its parameter {key!r} is unknown: must be one of {', '.join(_PARAMETERS)}"
     return None
 
 
 def _problem(parts: SplitResult, host: str) -> str | None:
     driver, _, transport = parts.scheme.partition("+")
     if driver not in _DRIVERS:
-        return f"its driver is none of {', '.join(_DRIVERS)}"
+        return f"its driver must be one of {', '.join(_DRIVERS)}"
     if transport not in _TRANSPORTS:
-        return f"its transport {transport!r} is none of unix, tcp, tls"
+        return f"its transport {transport!r} must be one of unix, tcp, tls"
     if parts.password is not None:
         return "it carries a password, which libvirt does not read: take it out"
     if host and transport not in {"tcp", "tls"}:

@@ -78,7 +78,7 @@ class DirectMoves:
             return found
         silent = [place.name for place, view, _ in seen if view is HostView.SILENT]
         if silent:
-            text = f"server {id} is on no host that answers; silent are: {', '.join(silent)}"
+            text = f"no host that answers has server {id}; silent hosts: {', '.join(silent)}"
             raise UnreachableError(text)
         return None
 

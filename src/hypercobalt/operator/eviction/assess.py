@@ -60,7 +60,9 @@ def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[A
         track = tracks.get(seen.entry.id, FRESH)
         one = _over(seen, track, about) or assess_one(seen, track, about, policy, facts.moment)
         if seen.held and isinstance(one.state, Ready | Crashed):
-            one = replace(one, state=Waiting(f"Eviction {seen.held} has it, and goes first"))
+            one = replace(
+                one, state=Waiting(f"Eviction {seen.held} has this instance; waiting for its end")
+            )
         found.append(one)
     return tuple(found)
 

@@ -76,7 +76,9 @@ class Reporters:
 
     def _operator(self, now: datetime) -> Sighting:
         if self.operator is None:
-            missing = f"no Lease {LEASE}, and none of a shard with this host: no leader election?"
+            missing = (
+                f"no Lease {LEASE}, and none of a shard with this host; leader election may be off"
+            )
             return Sighting(OPERATOR, None, False, missing)
         return _sighting(OPERATOR, self.operator, now, "")
 

@@ -193,11 +193,11 @@ def _without_service(facts: Facts) -> Plan:
     there = facts.hypervisor.status.numInstances or 0
     if there and facts.holds(Type.NODE_HEALTHY, "True"):
         text = (
-            f"the compute service has forgotten the host, but its node agent sees "
-            f"{count(there)} there: see what they are, and destroy them or register the host again"
+            f"the compute service no longer has the host, but its node agent reports "
+            f"{count(there)} there: identify them, then destroy them or register the host again"
         )
         return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
-    text = "Evicted: the compute service has forgotten the host, and its servers before"
+    text = "Evicted: the compute service no longer has the host, and deletes none that has servers"
     return Plan(condition=("False", SyncReason.SUCCEEDED, text), evicted=True)
 
 

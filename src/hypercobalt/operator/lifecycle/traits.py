@@ -134,7 +134,7 @@ class TraitSync:
             fresh = attempt > 1 or not is_settled(facts.hypervisor)
             current = await traits.get(provider, fresh=fresh)
             if current is None:
-                text = f"Placement has no resource provider {provider}: does nova-compute run?"
+                text = f"Placement has no resource provider {provider}; check nova-compute"
                 return Outcome(_set(facts, "False", text))
             plan = decide(facts.hypervisor, current)
             if plan.put is None:
@@ -155,7 +155,7 @@ def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
     wrong: list[str] = []
     if plan.invalid:
         names = _listed(plan.invalid)
-        wrong.append(f"no names of traits (A-Z, 0-9, _; at most 255 characters): {names}")
+        wrong.append(f"invalid trait names (A-Z, 0-9, _; at most 255 characters): {names}")
     if plan.excess:
         wrong.append(f"more than {MOST} traits, not set: {_listed(plan.excess)}")
     if wrong:

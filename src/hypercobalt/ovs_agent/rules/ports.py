@@ -131,8 +131,8 @@ class _Check:
             message = f"Port {row.name} is left over: OVN has no logical port {iface_id}"
             return _finding(Code.ORPHAN_PORT_NO_BINDING, row, message)
         message = (
-            f"Port {row.name} has no flows: OVN has not installed logical port {iface_id}; is it "
-            "bound to another chassis (requested-chassis)?"
+            f"Port {row.name} has no flows: OVN has not installed logical port {iface_id}; "
+            "check which chassis it is bound to (requested-chassis)"
         )
         return _finding(Code.PORT_NOT_INSTALLED, row, message)
 

@@ -74,7 +74,7 @@ def test_tls_and_its_certificates_are_in_the_uri() -> None:
     ("uri", "problem"),
     [
         ("", "driver"),
-        ("xen:///system", "driver is none of qemu, ch, test"),
+        ("xen:///system", "driver must be one of qemu, ch, test"),
         ("http://192.0.2.7/system", "driver"),
         ("qemu+ssh://root@192.0.2.7/system", "transport 'ssh'"),
         ("qemu://192.0.2.7/system", r"qemu\+tcp://"),
@@ -83,7 +83,10 @@ def test_tls_and_its_certificates_are_in_the_uri() -> None:
         ("qemu+tcp://192.0.2.7", "path is not /system"),
         ("qemu+tcp://192.0.2.7:99999/system", "Port out of range"),
         ("qemu+tcp://[::1/system", "Invalid IPv6"),
-        ("qemu+tls://192.0.2.7/system?no_verify=1", "parameter 'no_verify' is none of socket"),
+        (
+            "qemu+tls://192.0.2.7/system?no_verify=1",
+            "parameter 'no_verify' is unknown: must be one of socket",
+        ),
         ("qemu+unix:///system?socket=/a&command=/bin/sh", "parameter 'command'"),
     ],
 )

@@ -142,7 +142,9 @@ def test_what_another_eviction_has_is_left_to_it_and_followed(
 ) -> None:
     (found,) = assess(facts(about, servers=(here,), held={"a": "other"}), {}, POLICY)
     assert isinstance(found.state, state)
-    assert (found.state.message == "Eviction other has it, and goes first") is (state is Waiting)
+    assert (found.state.message == "Eviction other has this instance; waiting for its end") is (
+        state is Waiting
+    )
 
 
 @pytest.mark.parametrize(

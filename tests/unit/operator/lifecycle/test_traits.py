@@ -169,7 +169,7 @@ async def test_names_that_are_none_are_in_the_message(count: int, end: str) -> N
     given = facts(DONE, spec=replace(ON, customTraits=names), host=host)
     found = (await TraitSync(compute).run(given)).facts.condition("TraitsUpdated")
     assert found is not None
-    assert "no names of traits (A-Z, 0-9, _; at most 255 characters): 'bad-0'" in found.message
+    assert "invalid trait names (A-Z, 0-9, _; at most 255 characters): 'bad-0'" in found.message
     assert found.message.endswith(end)
 
 

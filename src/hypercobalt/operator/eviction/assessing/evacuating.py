@@ -63,7 +63,7 @@ def _under_way(case: Case, move: Move) -> Found:
     track, _ = case.track.reading(move, case.moment.at)
     still = case.moment.at - track.since
     if still > case.policy.patience.total_seconds():
-        text = f"evacuation to {move.target} is {move.status} for {still:.0f} s"
+        text = f"evacuation to {move.target} has been {move.status} for {still:.0f} s"
         return Stranded(f"{text}; check {move.target or 'the scheduler'}"), track
     return Evacuating(move.status), track
 

@@ -27,8 +27,7 @@ from hypercobalt.operator.eviction.model.states import (
 from hypercobalt.operator.eviction.model.tracks import Rebooted
 
 _FOREIGN: Final = (
-    "is on another host, as the compute service has it: a domain of this UUID that is left on "
-    "this one is not started"
+    "the compute service has it on another host; the domain of its UUID on this host is not started"
 )
 
 
@@ -109,7 +108,9 @@ def _follow(case: Case, server: Server) -> Found | None:
     if not isinstance(track.follows, Rebooted):
         lag = policy.power_lag.total_seconds()
         track = track.anew(Rebooted(), since=at, not_before=at + lag)
-        return Restarting("begun by an earlier process; waiting for what comes of it"), track
+        return Restarting(
+            "restart requested by an earlier operator process; waiting for its result"
+        ), track
     if track.follows.failed:
         return _again(replace(case, track=track), server, track.follows.failed)
     if at >= track.not_before and _runs(server):

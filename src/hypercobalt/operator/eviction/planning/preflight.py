@@ -233,10 +233,11 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
         )
     elif hypervisor.spec.maintenance:
         mode, hitch = hypervisor.spec.maintenance, _hitch(hypervisor)
-        why = f"spec.maintenance is {mode}, so it is about to be{f' ({hitch})' if hitch else ''}"
+        why = f"spec.maintenance is {mode}; waiting for the operator to disable it"
+        why = f"{why} ({hitch})" if hitch else why
         result = CheckResult.PENDING
     else:
-        why = "set spec.maintenance of the Hypervisor"
+        why = "set spec.maintenance of its Hypervisor"
     return EvictionCheck(name=name, result=result, message=f"hypervisor not disabled: {why}")
 
 

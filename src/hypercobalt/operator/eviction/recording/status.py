@@ -197,7 +197,7 @@ def set_preflight(conditions: Conditions, found: Preflight) -> None:
     if found.obstacles:
         conditions.preflight("False", _Reason.FAILED, "; ".join(found.obstacles))
     else:
-        doubts = f", with doubts: {'; '.join(found.doubts)}" if found.doubts else ""
+        doubts = f", with warnings: {'; '.join(found.doubts)}" if found.doubts else ""
         conditions.preflight("True", _Reason.SUCCEEDED, f"Preflight checks passed{doubts}")
 
 

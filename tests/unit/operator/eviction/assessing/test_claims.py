@@ -101,7 +101,7 @@ def test_one_that_another_eviction_has_waits_without_an_end() -> None:
     (free,) = assess(of, {}, Policy())
     assert isinstance(free.state, Ready)
     (held,) = assess(facts(servers=(server(),), held={"a": "other"}), {}, Policy())
-    assert held.state == Waiting("Eviction other has it, and goes first")
+    assert held.state == Waiting("Eviction other has this instance; waiting for its end")
     assert held.track == free.track
 
 

@@ -93,7 +93,9 @@ def request(name: str, seconds: float = 0, user: str = "owner") -> ServerAction:
         pytest.param(seen(server(status="VERIFY_RESIZE")), Waiting, "", id="was resized"),
         pytest.param(seen(server(status="SUSPENDED")), Stranded, "SUSPENDED", id="suspended"),
         pytest.param(seen(server(status="MIGRATING"), move()), Moving, "", id="under way"),
-        pytest.param(seen(None), Unaffected, "is on another host", id="a stale copy on this host"),
+        pytest.param(
+            seen(None), Unaffected, "has it on another host", id="a stale copy on this host"
+        ),
         pytest.param(seen(server(status="SHELVED_OFFLOADED")), Unaffected, "", id="on no host"),
         pytest.param(
             seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"

@@ -82,20 +82,20 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
             id="not marked",
         ),
         pytest.param(
-            hypervisor(disabled=False), host(), WHOLE, "about to be", id="asked for just now"
+            hypervisor(disabled=False), host(), WHOLE, "to disable it", id="asked for just now"
         ),
         pytest.param(
             hindered("HypervisorDisabled", "False", "Failed"),
             host(enabled=True),
             WHOLE,
-            "about to be (Nova refuses)",
+            "to disable it (Nova refuses)",
             id="asked for, and refused",
         ),
         pytest.param(
             hindered("Registered", "Unknown", "Unreachable"),
             host(enabled=True),
             WHOLE,
-            "about to be (Nova refuses)",
+            "to disable it (Nova refuses)",
             id="asked for, and OpenStack is away",
         ),
         pytest.param(
@@ -323,8 +323,10 @@ def test_instances_of_a_dead_host_are_checked_for_evacuation() -> None:
 )
 def test_wait_for_a_host_names_what_is_in_the_way(of: Hypervisor, hitch: str) -> None:
     checks = of_host(of, host(enabled=True), WHOLE)
-    expected = f"hypervisor not disabled: spec.maintenance is manual, so it is about to be{hitch}"
-    assert checks[1].message == expected
+    assert checks[1].message == (
+        "hypervisor not disabled: spec.maintenance is manual; waiting for the operator to disable "
+        f"it{hitch}"
+    )
 
 
 def test_live_eviction_of_a_host_that_is_down_is_not_told_of_a_proof() -> None:
