@@ -18,7 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
-from hypercobalt.adapters.fencing.devices import DeviceTemplate
+from hypercobalt.adapters.fencing.devices import DeviceTemplate, labels_of
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.eviction import Eviction
@@ -314,7 +314,8 @@ def _add_hypervisors(
                 shared.hypervisors,
                 shared.statuses,
                 pods,
-                copied=copied_labels(options.label_selector),
+                # A dead host whose Node is gone is fenced by the labels that it had.
+                copied=(*copied_labels(options.label_selector), *labels_of(options.fence_devices)),
                 clock=clock,
                 events=shared.events,
             ),

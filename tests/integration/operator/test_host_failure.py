@@ -34,8 +34,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.peers import probes
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.operator.ha.facts import BEFORE
-from hypercobalt.operator.ha.observe import FINALIZER
+from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
 from hypercobalt.runtime import Kube, NotFoundError
 
 BLOCKED = "RecoveryBlocked"
@@ -355,6 +354,95 @@ async def test_dead_host_whose_node_is_deleted_is_evacuated_before_its_record_go
 
         await eventually(is_gone, seconds=20)
     assert dead.device.orders == [PowerState.OFF]
+
+
+@pytest.mark.parametrize("asserted", [False, True], ids=["by its device", "by a person"])
+async def test_silent_host_whose_node_is_deleted_is_fenced_and_evacuated_all_the_same(
+    kube: Kube, kubeconfig: Path, name: str, *, asserted: bool
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        if asserted:
+            dead.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
+        site.compute.world.fault = lambda *_: UnreachableError("503")  # nothing is done meanwhile
+        await dead.dies()
+        await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
+        await kube.delete(Node, name)
+        with suppress(NotFoundError):  # where no collector does it
+            await kube.delete(Hypervisor, name)
+        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+        site.compute.world.fault = None
+        if asserted:
+            await dead.until("Fenced", "Unknown/Failed")
+            note = {CLAIM: dead.boot}
+            await kube.merge_patch(Hypervisor, name, {"metadata": {"annotations": note}})
+        await recovered(site, name)
+
+        async def is_gone() -> bool:
+            return await kube.get(Hypervisor, name) is None
+
+        await eventually(is_gone, seconds=20)
+        await gone(kube, name)
+    assert dead.device.orders == ([] if asserted else [PowerState.OFF])
+
+
+async def test_dead_host_whose_node_is_deleted_in_the_foreground_is_evacuated(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """The collector deletes what the Hypervisor owns, again and again."""
+    site = failing_site(kube, name)
+    site.compute.moves.disabled.update(host.name for host in site.hosts)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        await dead.dies()
+        await dead.until("Fenced", "True/Proven")
+
+        async def is_owned() -> bool:
+            return any(one.metadata.ownerReferences for one in await evictions_of(kube, name))
+
+        await eventually(is_owned, seconds=20)
+        await kube.delete(Node, name, propagation="Foreground")
+        with suppress(NotFoundError):  # where no collector does it
+            await kube.delete(Hypervisor, name, propagation="Foreground")
+        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+
+        async def is_unowned() -> bool:
+            found = await evictions_of(kube, name)
+            return bool(found) and not found[0].metadata.ownerReferences
+
+        await eventually(is_unowned, seconds=20)
+        site.compute.moves.disabled.clear()
+        await recovered(site, name)
+
+        async def is_gone() -> bool:
+            return await kube.get(Hypervisor, name) is None
+
+        await eventually(is_gone, seconds=20)
+        await gone(kube, name)
+    assert dead.device.orders == [PowerState.OFF]
+
+
+async def test_silent_host_that_answers_again_after_its_node_was_deleted_goes_with_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        cut_off = await start(site)
+        cut_off.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
+        await cut_off.dies()
+        await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
+        await kube.delete(Node, name)
+        with suppress(NotFoundError):  # where no collector does it
+            await kube.delete(Hypervisor, name)
+        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+        site.compute.world.change_host(name, up=True)
+
+        async def is_gone() -> bool:
+            return await kube.get(Hypervisor, name) is None
+
+        await eventually(is_gone, seconds=20)
+    assert len(site.compute.moves.on(name)) == 1
 
 
 async def test_host_in_termination_goes_on_with_that_once_it_is_evacuated(

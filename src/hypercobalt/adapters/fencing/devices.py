@@ -14,7 +14,7 @@ The order of the templates is the order in which a host's devices are tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Final
@@ -95,6 +95,17 @@ def parse(document: str) -> tuple[DeviceTemplate, ...]:
                 text = f"fence devices: {template.name}: parameters.{option} is refused: {why}"
                 raise ConfigurationError(text)
     return templates
+
+
+def labels_of(templates: Iterable[DeviceTemplate]) -> tuple[str, ...]:
+    """Keys of the labels of Nodes by which templates are chosen and filled in."""
+    return tuple(dict.fromkeys(key for one in templates for key in _keys(one)))
+
+
+def _keys(template: DeviceTemplate) -> Iterator[str]:
+    yield from template.nodes
+    for text in (*template.parameters.values(), template.secret):
+        yield from (place[2] for place in _PLACE.finditer(text) if place[2])
 
 
 def resolve(

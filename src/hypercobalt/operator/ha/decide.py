@@ -164,7 +164,7 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Ste
         claim=facts.claim,
         device=", ".join(facts.fence.devices),
         lasts=facts.fence.lasts,
-        silent=isinstance(facts.verdict, Dead | Suspected | RebootGrace),
+        silent=_is_silent(facts),
         dead=_is_dead(facts),
         evidence=_silence(facts),
         mine=facts.mine,
@@ -198,11 +198,28 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
     return replace(plan, action=Evict(wanted))
 
 
+def is_to_be_kept(facts: Facts) -> bool:
+    """Whether its Hypervisor must not go with its Node: it is dead, or silent and may be."""
+    if is_fenced(facts.hypervisor):
+        return True
+    return _is_silent(facts) and bool(facts.hypervisor.status.bootID) and not facts.abandoned
+
+
 def is_over(facts: Facts) -> bool:
-    """Whether a deleted Hypervisor may go: no proof is open, or nothing is left on its host."""
+    """Whether its Hypervisor need not be kept any more.
+
+    That is when no proof is open and the host answers; of a deleted one when nothing is left on the
+    host, or nothing is done about it.
+    """
     stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
     proven = stored is not None and stored.phase == FencingPhase.FENCED
-    return not proven or (going is not None and is_empty(facts))
+    if not (proven or _is_silent(facts)):
+        return True
+    return going is not None and (facts.abandoned or is_empty(facts))
+
+
+def _is_silent(facts: Facts) -> bool:
+    return isinstance(facts.verdict, Dead | Suspected | RebootGrace)
 
 
 def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:

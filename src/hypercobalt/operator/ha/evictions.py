@@ -27,6 +27,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None) -> Eviction:
     """The Eviction of one failure: the same failure gives the same name.
 
+    Owned by a Hypervisor that is deleted in the foreground, it would be deleted at once.
+
     Args:
         hypervisor: of the host.
         mode: evacuate for a host that is proven dead, live for one that lives.
@@ -35,10 +37,11 @@ def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None)
     host = hypervisor.metadata.name
     key = f"{host} {hypervisor.status.bootID} {since.isoformat() if since else ''} {mode}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-    owner = owner_reference(hypervisor, controller=True, blocks=True)
+    going = hypervisor.metadata.deletionTimestamp is not None
+    owners = () if going else (owner_reference(hypervisor, controller=True, blocks=True),)
     what = "is proven dead" if mode is EvictionMode.EVACUATE else "is not Ready, and lives"
     return Eviction(
-        metadata=ObjectMeta(name=f"{_PREFIX}{host[:_LONGEST]}-{digest}", ownerReferences=(owner,)),
+        metadata=ObjectMeta(name=f"{_PREFIX}{host[:_LONGEST]}-{digest}", ownerReferences=owners),
         spec=EvictionSpec(
             hypervisor=host,
             reason=f"High availability: the host {what}",

@@ -16,6 +16,11 @@ from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import HostVerdict
 from hypercobalt.operator.ha.fences import Setup
 
+FINALIZER: Final = "kvm.cloud.sap/recovery"
+"""Keeps the Hypervisor of a silent or dead host, whose Node was deleted, until its instances run
+elsewhere: the boot to be fenced, the proof, the Eviction and the definitions of the instances would
+go with it."""
+
 BEFORE: Final = "kvm.cloud.sap/maintenance-before-ha"
 """Annotation of a Hypervisor: the mode that comes back when the HA service gives the host back."""
 
@@ -30,6 +35,7 @@ class Facts:
         ready: status of its Node's condition Ready.
         node_boot: boot ID that its kubelet reported last; "" for none.
         silenced: why nothing is to be done about this host; "" for nothing.
+        abandoned: it is silenced, and not only while the compute service cannot be read.
         gates: every gate's answer.
         host: as the compute service has it; None when it has no such host or could not be read.
         evictions: of all its instances, that are not being deleted.
@@ -45,6 +51,7 @@ class Facts:
     ready: str
     node_boot: str
     silenced: str
+    abandoned: bool
     gates: tuple[Gate, ...]
     host: Host | None
     evictions: tuple[Eviction, ...]

@@ -26,18 +26,14 @@ from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
 from hypercobalt.operator.ha.evictions import is_whole
-from hypercobalt.operator.ha.facts import Facts
+from hypercobalt.operator.ha.facts import FINALIZER, Facts
 from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.ha.silenced import silenced
+from hypercobalt.operator.ha.silenced import is_kept, silenced
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
-
-FINALIZER: Final = "kvm.cloud.sap/recovery"
-"""Keeps the Hypervisor of a dead host, whose Node was deleted, until its instances run elsewhere:
-the proof, the Eviction and the definitions of the instances would go with it."""
 
 _LISTED: Final = 5.0
 """Seconds that a listing of the compute service's hosts counts as fresh, for all hosts together."""
@@ -122,9 +118,9 @@ class Observation:
         return well and not (unwell or open_ or in_ha or noted or held)
 
     async def facts(self, name: str, mine: datetime | None) -> Facts | None:
-        """Everything about a host; None when it is gone, or its Node while it was not proven dead.
+        """Everything about a host; None when it is gone, or its Node while it was well.
 
-        A host that is proven dead and whose Node was deleted is as silent as it was.
+        A host that was silent when its Node was deleted is as silent as it was.
 
         Nothing is awaited after the gates were asked: a caller that begins a recovery at once, and
         notes it in `fleet`, is counted by the next one.
@@ -137,10 +133,10 @@ class Observation:
         lease = await world.leases.of(name)
         node = await world.kube.get(Node, name)
         hypervisor = await world.kube.get(Hypervisor, name)
-        if hypervisor is None or (node is None and not is_fenced(hypervisor)):
+        if hypervisor is None or (node is None and not is_kept(hypervisor)):
             return None
         world.hypervisors.wrote(hypervisor)
-        node = node or _gone(name)
+        node = node or vanished(hypervisor)
         compute = await self._compute(hypervisor)
         evictions = tuple(
             one
@@ -162,6 +158,7 @@ class Observation:
             ready=signs.ready,
             node_boot=signs.node_boot,
             silenced=silence,
+            abandoned=bool(silence) and not compute.problem,
             gates=self._gates(subject, compute.problem, now),
             host=compute.host,
             evictions=evictions,
@@ -299,10 +296,17 @@ def claim(hypervisor: Hypervisor, node: Node) -> str:
     return ""
 
 
-def _gone(name: str) -> Node:
-    """What stands for a Node that was deleted: nothing is known of the host any more."""
+def vanished(hypervisor: Hypervisor) -> Node:
+    """What stands for a Node that was deleted: it reports nothing.
+
+    The Hypervisor still has the labels by which fence devices are found.
+    """
     unknown = NodeCondition(type="Ready", status="Unknown")
-    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(conditions=(unknown,)))
+    meta = hypervisor.metadata
+    return Node(
+        metadata=ObjectMeta(name=meta.name, labels=meta.labels),
+        status=NodeStatus(conditions=(unknown,)),
+    )
 
 
 def _fenced_boot(hypervisor: Hypervisor) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.leadership import LeaderGuard
@@ -22,9 +22,11 @@ from hypercobalt.ha import fencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
-from hypercobalt.operator.ha.decide import decide, is_over
+from hypercobalt.operator.ha.decide import decide, is_over, is_to_be_kept
+from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
+    FINALIZER,
     AskPeers,
     DeleteEviction,
     Evict,
@@ -37,7 +39,7 @@ from hypercobalt.operator.ha.facts import (
 )
 from hypercobalt.operator.ha.fences import switch_off
 from hypercobalt.operator.ha.metrics import HaMetrics
-from hypercobalt.operator.ha.observe import FINALIZER, Observation, World
+from hypercobalt.operator.ha.observe import Observation, World, vanished
 from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
@@ -103,7 +105,7 @@ class HostFailureReconciler:
             if (left := self._world.hypervisors.get(name)) is not None:
                 await self._finalizer.remove(left)
             return Result()
-        if is_fenced(facts.hypervisor) and await self._is_held_now(facts.hypervisor):
+        if is_to_be_kept(facts) and await self._is_held_now(facts.hypervisor):
             return Result(timedelta(0))
         plan = decide(facts, self._settings)
         over = isinstance(facts.verdict, Well | Returned | Contradicted)
@@ -114,8 +116,20 @@ class HostFailureReconciler:
         done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._write(facts, done)
         if is_over(facts):
-            await self._finalizer.remove(facts.hypervisor)
+            await self._let_go(facts)
         return Result(done.look_again)
+
+    async def _let_go(self, facts: Facts) -> None:
+        """Let a Hypervisor go; those Evictions too that were made when it was being deleted."""
+        if facts.hypervisor.metadata.deletionTimestamp is not None:
+            for one in filter(is_recovery, facts.evictions):
+                await self._delete(one)
+        await self._finalizer.remove(facts.hypervisor)
+
+    async def _delete(self, eviction: Eviction) -> None:
+        meta = eviction.metadata
+        with suppress(StaleError):  # another has its name by now
+            await self._kube.delete(Eviction, meta.name, uid=meta.uid)
 
     async def _is_held_now(self, hypervisor: Hypervisor) -> bool:
         """Keep it from being deleted before its recovery is over; gives whether that is new."""
@@ -147,9 +161,7 @@ class HostFailureReconciler:
                 with suppress(AlreadyExistsError):  # the watch reports it
                     await self._kube.create(eviction)
             case DeleteEviction(eviction):
-                meta = eviction.metadata
-                with suppress(StaleError):  # another has its name by now
-                    await self._kube.delete(Eviction, meta.name, uid=meta.uid)
+                await self._delete(eviction)
         return plan
 
     async def _set_maintenance(self, hypervisor: Hypervisor, action: SetMaintenance) -> None:
@@ -173,9 +185,7 @@ class HostFailureReconciler:
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
         within = (record.deadline or now) - now
-        node = await self._world.kube.get(Node, name)
-        if node is None:
-            return plan
+        node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
         try:
             devices = await self._world.fences.devices(node)
             answer = await switch_off(devices, within, self._guard)

@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor_conditions import (
     RegisteredReason,
 )
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.ha.facts import BEFORE
+from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
 from hypercobalt.operator.ha.fleet import instances
 
 PAUSE: Final = "kvm.cloud.sap/pause-recovery"
@@ -42,7 +42,7 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
         return why
     if not spec.lifecycleEnabled:
         return "spec.lifecycleEnabled is false"
-    if hypervisor.metadata.deletionTimestamp is not None and not is_fenced(hypervisor):
+    if hypervisor.metadata.deletionTimestamp is not None and not is_kept(hypervisor):
         return "the Hypervisor is being deleted"
     if not _serves(hypervisor):
         return "the host is not in service: its onboarding has not succeeded"
@@ -57,6 +57,11 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
     if spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO} and not running:
         return f"the host is in maintenance {spec.maintenance}, and no Eviction empties it"
     return ""
+
+
+def is_kept(hypervisor: Hypervisor) -> bool:
+    """Whether it was to be recovered before it was deleted, if it is."""
+    return is_fenced(hypervisor) or FINALIZER in hypervisor.metadata.finalizers
 
 
 def _serves(hypervisor: Hypervisor) -> bool:

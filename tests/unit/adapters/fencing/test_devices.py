@@ -39,6 +39,12 @@ def test_a_label_that_a_node_lacks_is_named() -> None:
 
 def test_a_document_without_devices_gives_none() -> None:
     assert devices.parse("") == ()
+    assert devices.labels_of(()) == ()
+
+
+def test_labels_that_devices_are_found_by_are_named_once() -> None:
+    templates = devices.parse(DOCUMENT + "  secret: pdu-{labels[vendor]}\n")
+    assert devices.labels_of(templates) == ("vendor", "example.com/bmc", "outlet")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ FACTS = Facts(
     ready="Unknown",
     node_boot="b1",
     silenced="",
+    abandoned=False,
     gates=(OPEN,),
     host=HOST,
     evictions=(),

@@ -232,6 +232,7 @@ class World:
             ready=self.ready,
             node_boot=str(self.node_boot),
             silenced="",
+            abandoned=False,
             gates=(Gate("MaxUnhealthy", self.gate, "as told"),),
             host=Host("kvm-a", "h", "s", enabled=True, up=alive, servers=servers),
             evictions=tuple(self.evictions),

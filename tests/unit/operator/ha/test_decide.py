@@ -35,7 +35,6 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -46,7 +45,7 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import decide, is_over
+from hypercobalt.operator.ha.decide import decide, is_over, is_to_be_kept
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.facts import (
     Action,
@@ -554,20 +553,73 @@ def test_condition_of_a_host_at_rest_no_longer_blocks() -> None:
     assert (well.action, well.look_again) == (None, None)
 
 
+SUSPECTED, REBOOTING = Suspected(("silent",)), RebootGrace(("silent",), NOW + S)
+
+
 @pytest.mark.parametrize(
-    ("fencing", "deleted", "host", "over_"),
+    ("changes", "kept"),
     [
-        pytest.param(None, True, HOST, True, id="nothing was fenced"),
-        pytest.param(ATTEMPT, True, HOST, True, id="nothing is proven"),
-        pytest.param(DOWN, True, HOST, False, id="instances are left on a dead host"),
-        pytest.param(DOWN, True, EMPTY, True, id="nothing is left there"),
-        pytest.param(DOWN, False, EMPTY, False, id="it is not deleted"),
+        pytest.param({}, True, id="judged dead"),
+        pytest.param({"verdict": SUSPECTED}, True, id="silent"),
+        pytest.param({"verdict": REBOOTING}, True, id="silent after a shutdown"),
+        pytest.param({"gates": (CLOSED,)}, True, id="whatever the gates"),
+        pytest.param({"verdict": Well()}, False, id="well"),
+        pytest.param({"verdict": Alive(("lease",))}, False, id="lives"),
+        pytest.param({"abandoned": True}, False, id="nothing is done about it"),
+        pytest.param({"silenced": "not known"}, True, id="the compute service is away"),
+        pytest.param({"hypervisor": hypervisor(boot="")}, False, id="can never be proven dead"),
+        pytest.param({"hypervisor": hypervisor(DOWN)}, True, id="proven dead"),
+        pytest.param(
+            {"hypervisor": hypervisor(DOWN), "abandoned": True}, True, id="proven dead, paused"
+        ),
+    ],
+)
+def test_which_hypervisor_must_not_go_with_its_node(
+    changes: dict[str, object], *, kept: bool
+) -> None:
+    assert is_to_be_kept(replace(FACTS, **changes)) is kept  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fencing", "deleted", "changes", "over_"),
+    [
+        pytest.param(None, True, {"verdict": Well()}, True, id="the host is well"),
+        pytest.param(None, True, {"verdict": Alive(())}, True, id="the host lives"),
+        pytest.param(ATTEMPT, True, {"verdict": Well()}, True, id="well during an attempt"),
+        pytest.param(None, False, {"verdict": Well()}, True, id="well, and not deleted"),
+        pytest.param(None, True, {}, False, id="it may be dead"),
+        pytest.param(ATTEMPT, True, {"verdict": SUSPECTED}, False, id="it is silent"),
+        pytest.param(None, True, {"verdict": REBOOTING}, False, id="it may come back"),
+        pytest.param(None, False, {}, False, id="it may be dead, and is not deleted"),
+        pytest.param(None, True, {"host": EMPTY}, True, id="nothing was on it"),
+        pytest.param(
+            None, True, {"silenced": "paused", "abandoned": True}, True, id="a person has paused it"
+        ),
+        pytest.param(
+            None, True, {"silenced": "not known"}, False, id="the compute service is away"
+        ),
+        pytest.param(
+            None, False, {"silenced": "paused", "abandoned": True}, False, id="it is not deleted"
+        ),
+        pytest.param(DOWN, True, {}, False, id="instances are left on a dead host"),
+        pytest.param(DOWN, True, {"host": EMPTY}, True, id="nothing is left there"),
+        pytest.param(DOWN, False, {"host": EMPTY}, False, id="dead, empty, and not deleted"),
+        pytest.param(
+            DOWN, True, {"silenced": "paused", "abandoned": True}, True, id="given up by a person"
+        ),
+        pytest.param(
+            DOWN,
+            True,
+            {"verdict": Well()},
+            False,
+            id="another boot is back, and not taken back",
+        ),
     ],
 )
 def test_when_a_deleted_hypervisor_may_go(
-    fencing: Fencing | None, host: Host, *, deleted: bool, over_: bool
+    fencing: Fencing | None, changes: dict[str, object], *, deleted: bool, over_: bool
 ) -> None:
     found = hypervisor(fencing)
     gone = with_fields(found.metadata, deletionTimestamp=NOW if deleted else None)
-    facts = replace(FACTS, hypervisor=with_fields(found, metadata=gone), host=host)
-    assert is_over(facts) is over_
+    facts = replace(FACTS, hypervisor=with_fields(found, metadata=gone))
+    assert is_over(replace(facts, **changes)) is over_  # type: ignore[arg-type]

@@ -58,6 +58,15 @@ def test_eviction_goes_with_its_host_and_holds_it() -> None:
     assert dead.spec.reason == "High availability: the host is proven dead"
 
 
+def test_eviction_of_a_host_that_is_being_deleted_has_no_owner() -> None:
+    """A deletion in the foreground, as of its Node, would delete it as soon as it is made."""
+    given = host()
+    going = replace(given, metadata=replace(given.metadata, deletionTimestamp=NOW))
+    made = recovery(going, EvictionMode.EVACUATE, NOW)
+    assert made.metadata.ownerReferences == ()
+    assert made.metadata.name == named(given)
+
+
 OURS = recovery(host(), EvictionMode.EVACUATE, NOW)
 
 

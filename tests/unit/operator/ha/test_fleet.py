@@ -21,7 +21,7 @@ from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import HostState
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
-from hypercobalt.operator.ha.facts import BEFORE
+from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
 from hypercobalt.operator.ha.fleet import Fleet, instances, memory_mib, state
 from hypercobalt.operator.ha.peers import choose
 from hypercobalt.operator.ha.silenced import PAUSE, silenced
@@ -239,6 +239,10 @@ def test_ten_thousand_hosts_are_counted_within_a_second() -> None:
     assert time.process_time() - begun < 1
 
 
+def deleted(of: Hypervisor, *finalizers: str) -> Hypervisor:
+    return replace(of, metadata=replace(of.metadata, deletionTimestamp=NOW, finalizers=finalizers))
+
+
 MANUAL = replace(SPEC, maintenance="manual", maintenanceReason="fan")
 RUNNING = Eviction(metadata=ObjectMeta(name="kvm-a"), spec=EvictionSpec("kvm-a", "fan"))
 
@@ -272,6 +276,13 @@ RUNNING = Eviction(metadata=ObjectMeta(name="kvm-a"), spec=EvictionSpec("kvm-a",
             made(IN_SERVICE, spec=MANUAL), (), "no Eviction empties it", id="a person has it"
         ),
         pytest.param(made(IN_SERVICE, spec=MANUAL), (RUNNING,), "", id="it is being emptied"),
+        pytest.param(deleted(made(IN_SERVICE)), (), "is being deleted", id="it is deleted"),
+        pytest.param(
+            deleted(made(IN_SERVICE), FINALIZER), (), "", id="it was silent before it was deleted"
+        ),
+        pytest.param(
+            deleted(made(IN_SERVICE), "x/y"), (), "is being deleted", id="something else keeps it"
+        ),
     ],
 )
 def test_why_nothing_is_done(host: Hypervisor, evictions: tuple[Eviction, ...], why: str) -> None:
