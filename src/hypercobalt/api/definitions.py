@@ -146,6 +146,6 @@ def unpack(data: bytes) -> HostDefinitions:
             raise ValueError("the definitions are cut off, or longer than any host's")
         return msgspec.json.decode(text, type=HostDefinitions)
     except zlib.error as exc:
-        raise ValueError(f"the definitions are no gzip: {exc}") from None
+        raise ValueError(f"the definitions are not gzip: {exc}") from None
     except msgspec.MsgspecError:  # its message may have a part of a definition
         raise ValueError("the definitions are not of the expected form") from None

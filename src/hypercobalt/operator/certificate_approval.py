@@ -66,7 +66,8 @@ def refusal(
     accounts = tuple(f"system:serviceaccount:{namespace}:" for namespace in agent_namespaces)
     if not spec.username.startswith(accounts):
         spaces = ", ".join(agent_namespaces)
-        return f"requester {spec.username[:64]!r} is no ServiceAccount of the namespaces {spaces}"
+        who = f"requester {spec.username[:64]!r}"
+        return f"{who} is not a ServiceAccount in one of the namespaces {spaces}"
     if own is None:
         return "the requester's token names no Node; node agents use the token of their pod"
     if spec.isCA:

@@ -67,13 +67,13 @@ class Request:
         """Of the body, in bytes; None if it is not sent ahead.
 
         Raises:
-            ValueError: it is no number.
+            ValueError: it is not a number.
         """
         if "transfer-encoding" in self.headers:
             return None
         length = self.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            raise ValueError(f"Content-Length {length!r} is no number")
+            raise ValueError(f"Content-Length {length!r} is not a number")
         return int(length)
 
 

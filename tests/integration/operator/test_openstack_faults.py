@@ -252,7 +252,7 @@ async def test_an_ingress_without_a_backend_neither_ends_an_eviction_nor_empties
             site.kube,
             Eviction,
             site.name,
-            lambda e: "no JSON" in words(e) and state(e) == "True/Running",
+            lambda e: "not JSON" in words(e) and state(e) == "True/Running",
         )
         site.script.faults.remove(fault)
         await until(site.kube, Hypervisor, site.name, lambda hv: bool(hv.status.evicted))

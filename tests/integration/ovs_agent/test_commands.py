@@ -99,7 +99,7 @@ async def test_a_mistake_is_named_and_nothing_is_traced(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, flags, message in (
-        ((), {"from_": "nope"}, "from 'nope' is no port of this host"),
+        ((), {"from_": "nope"}, "from 'nope' is not a port of this host"),
         (("ip_dst=here",), {"from_": "tap1"}, "ip_dst 'here': must be: IPv4 or IPv6 address"),
         (("reg0=1",), {"from_": "tap1"}, "'reg0' is unknown"),
         (("x",), {"from_": "tap1"}, "'x' is neither FIELD=VALUE nor a protocol"),

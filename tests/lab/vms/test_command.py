@@ -59,4 +59,4 @@ async def test_there_is_no_console_of_a_vm_that_is_not_there(
 ) -> None:
     await fleet(1)
     printed = await cobalt("vm", "console", "none", data=switched.layout.data, code=1)
-    assert "is the VM there?" in printed
+    assert "check the name of the VM" in printed

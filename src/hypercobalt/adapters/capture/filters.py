@@ -72,8 +72,8 @@ def check_filter(text: str) -> None:
     for word in filter(None, _SEPARATORS.split(text)):
         if not _known(word):
             raise FilterError(
-                f"filter {text!r}: {word!r} is no word of pcap-filter(7), number or address; "
-                "names of hosts, networks and services are not resolved"
+                f"filter {text!r}: {word!r} is not a word of pcap-filter(7), a number or an "
+                "address; names of hosts, networks and services are not resolved"
             )
 
 

@@ -100,7 +100,7 @@ async def _ask(hostnamed: Service) -> Facts:
     try:
         return msgspec.json.decode(str(reply.body[0]), type=dict[str, object])
     except (msgspec.DecodeError, IndexError) as error:
-        raise HostError(f"{_NAME} Describe: the answer is no JSON object") from error
+        raise HostError(f"{_NAME} Describe: the answer is not a JSON object") from error
 
 
 def assemble(release: Mapping[str, str], hardware: Facts, command_line: str) -> OperatingSystem:

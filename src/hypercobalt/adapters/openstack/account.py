@@ -261,4 +261,4 @@ def _printed(command: str) -> str:
             f"OS_PW_CMD ended with {exc.returncode}; run it by hand to see why", sent=False
         ) from None
     except UnicodeDecodeError:
-        raise NotAuthenticatedError("OS_PW_CMD printed what is no UTF-8", sent=False) from None
+        raise NotAuthenticatedError("the output of OS_PW_CMD is not UTF-8", sent=False) from None

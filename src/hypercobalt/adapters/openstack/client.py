@@ -251,7 +251,7 @@ def _sorted_out(request: Request, answer: Answer) -> Answer:
         refused = "" if answer.ok else f" ({refusal(code, answer.body)})"
         raise NoAnswerError(
             f"{request.about}: the answer of the service {request.service} cannot be read: it is "
-            f"no JSON but {answer.headers.get('Content-Type', 'of no type')}{refused}",
+            f"not JSON but {answer.headers.get('Content-Type', 'of no type')}{refused}",
             down=False,
         )
     if code < _SERVER_FAULT and code not in {_UNAUTHORIZED, _TOO_MANY}:

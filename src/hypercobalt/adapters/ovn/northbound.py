@@ -106,7 +106,7 @@ class Northbound:
                 failures.append(str(exc))
                 continue
             except msgspec.MsgspecError as exc:
-                failures.append(f"{remote}: the answer makes no sense: {exc}")
+                failures.append(f"{remote}: the answer cannot be read: {exc}")
                 continue
             return _checked(results, remote)
         raise OvnError(f"OVN's northbound database: {'; '.join(failures)}")

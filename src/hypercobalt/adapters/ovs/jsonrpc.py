@@ -122,7 +122,7 @@ class Stream(asyncio.Protocol):
             self._end(exc)
         except _NOT_JSON as exc:
             self._end(
-                SwitchError(Fault.MALFORMED, f"{self.peer}: the message makes no sense: {exc}")
+                SwitchError(Fault.MALFORMED, f"{self.peer}: the message cannot be read: {exc}")
             )
 
     def connection_lost(self, exc: Exception | None) -> None:

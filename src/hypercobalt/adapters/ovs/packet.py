@@ -179,7 +179,9 @@ def parse_packet(given: Mapping[str, str]) -> Packet:
     _check_fits(given, proto)
     source, target = _address("ip_src", given), _address("ip_dst", given)
     if source is not None and target is not None and source.version != target.version:
-        raise InvalidPacketError(f"ip_src {source} and ip_dst {target}: one version of IP, please")
+        raise InvalidPacketError(
+            f"ip_src {source} and ip_dst {target}: both must be IPv4 or both IPv6"
+        )
     return Packet(
         proto,
         eth_src=_mac("eth_src", given),
@@ -221,7 +223,7 @@ def _states(word: str) -> str:
     for flag in flags:
         if flag not in FLAGS:
             raise InvalidPacketError(
-                f"ct_next {flag[:_LONGEST]!r} is no state of connection tracking; there are: "
+                f"ct_next {flag[:_LONGEST]!r} is not a state of connection tracking; there are: "
                 f"{', '.join(FLAGS)}"
             )
     return ",".join(flag for flag in FLAGS if flag == "trk" or flag in flags)

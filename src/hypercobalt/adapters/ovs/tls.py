@@ -45,7 +45,7 @@ def client_context(files: TlsFiles, root: Path) -> ssl.SSLContext:
 def _readable(what: str, name: str, root: Path) -> Path:
     """The file, once it is known to be one that can be read: OpenSSL's errors name none."""
     if not name.startswith("/"):
-        cause = f"{name!r} is no absolute path" if name else "none is configured"
+        cause = f"{name!r} is not an absolute path" if name else "none is configured"
         raise SwitchError(Fault.UNSUPPORTED, f"{what}: {cause}")
     file = root / name.lstrip("/")
     try:

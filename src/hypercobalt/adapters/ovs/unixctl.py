@@ -61,7 +61,7 @@ class Control:
             return msgspec.json.decode(reply, type=str | None) or ""
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise SwitchError(
-                Fault.MALFORMED, f"{self._stream.peer}: the reply to {command} is no text: {exc}"
+                Fault.MALFORMED, f"{self._stream.peer}: the reply to {command} is not text: {exc}"
             ) from exc
 
 

@@ -76,7 +76,7 @@ def _context(protocol: int, ca: Path) -> ssl.SSLContext:
     try:
         context.load_verify_locations(ca)
     except ssl.SSLError as error:
-        raise CertificateFilesError(f"the CA is no certificate in PEM form: {error}") from error
+        raise CertificateFilesError(f"the CA is not a certificate in PEM form: {error}") from error
     return context
 
 

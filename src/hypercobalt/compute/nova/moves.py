@@ -295,7 +295,7 @@ class Moves:
 def _checked(id: str) -> str:
     """An id that goes into a path."""
     if not _ID.fullmatch(id):
-        raise RefusedError(f"{id!r} is no id of a server or a migration", reason="InvalidId")
+        raise RefusedError(f"{id!r} is not the id of a server or a migration", reason="InvalidId")
     return id
 
 

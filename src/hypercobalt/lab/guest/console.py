@@ -54,7 +54,7 @@ async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
     except TimeoutError:
         raise LabError(f"console {socket}: no answer to {command!r} in {within}") from None
     except OSError as exc:
-        raise LabError(f"console {socket}: {exc.strerror}; is the VM running?") from exc
+        raise LabError(f"console {socket}: {exc.strerror}; check that the VM runs") from exc
     text = (found[2] or b"").decode(errors="replace")
     if found[1] != b"ok":
         raise LabError(f"console {socket}: the guest refused {command!r}: {text}")
@@ -87,7 +87,7 @@ async def follow(log: Path) -> AsyncIterator[str]:
                         await asyncio.sleep(_POLL_SECONDS)
             file = log.open("rb")
     except OSError as exc:
-        raise LabError(f"{log}: {exc.strerror}; is the VM there?") from exc
+        raise LabError(f"{log}: {exc.strerror}; check the name of the VM") from exc
 
 
 def is_up(log: Path, offset: int = 0) -> bool:

@@ -30,7 +30,7 @@ def startable(image: bytes) -> bytes:
         LabError: it is no bzImage.
     """
     if len(image) < _LONGEST_HEADER or image[_MAGIC[0] : _MAGIC[0] + 4] != _MAGIC[1]:
-        raise LabError("guest kernel: this is no bzImage (no 'HdrS' in its header)")
+        raise LabError("guest kernel: this is not a bzImage (no 'HdrS' in its header)")
     offset, length = struct.unpack_from("<II", image, _PAYLOAD)
     start = (image[_SETUP_SECTORS] + 1) * _SECTOR + offset
     try:

@@ -98,7 +98,7 @@ def _encapsulation(switches: Sequence[OVSNode]) -> Iterator[Finding]:
             try:
                 families[_name(one)] = f"IPv{ip_address(address).version}"
             except ValueError:
-                text = f"{_name(one)} has {address!r} as encap address, which is no IP address"
+                text = f"{_name(one)} has {address!r} as encap address, which is not an IP address"
                 yield Finding("EncapAddressInvalid", (_name(one),), text)
     yield from _odd(
         "EncapFamilyDiffers",

@@ -77,7 +77,7 @@ def find_port(database: Database, word: str, bridge: str = "", parameter: str = 
     where = f"bridge {plain(bridge, _LONGEST)}" if bridge else "this host"
     have = _names(one for one in known if one.row.type != "patch")
     raise RefusedUseError(
-        f"{parameter} {shown!r} is no port of {where}, by name, number, iface-id or instance; "
+        f"{parameter} {shown!r} is not a port of {where}, by name, number, iface-id or instance; "
         f"there are: {have or 'none'}"
     )
 

@@ -158,7 +158,7 @@ class _Southbound:
                 f"to {to!r} cannot be looked up, give eth_dst and ip_dst: {self.unknown}"
             )
         raise RefusedUseError(
-            f"to {to!r} is no port of this host, by name, number, iface-id or instance, and no "
+            f"to {to!r} is not a port of this host, by name, number, iface-id or instance, nor a "
             "logical port of OVN"
         )
 

@@ -89,7 +89,7 @@ def source_of(
         )
     if not (uplinks or _is_of_instance(row, link)):
         raise CaptureRefusedError(
-            f"port {row.name} is no instance's: it carries the packets of all; use --uplink, "
+            f"port {row.name} is not an instance's: it carries everybody's packets; use --uplink, "
             "which needs the right ovsnodes/capture-uplink"
         )
     if row.type in _MIRRORED:

@@ -164,7 +164,7 @@ def _head(raw: bytes) -> tuple[int, Mapping[str, str]]:
     status, *lines = raw[:-4].decode("latin-1").split("\r\n")
     code = status.split(" ", 2)[1:2]
     if not (status.startswith("HTTP/1.") and code and code[0].isdigit()):
-        raise TransientError(f"the answer is no HTTP: {status[:64]!r}")
+        raise TransientError(f"the answer is not HTTP: {status[:64]!r}")
     pairs = (line.partition(":") for line in lines)
     return int(code[0]), {name.strip().lower(): value.strip() for name, _, value in pairs}
 

@@ -97,5 +97,5 @@ def _segment(kind: str, name: str | None) -> str | None:
     if name is None:
         return None
     if not name or "/" in name or "%" in name or name in {".", ".."}:
-        raise ConfigurationError(f"{kind}: {name!r} is no name of an object or namespace")
+        raise ConfigurationError(f"{kind}: {name!r} is not the name of an object or namespace")
     return quote(name, safe=":", errors="replace")

@@ -39,7 +39,7 @@ def _load_authority(context: ssl.SSLContext, pem: bytes) -> None:
     try:
         context.load_verify_locations(cadata=pem.decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError, ValueError) as exc:
-        raise ConfigurationError(f"certificate-authority is no PEM certificate: {exc}") from exc
+        raise ConfigurationError(f"certificate-authority is not a PEM certificate: {exc}") from exc
 
 
 def load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:

@@ -72,7 +72,7 @@ def test_a_packet_is_written_as_ovs_vswitchd_reads_it(fields: dict[str, str], te
         ({"ip_src": "10.0.0.0/8"}, "IPv4 or IPv6"),
         ({"ip_src": "10.0.0.1,tcp"}, "IPv4 or IPv6"),
         ({"ip_src": "fe80::1%eth0,actions=drop"}, "IPv4 or IPv6"),
-        ({"ip_src": "10.0.0.1", "ip_dst": "fd00::1"}, "one version"),
+        ({"ip_src": "10.0.0.1", "ip_dst": "fd00::1"}, "both must be IPv4 or both IPv6"),
         ({"ttl": "0"}, "1 to 255"),
         ({"dscp": "64"}, "0 to 63"),
         ({"dst_port": "80"}, "need a proto"),

@@ -46,7 +46,7 @@ def test_server_is_verified_by_its_authority_and_not_by_its_name(issued: Path) -
     ("files", "cause"),
     [
         (replace(FILES, private_key=""), "private key: none is configured"),
-        (replace(FILES, certificate="cert.pem"), "certificate: 'cert.pem' is no absolute path"),
+        (replace(FILES, certificate="cert.pem"), "certificate: 'cert.pem' is not an absolute path"),
         (replace(FILES, authority="/gone.pem"), "CA certificate /gone.pem cannot be read: No such"),
         (replace(FILES, private_key="/pki"), "private key /pki cannot be read: Is a directory"),
         (replace(FILES, private_key="/pki/other.pem"), "private key /pki/other.pem: .*MISMATCH"),

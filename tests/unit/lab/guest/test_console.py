@@ -91,7 +91,7 @@ async def test_a_guest_that_goes_away_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_guest_that_is_off_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="is the VM running"):
+    with pytest.raises(LabError, match="check that the VM runs"):
         await console.tell(tmp_path / "none", "dirty 20")
 
 
@@ -114,7 +114,7 @@ async def test_a_log_is_followed_through_its_rotation(tmp_path: Path) -> None:
 
 
 async def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="is the VM there"):
+    with pytest.raises(LabError, match="check the name of the VM"):
         await anext(console.follow(tmp_path / "none.log"))
 
 

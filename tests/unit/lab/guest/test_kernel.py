@@ -40,7 +40,7 @@ def test_what_cannot_be_unpacked_is_left_as_it_is(payload: bytes) -> None:
 
 @given(st.binary(max_size=0x300))
 def test_what_is_no_kernel_is_refused(image: bytes) -> None:
-    with pytest.raises(LabError, match="no bzImage"):
+    with pytest.raises(LabError, match="not a bzImage"):
         kernel.startable(image)
 
 

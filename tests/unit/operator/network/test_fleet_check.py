@@ -111,7 +111,7 @@ def test_order_of_a_database_s_addresses_is_no_difference() -> None:
             switch("kvm-3", encapIP="192.0.2"),
             "EncapAddressInvalid",
             ("kvm-3",),
-            "'192.0.2' as encap address, which is no IP address",
+            "'192.0.2' as encap address, which is not an IP address",
             id="an address that is none",
         ),
         pytest.param(

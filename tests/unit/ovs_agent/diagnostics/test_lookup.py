@@ -28,12 +28,12 @@ def test_a_port_is_found_by_name_number_iface_id_and_instance(word: str, name: s
 @pytest.mark.parametrize(
     ("word", "bridge", "message"),
     [
-        ("nope", "", "'nope' is no port of this host.*br-ex, eth0, br-int, ovn-kvm-2-0, tap1"),
-        ("", "", "'' is no port"),
-        ("eth0", "br-int", "is no port of bridge br-int"),
+        ("nope", "", "'nope' is not a port of this host.*br-ex, eth0, br-int, ovn-kvm-2-0, tap1"),
+        ("", "", "'' is not a port"),
+        ("eth0", "br-int", "is not a port of bridge br-int"),
         ("1", "", "several ports.*eth0, ovn-kvm-2-0"),
-        ("tap1\n2026 ERROR", "", r"'tap1\?2026 ERROR' is no port"),
-        ("x" * 5000, "", "x…' is no port"),
+        ("tap1\n2026 ERROR", "", r"'tap1\?2026 ERROR' is not a port"),
+        ("x" * 5000, "", "x…' is not a port"),
     ],
 )
 def test_a_port_that_is_none_is_refused_with_those_that_there_are(

@@ -72,7 +72,7 @@ async def test_a_member_of_a_bond_has_the_bonds_issues() -> None:
 
 
 async def test_an_unknown_port_is_refused() -> None:
-    with pytest.raises(RefusedUseError, match="port 'nope' is no port of this host"):
+    with pytest.raises(RefusedUseError, match="port 'nope' is not a port of this host"):
         await ports(switch(), facts(), (), {"port": "nope"})
 
 

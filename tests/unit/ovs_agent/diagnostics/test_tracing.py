@@ -51,8 +51,8 @@ async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"from": "nope"}, "is no port of this host"),
-        ({"from": "tap1", "to": "nope"}, "to 'nope' is no port.*and no logical port of OVN"),
+        ({"from": "nope"}, "is not a port of this host"),
+        ({"from": "tap1", "to": "nope"}, "to 'nope' is not a port.*nor a logical port of OVN"),
         ({"from": "tap1", "to": "br-ex"}, "has no iface-id"),
         ({"from": "tap1", "ip_dst": "here"}, "ip_dst 'here': must be: IPv4 or IPv6 address"),
         ({"from": "tap1", "to": "tap2", "dst_port": "80"}, "need a proto"),

@@ -149,7 +149,7 @@ class Client(asyncio.Protocol):
             for message in self._frames.feed(data):
                 self._take(message)
         except (ProtocolError, XdrError) as exc:
-            self.close(f"libvirt's answer makes no sense: {exc}")
+            self.close(f"libvirt's answer cannot be read: {exc}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.accepted.done():
