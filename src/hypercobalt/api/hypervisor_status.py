@@ -153,7 +153,7 @@ class SmokeTest(Struct, frozen=True):
     server: Annotated[
         str | None, Field("UUID of the server that is being looked at; absent between two.")
     ] = None
-    lastFailure: Annotated[str | None, Field("Why the one before it was no good.")] = None
+    lastFailure: Annotated[str | None, Field("Why the previous one failed.")] = None
     deletingSince: Annotated[
         datetime | None, Field("Since when servers of earlier tries are being deleted.")
     ] = None
