@@ -8,6 +8,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
+from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import (
     MEMORY,
     Hypervisor,
@@ -98,10 +99,16 @@ def memory_mib(hypervisor: Hypervisor) -> int:
 
 
 def _is_recovered_now(hypervisor: Hypervisor) -> bool:
-    """Whether its recovery is under way: neither done nor given up."""
+    """Whether its recovery is under way: neither done, given up, nor held up by its fence device.
+
+    Hosts that cannot be fenced wait for a person, for as long as that takes, and the next attempt
+    asks the gates anew.
+    """
     evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
     over = evicting is not None and evicting.status == "False"
-    return hypervisor.spec.maintenance == Maintenance.HA and not over
+    fencing = hypervisor.status.fencing
+    held_up = fencing is not None and fencing.phase == FencingPhase.FAILED
+    return hypervisor.spec.maintenance == Maintenance.HA and not (over or held_up)
 
 
 def _free(hypervisor: Hypervisor) -> int:

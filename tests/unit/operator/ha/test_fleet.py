@@ -90,6 +90,24 @@ def test_node_decides_whether_a_host_is_unwell(ready: str, *, unwell: bool, stal
 
 
 @pytest.mark.parametrize(
+    ("phase", "recovering"),
+    [
+        pytest.param(FencingPhase.ATTEMPTING, 4, id="is fenced"),
+        pytest.param(FencingPhase.FENCED, 4, id="is dead"),
+        pytest.param(FencingPhase.FAILED, None, id="cannot be fenced"),
+        pytest.param(FencingPhase.RELEASED, 4, id="is back"),
+    ],
+)
+def test_host_that_cannot_be_fenced_holds_up_no_other_recovery(
+    phase: FencingPhase, recovering: int | None
+) -> None:
+    host = made(spec=replace(SPEC, maintenance="ha"))
+    fencing = Fencing(phase=phase, bootID="b1")
+    found = counted(replace(host, status=replace(host.status, fencing=fencing)))
+    assert (found.unwell, found.recovering) == (True, recovering)
+
+
+@pytest.mark.parametrize(
     ("evicting", "recovering"),
     [((), 4), ((condition("Evicting", "True"),), 4), ((condition("Evicting", "False"),), None)],
     ids=["begins", "is evacuated", "is done"],
