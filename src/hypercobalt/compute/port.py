@@ -142,11 +142,18 @@ class Moves(Protocol):
         """
         ...
 
-    async def evacuate(self, server: Server, target: str = "") -> None:
+    async def evacuate(
+        self, server: Server, target: str = "", *, interrupted: bool = False
+    ) -> None:
         """Begin to have a server of a host that was forced down on another one.
 
         What ran there runs afterwards; what was off stays off. `moves` has the record, of kind
         `evacuation`. "" lets the service choose the target.
+
+        Args:
+            server: as read.
+            target: name of a host.
+            interrupted: it is shown as being rebuilt, but the host that did it is proven dead.
 
         Raises:
             RefusedError: its host is not forced down, or the server has to wait for it.

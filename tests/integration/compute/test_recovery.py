@@ -127,6 +127,21 @@ async def test_evacuation_that_goes_on_is_not_begun_again(adapter: Adapter) -> N
 
 
 @pytest.mark.parametrize("old", [False, True])
+async def test_rebuild_whose_host_has_died_is_begun_again(adapter: Adapter, old: bool) -> None:
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    world.evacuation_needs_no_task = old
+    made = world.add_server("node1")
+    made.task_state = "rebuild_spawning"
+    await _die(adapter, nova)
+    shown = await _server(nova, made)
+    with pytest.raises(ConflictError, match="rebuild_spawning"):
+        await nova.moves.evacuate(shown)
+    await nova.moves.evacuate(shown, interrupted=True)
+    there = await _settled(nova, made)
+    assert (there.host != "node1", there.status) == (True, "ACTIVE")
+
+
+@pytest.mark.parametrize("old", [False, True])
 async def test_what_was_being_done_when_the_host_died_is_in_nobodys_way(
     adapter: Adapter, old: bool
 ) -> None:

@@ -151,7 +151,10 @@ class DirectMoves:
         with translated(f"server {_called(server)}"):
             await restart(self._site, place, domain)
 
-    async def evacuate(self, server: Server, target: str = "") -> None:
+    async def evacuate(
+        self, server: Server, target: str = "", *, interrupted: bool = False
+    ) -> None:
+        del interrupted  # its records are of this process, and end with what they are of
         source = self._place(server.host)
         if self._site.records.under_way(server.id):
             return

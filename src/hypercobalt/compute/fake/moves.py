@@ -186,7 +186,10 @@ class FakeMoves:
         self._restarting[server.id] = self._time() + script.seconds
         self._did("restart", server.id)
 
-    async def evacuate(self, server: Server, target: str = "") -> None:
+    async def evacuate(
+        self, server: Server, target: str = "", *, interrupted: bool = False
+    ) -> None:
+        del interrupted  # no target dies here
         await self._called("evacuate", server.id)
         if self._known(server).host not in self.dead:
             raise RefusedError(f"server {server.id}: {server.host} is still in use", code=400)

@@ -26,14 +26,15 @@ class Evacuation:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    async def of(self, server: Server, target: str) -> None:
+    async def of(self, server: Server, target: str, *, interrupted: bool) -> None:
         """See `hypercobalt.compute.port.Moves.evacuate`; the server's id has been checked."""
         if server.waits_for_host:
             raise RefusedError(
                 f"server {server.id} waits for its host {server.host}: {server.waits_for_host}",
                 reason="WaitsForHost",
             )
-        if server.task_state.startswith(_REBUILDING):  # recent releases would begin a second one
+        # Recent releases would begin a second one.
+        if server.task_state.startswith(_REBUILDING) and not interrupted:
             raise ConflictError(f"server {server.id}: {server.task_state} goes on")
         try:
             await self._evacuate(server, target)

@@ -134,9 +134,11 @@ class Moves:
         action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
         await self._act(f"restart server {server.id}", server, action)
 
-    async def evacuate(self, server: Server, target: str = "") -> None:
+    async def evacuate(
+        self, server: Server, target: str = "", *, interrupted: bool = False
+    ) -> None:
         _checked(server.id)
-        await self._evacuation.of(server, target)
+        await self._evacuation.of(server, target, interrupted=interrupted)
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         return await actions.of_others(self._calls, _checked(server), since)

@@ -135,7 +135,7 @@ class Actions:
             case Mode.COLD:
                 await self._moves.cold_migrate(server, target)
             case Mode.EVACUATE:
-                await self._moves.evacuate(server, target)
+                await self._moves.evacuate(server, target, interrupted=start.interrupted)
             case _:
                 assert_never(mode)
         return Accepted()

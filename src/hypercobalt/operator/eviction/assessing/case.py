@@ -120,8 +120,14 @@ def waiting(case: Case, why: str, *, moves: bool = False) -> Found:
     return (Moving(why) if moves else Waiting(why)), track
 
 
-def attempt(case: Case, mode: Mode) -> Found:
-    """Begin a move, or begin it again: after a wait, elsewhere, and not for ever."""
+def attempt(case: Case, mode: Mode, *, interrupted: bool = False) -> Found:
+    """Begin a move, or begin it again: after a wait, elsewhere, and not for ever.
+
+    Args:
+        case: of the instance.
+        mode: of the move.
+        interrupted: see `Ready`.
+    """
     entry, move, at = case.seen.entry, case.seen.move, case.moment.at
     track, policy, why = case.track, case.policy, entry.message or ""
     if case.left_over is not None:
@@ -144,4 +150,4 @@ def attempt(case: Case, mode: Mode) -> Found:
     if at < track.not_before:
         return Waiting(why), track
     failed = frozenset(move.target for move in case.failed if move.target)
-    return Ready(mode, why, failed | track.refused), track
+    return Ready(mode, why, failed | track.refused, interrupted), track

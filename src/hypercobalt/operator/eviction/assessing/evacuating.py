@@ -2,6 +2,9 @@
 
 It is started elsewhere unless something else may have it: a move that was under way when the host
 died, an evacuation that has left a copy. In doubt it waits, and is given up with what to look at.
+
+A rebuild ends with the host that does it: an evacuation with its target, once that is proven dead
+as well, and one that an owner requested with the instance's own host. Nova shows either for ever.
 """
 
 from __future__ import annotations
@@ -23,10 +26,13 @@ from hypercobalt.operator.eviction.assessing.witnesses import doubt
 from hypercobalt.operator.eviction.model.states import (
     Departed,
     Evacuating,
+    Mode,
     Moving,
+    Sighting,
     Stranded,
     Unaffected,
 )
+from hypercobalt.operator.eviction.model.tracks import Blocking
 
 
 def evacuating(case: Case) -> Found:
@@ -37,15 +43,18 @@ def evacuating(case: Case) -> Found:
         since = case.about.began - CLOCK_SKEW
         ours = evacuation is not None and evacuation.created >= since
         return _arrived(case, evacuation) if evacuation is not None and ours else gone(case)
-    if evacuation is not None and not evacuation.ended:
+    goes_on = evacuation is not None and not evacuation.ended
+    if evacuation is not None and goes_on and not _died(case, evacuation):
         return _under_way(case, evacuation)
     if server.recovers is False and case.about.only_if_wanted:
         why = "its metadata, flavor or image turns recovery off; it waits for its host"
         return Unaffected(why, stays=True), case.track
     may = evacuability(server)
     match may:
-        case OnItsWay():
+        case OnItsWay() if not (goes_on or _is_unrecorded(case)):
             return _as_evacuation(waiting(case, "", moves=True))
+        case OnItsWay():
+            return _begun(case, Mode.EVACUATE, interrupted=True)
         case Absent(why):
             return Unaffected(why), case.track
         case Blocked(why):
@@ -53,10 +62,26 @@ def evacuating(case: Case) -> Found:
         case Busy(why):
             return waiting(case, why)
         case Movable(mode):
-            why = doubt(case)
-            return waiting(case, why) if why else attempt(case, mode)
+            return _begun(case, mode)
         case _:
             assert_never(may)
+
+
+def _begun(case: Case, mode: Mode, *, interrupted: bool = False) -> Found:
+    """Begin its evacuation, unless it may run elsewhere."""
+    why = doubt(case)
+    return waiting(case, why) if why else attempt(case, mode, interrupted=interrupted)
+
+
+def _died(case: Case, evacuation: Move) -> bool:
+    """Whether its target is proven dead, too."""
+    return case.seen.sightings.get(evacuation.target) is Sighting.DEAD
+
+
+def _is_unrecorded(case: Case) -> bool:
+    """Whether it has been rebuilding for so long without the record that an evacuation has."""
+    since = case.track.since if case.track.follows == Blocking("") else case.moment.at
+    return case.moment.at - since > case.policy.stall.total_seconds()
 
 
 def _under_way(case: Case, move: Move) -> Found:

@@ -33,7 +33,7 @@ def sightings(
 def sighting(id_: str, host: Hypervisor) -> Sighting:
     """What the agent of a host reports of an instance."""
     if is_fenced(host):
-        return Sighting.ABSENT
+        return Sighting.DEAD
     if not is_true(host.conditions, HypervisorConditionType.AGENT_REPORTING):
         return Sighting.SILENT
     runs = any(one.id == id_ and one.active for one in host.status.instances)

@@ -14,11 +14,13 @@ class Start:
 
     Args:
         target: host to go to; "" leaves it to the compute service.
+        interrupted: see `Ready`.
     """
 
     server: Server
     mode: Mode
     target: str = ""
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class Sighting(StrEnum):
     RUNS = "runs"
     ABSENT = "absent"
     SILENT = "silent"
+    DEAD = "dead"
+    """That host is proven dead as well: what was under way there has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,13 @@ class Ready:
 
     Args:
         avoid: hosts where it has failed.
+        interrupted: it is shown as being rebuilt, which has ended with the host that did it.
     """
 
     mode: Mode
     message: str = ""
     avoid: frozenset[str] = frozenset()
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

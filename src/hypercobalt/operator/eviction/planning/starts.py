@@ -193,7 +193,7 @@ def choose_starts(
                 continue
             target = found
             promises.add(server, target)
-        chosen.append(Start(server, state.mode, target))
+        chosen.append(Start(server, state.mode, target, state.interrupted))
     return Starts(tuple(chosen), homeless)
 
 

@@ -307,7 +307,7 @@ def test_one_that_was_on_its_way_is_started_only_where_nothing_else_has_it(
         pytest.param({"agent": "False"}, Sighting.SILENT, id="its agent is silent"),
         pytest.param({"agent": "Unknown", "runs": ("a",)}, Sighting.SILENT, id="it has no Lease"),
         pytest.param(
-            {"agent": "False", "runs": ("a",), "phase": "Fenced"}, Sighting.ABSENT, id="dead"
+            {"agent": "False", "runs": ("a",), "phase": "Fenced"}, Sighting.DEAD, id="dead"
         ),
     ],
 )
@@ -363,3 +363,63 @@ def test_another_target_is_tried_after_a_failure() -> None:
     found = assess_one(failed, assessed(failed).track, ABOUT, POLICY, later).state
     assert isinstance(found, Ready)
     assert found.avoid == {"x"}
+
+
+DEAD = {"there": Sighting.DEAD}
+
+
+@pytest.mark.parametrize(
+    "status", ["accepted", "pre-migrating", "running"], ids=["chosen", "prepares", "rebuilds"]
+)
+def test_evacuation_whose_target_has_died_is_begun_again(status: str) -> None:
+    """Nova shows it as being rebuilt for ever, and nobody else would end that."""
+    record = evacuation(status, updated=BEGAN)
+    alive = assessed(seen(REBUILDS, record, sightings={"there": Sighting.ABSENT}))
+    assert isinstance(alive.state, Evacuating)
+    found = assessed(seen(REBUILDS, record, sightings=DEAD))
+    assert found.state == Ready(Mode.EVACUATE, interrupted=True)
+    assert found.attempts == 1, "it was one"
+
+
+def test_evacuation_that_was_begun_again_is_followed_by_its_new_record() -> None:
+    lost = evacuation("running")
+    sent = Track(Begun(lost.id), since=NOW.at, not_before=NOW.at + 10)
+    assert isinstance(assessed(seen(REBUILDS, lost, sightings=DEAD), sent).state, Evacuating)
+    new = evacuation("pre-migrating", id="2", target="third")
+    found = assessed(seen(REBUILDS, new, lost, sightings=DEAD), sent)
+    assert found.state == Evacuating("pre-migrating")
+
+
+def test_evacuation_whose_targets_die_one_after_the_other_is_given_up() -> None:
+    lost = [evacuation("running", id=str(n)) for n in range(12)]
+    found = assessed(seen(REBUILDS, *lost, sightings=DEAD)).state
+    assert isinstance(found, Stranded)
+    assert "given up after 12 attempts" in found.message
+
+
+def test_evacuation_to_a_dead_target_that_nova_shows_in_error_is_begun_anew() -> None:
+    of = server(status="ERROR")
+    found = assessed(seen(of, evacuation("running"), sightings=DEAD)).state
+    assert isinstance(found, Ready)
+    assert not found.interrupted
+
+
+@pytest.mark.parametrize(
+    ("waited", "begins"), [(0, False), (150, False), (150.1, True), (601, True)], ids=str
+)
+def test_rebuild_that_an_owner_requested_has_ended_with_its_host(
+    waited: float, *, begins: bool
+) -> None:
+    """Without the record that an evacuation has it is waited for a while: that may come late."""
+    track = Track(Blocking(""), since=NOW.at - waited)
+    found = assessed(seen(REBUILDS), track).state
+    assert isinstance(found, Ready if begins else Evacuating)
+    assert not isinstance(found, Ready) or found.interrupted
+
+
+def test_interrupted_rebuild_waits_while_the_instance_may_run_elsewhere() -> None:
+    track = Track(Blocking(""), since=NOW.at - 151)
+    of = seen(REBUILDS, move("running"), sightings={"there": Sighting.RUNS})
+    found = assessed(of, track).state
+    assert isinstance(found, Waiting)
+    assert found.message.startswith("runs on there")

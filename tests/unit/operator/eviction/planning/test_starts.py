@@ -86,6 +86,12 @@ def test_a_target_is_named_where_it_must_be(
     assert targets(chosen) == ["good"]
 
 
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_call_for_what_a_dead_host_was_rebuilding_is_marked(interrupted: bool) -> None:
+    (start,) = started([assessed(server(), Ready(Mode.EVACUATE, interrupted=interrupted))])
+    assert start == Start(server(), Mode.EVACUATE, interrupted=interrupted)
+
+
 def test_a_host_where_it_failed_is_better_than_none() -> None:
     of = assessed(server(), Ready(Mode.LIVE, avoid=frozenset({"bad"})))
     assert targets(started([of], (capacity("bad"),))) == ["bad"]
