@@ -1,13 +1,16 @@
 """The OVS agent's chart: what its pods are, and what the token of one may write.
 
-The calls are those of the agent's frame, made as the chart's ServiceAccount in a pod on a Node.
+An agent of a switch in memory goes through its work on a real kube-apiserver whose audit log has
+what it requests, as the chart's ServiceAccount in a pod on its Node.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -16,24 +19,22 @@ from tests.conformance.charts import over, rendered
 from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
 from tests.conformance.wire import Body
 from tests.contracts.agent_access import answer
+from tests.integration.operator.conftest import until
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.agent.diagnostics.server import Subject, diagnostics
-from hypercobalt.agent.diagnostics.use import Asked, Use
-from hypercobalt.agent.lease import AgentLease
-from hypercobalt.agent.settings import AgentSettings
-from hypercobalt.api.conditions import set_condition
+from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.api.conditions import is_true, set_condition
 from hypercobalt.api.coordination import Event, Lease, ObjectReference
-from hypercobalt.api.diagnostics import DiagnosticsEndpoint, path
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.diagnostics import path
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.api.times import micro_time
 from hypercobalt.operator.agent_leases import OVS_AGENT
+from hypercobalt.ovs_agent.agent import NAME, REPORTER, register
+from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import (
     Address,
     ForbiddenError,
-    Informer,
     Kube,
     Manager,
     Metrics,
@@ -42,15 +43,12 @@ from hypercobalt.runtime import (
 )
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned
-from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.guard import guard
-from hypercobalt.runtime.routes import Answer
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
-CHART, SPACE, NAME = "hypercobalt-ovs-agent", "ovn-system", "ovs-agent"
-REPORTER = "ovs.c5c3.io/ovs-agent"
+CHART, SPACE = "hypercobalt-ovs-agent", "ovn-system"
+DEADLINE = 20.0
 HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),
     ("patch", "events.k8s.io", "events", SPACE),
@@ -74,18 +72,6 @@ def switch(name: str) -> OVSNode:
     return OVSNode(metadata=ObjectMeta(name=name, namespace=SPACE), spec=spec)
 
 
-def lease(kube: Kube, node: str, owner: OVSNode | None) -> AgentLease:
-    return AgentLease(
-        kube,
-        f"{OVS_AGENT}{node}",
-        SPACE,
-        "me",
-        is_over=lambda _: False,
-        owner=lambda: owner,
-        clock=SystemClock(),
-    )
-
-
 def verbs(cluster: Cluster) -> set[tuple[str, str]]:
     """What was asked for, by verb and kind."""
     return {
@@ -107,67 +93,83 @@ async def report(kube: Kube, name: str) -> OVSNode:
     return await kube.merge_patch(OVSNode, name, patch, SPACE, subresource="status")
 
 
-async def diagnose(kube: Kube, own: OVSNode, cluster: Cluster) -> None:
-    """The client CA is followed, and a use that is refused leaves an Event."""
-    listening: asyncio.Future[DiagnosticsEndpoint] = asyncio.get_running_loop().create_future()
-    settings = AgentSettings("kvm-a", namespace=SPACE, diagnostics=Address("127.0.0.1", 0))
-    subject = Subject("ovs-agent", OVSNode, "kvm-a", SPACE, REPORTER, lambda: own)
-    uses = (Use("echo", "diagnose", echo),)
-    manager = Manager(kube, metrics=Metrics())
-    serve = diagnostics(manager, settings, subject, uses, listening.set_result)
-    assert serve is not None
-    serving = asyncio.create_task(serve())
-    try:
-        endpoint = await asyncio.wait_for(listening, 20)
-        server = Pinned(endpoint.url, endpoint.certificateSHA256)
-        stranger = Credential("Bearer nobody's")
-        assert (await answer(server, stranger, "GET", path(OVSNode, "kvm-a", "echo")))[0] == 401
-        watches = "watch", "configmaps"
-        await eventually(lambda: watches in verbs(cluster), seconds=20)
-    finally:
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
+@contextlib.asynccontextmanager
+async def agent(
+    cluster: Cluster, node: str, switch: FakeSwitch, folder: Path
+) -> AsyncIterator[None]:
+    """All of an agent, as the ServiceAccount in a pod on its Node."""
+    given = Settings(node, namespace=SPACE, ovs_rundir=folder, diagnostics=Address("127.0.0.1", 0))
+    metrics = Metrics()
+    async with Kube(
+        load_connection(cluster.on(node)), field_manager=NAME, metrics=metrics
+    ) as client:
+        manager = Manager(client, metrics=metrics)
+        register(given, manager, switch)
+        running = asyncio.create_task(manager.run())
+        try:
+            yield
+        finally:
+            manager.stop()
+            await asyncio.wait_for(running, DEADLINE)
 
 
-async def echo(_: Asked) -> Answer:
-    return Answer(200)
-
-
-async def test_agent_may_do_just_what_it_does(cluster: Cluster, objects: list[Body]) -> None:
+async def test_agent_may_do_just_what_it_does(
+    cluster: Cluster, objects: list[Body], tmp_path: Path
+) -> None:
+    """It makes its OVSNode, reports an issue, is asked for a trace, and is scraped."""
     node = "kvm-a"
-    async with Kube(load_connection(cluster.on(node)), field_manager=NAME) as kube:
-        cluster.forget()
-        for type_, where in ((OVSNode, SPACE), (Hypervisor, None)):
-            selection = Selection(type_, where, "", f"metadata.name={node}")
-            informer = Informer(kube, selection, metrics=Metrics())
-            following = asyncio.create_task(informer.run())
-            await asyncio.wait_for(informer.wait_synced(), 20)
-            watch = "watch", type_.resource.plural
-            await eventually(lambda: watch in verbs(cluster), seconds=20)  # noqa: B023 - awaited
-            following.cancel()
-        made = await kube.create(switch(node))
-        await report(kube, node)
-        held = lease(kube, node, None)
-        renewing = asyncio.create_task(held.run())
-        await asyncio.wait_for(held.held.wait(), 20)
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        owned = lease(kube, node, made)  # with its OVSNode as owner, from the next renewal on
-        renewing = asyncio.create_task(owned.run())
-        await asyncio.wait_for(owned.held.wait(), 20)
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        stop = asyncio.Event()
-        recorder = Recorder(kube, REPORTER, "me", clock=SystemClock(), metrics=Metrics())
-        recorder.record(made, "Warning", "BridgeDown", "br-int is down", action="Observing")
-        writing = asyncio.create_task(recorder.run(stop))
-        stop.set()
-        await asyncio.wait_for(writing, 20)
-        assert await admitted(guard(kube), "nobody's") == 401
-        assert await admitted(guard(kube), cluster.token) == 403
-        await diagnose(kube, made, cluster)
+    cluster.forget()
+    async with (
+        Kube(load_connection(cluster.server.kubeconfig), field_manager="person") as person,
+        agent(cluster, node, FakeSwitch(), tmp_path),
+    ):
+        await until(person, OVSNode, node, is_reported, namespace=SPACE)
+        name = f"{OVS_AGENT}{node}"
+        await until(person, Lease, name, owned, namespace=SPACE)
+        await ask_at(person, node)
+        await scrape(cluster, node)
+        await eventually(lambda: is_noted(person), seconds=DEADLINE)
+        for watched in ("configmaps", "hypervisors", "ovsnodes"):
+            assert ("watch", watched) in verbs(cluster)
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
+
+
+def owned(lease: Lease) -> bool:
+    return bool(lease.metadata.ownerReferences)
+
+
+def is_reported(node: OVSNode) -> bool:
+    return node.status.diagnostics is not None and is_true(
+        node.status.conditions, "VswitchdResponding"
+    )
+
+
+async def is_noted(person: Kube) -> bool:
+    """An Event of the OVN that is not configured."""
+    events = (await person.list(Event, SPACE)).items
+    about = [one.regarding for one in events if one.type == "Warning"]
+    return any(one is not None and one.name == "kvm-a" for one in about)
+
+
+async def ask_at(person: Kube, node: str) -> None:
+    """At the address that the OVSNode has, as nobody: the cluster is asked who that is."""
+    found = await person.get(OVSNode, node, SPACE)
+    assert found is not None
+    endpoint = found.status.diagnostics
+    assert endpoint is not None
+    server, stranger = (
+        Pinned(endpoint.url, endpoint.certificateSHA256),
+        Credential("Bearer nobody's"),
+    )
+    assert (await answer(server, stranger, "POST", path(OVSNode, node, "trace")))[0] == 401
+
+
+async def scrape(cluster: Cluster, node: str) -> None:
+    """By a reader without a token, and by one without the right."""
+    async with Kube(load_connection(cluster.on(node))) as client:
+        assert await admitted(guard(client), "nobody's") == 401
+        assert await admitted(guard(client), cluster.token) == 403
 
 
 async def test_agent_writes_objects_of_its_own_host_only(cluster: Cluster) -> None:
@@ -184,7 +186,7 @@ async def test_agent_writes_objects_of_its_own_host_only(cluster: Cluster) -> No
                 return "of its own host only" in str(error)
             return False
 
-        await eventually(in_force, seconds=20)
+        await eventually(in_force, seconds=DEADLINE)
         with pytest.raises(ForbiddenError, match="of its own host only"):
             await kube.create(switch("kvm-d"))
         foreign = replace(switch("kvm-b"), spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-c")))
@@ -223,7 +225,7 @@ async def test_token_of_no_pod_writes_nothing(cluster: Cluster) -> None:
                 return "bound to no Node" in str(error)
             return False
 
-        await eventually(refused, seconds=20)
+        await eventually(refused, seconds=DEADLINE)
 
 
 def test_pod_is_as_the_documentation_has_it(objects: list[Body]) -> None:
