@@ -22,7 +22,7 @@ from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNode
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent import probes
-from hypercobalt.ovs_agent.captures import Captures, sweep
+from hypercobalt.ovs_agent.diagnostics.captures import Captures, sweep
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge

@@ -18,7 +18,7 @@ from hypercobalt.adapters.ovs.model import Paths
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.agent.diagnostics.use import Asked, RefusedUseError
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ovs_agent.captures import Captures, sweep
+from hypercobalt.ovs_agent.diagnostics.captures import Captures, sweep
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.runtime import SystemClock
 from hypercobalt.runtime.routes import Requester, Stream

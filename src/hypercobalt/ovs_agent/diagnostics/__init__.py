@@ -1,1 +1,4 @@
-"""What a person asks of one host's switch: traces and ports. Nothing here changes the switch."""
+"""Diagnostics of one host's switch: traces, ports, captures.
+
+Nothing here changes the switch, except the mirror of a capture, which is off by default.
+"""

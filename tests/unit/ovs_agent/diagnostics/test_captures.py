@@ -17,7 +17,7 @@ from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
 from hypercobalt.errors import HypercobaltError, TransientError
-from hypercobalt.ovs_agent.captures import Captures
+from hypercobalt.ovs_agent.diagnostics.captures import Captures
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.runtime import SystemClock
 from hypercobalt.runtime.routes import Requester, Stream
