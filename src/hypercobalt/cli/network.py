@@ -13,7 +13,7 @@ from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
 from hypercobalt.cli import asking, switches
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
-from hypercobalt.operator.network.fleet_check import Finding
+from hypercobalt.operator.network.fleet_check import FleetFinding
 from hypercobalt.operator.network.fleet_check import check as compare
 from hypercobalt.operator.wording import count, printable
 
@@ -75,7 +75,7 @@ async def _check(output: str, kubeconfig: Path | None) -> int:
     return FOUND if found else 0
 
 
-def _report(found: Sequence[Finding], hosts: int) -> Iterable[str]:
+def _report(found: Sequence[FleetFinding], hosts: int) -> Iterable[str]:
     if found:
         yield from table(("FINDING", "WHAT"), ((one.code, one.message) for one in found))
         yield ""

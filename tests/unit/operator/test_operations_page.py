@@ -28,6 +28,7 @@ from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.planning.preflight import of_host, of_instances
 from hypercobalt.operator.from_node import RECORD
 from hypercobalt.operator.lifecycle import holding
+from hypercobalt.operator.network.fleet_check import FleetCode
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
@@ -123,6 +124,10 @@ def test_phases_and_states_of_instances_are_those_of_the_code() -> None:
 def test_modes_of_maintenance_are_those_of_the_code() -> None:
     named = set(first_cells(section(PAGE, "### Maintenance"))) - {"maintenanceReason"}
     assert named == {mode for mode in Maintenance if mode}
+
+
+def test_findings_of_the_network_check_are_those_of_the_code() -> None:
+    assert set(first_cells(section(PAGE, "### The network check"))) == set(FleetCode)
 
 
 def test_names_are_those_of_the_code() -> None:

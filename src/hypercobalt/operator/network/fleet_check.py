@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
@@ -27,55 +28,81 @@ _NAMED: Final = 5
 """Hosts of one finding that its message names; `hosts` has all."""
 
 
+class FleetCode(StrEnum):
+    """What can be wrong between the switches of a fleet; docs/operations.md has a line for each."""
+
+    AGENT_SILENT = "AgentSilent"
+    NOT_REPORTED = "NotReported"
+    ENCAP_ADDRESS_TAKEN = "EncapAddressTaken"
+    CHASSIS_TAKEN = "ChassisTaken"
+    ENCAP_ADDRESS_MISSING = "EncapAddressMissing"
+    ENCAP_ADDRESS_INVALID = "EncapAddressInvalid"
+    ENCAP_FAMILY_DIFFERS = "EncapFamilyDiffers"
+    TUNNEL_DOWN = "TunnelDown"
+    TUNNEL_ONE_SIDED = "TunnelOneSided"
+    TUNNELS_MISSING = "TunnelsMissing"
+    ENCAP_TYPE_DIFFERS = "EncapTypeDiffers"
+    SOUTHBOUND_DIFFERS = "SouthboundDiffers"
+    VERSION_SKEW = "VersionSkew"
+    MAPPING_DIFFERS = "MappingDiffers"
+    MAPPING_MISSING = "MappingMissing"
+
+
+Code = FleetCode
+
+
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that does not fit.
+class FleetFinding:
+    """Something that does not fit between the switches of several hosts, or is known of none.
 
     Args:
-        code: what kind, in CamelCase.
+        code: what kind.
         hosts: those that it is about, both ends of a tunnel among them.
         message: for a person.
     """
 
-    code: str
+    code: FleetCode
     hosts: tuple[str, ...]
     message: str
 
 
-def check(switches: Iterable[OVSNode]) -> tuple[Finding, ...]:
+def check(switches: Iterable[OVSNode]) -> tuple[FleetFinding, ...]:
     """Compare the OVSNodes of a fleet; one finding for each thing, in a fixed order."""
     every = sorted(switches, key=lambda one: one.metadata.name)
     proven = [(one, _unproven(one)) for one in every]
     known = [one for one, finding in proven if finding is None]
     return (
         *(finding for _, finding in proven if finding is not None),
-        *_twice("EncapAddressTaken", "the encap address", known, _addresses),
-        *_twice("ChassisTaken", "the chassis", known, _chassis),
+        *_twice(Code.ENCAP_ADDRESS_TAKEN, "the encap address", known, _addresses),
+        *_twice(Code.CHASSIS_TAKEN, "the chassis", known, _chassis),
         *_encapsulation(known),
         *_tunnels_down(known),
         *_tunnels_missing(known),
-        *_odd("EncapTypeDiffers", "the encapsulation", known, _types),
-        *_odd("SouthboundDiffers", "the southbound database", known, _southbound),
-        *_odd("VersionSkew", "Open vSwitch", known, lambda one: one.status.ovsVersion or ""),
+        *_odd(Code.ENCAP_TYPE_DIFFERS, "the encapsulation", known, _types),
+        *_odd(Code.SOUTHBOUND_DIFFERS, "the southbound database", known, _southbound),
+        *_odd(Code.VERSION_SKEW, "Open vSwitch", known, lambda one: one.status.ovsVersion or ""),
         *_mappings(known),
     )
 
 
-def _unproven(switch: OVSNode) -> Finding | None:
+def _unproven(switch: OVSNode) -> FleetFinding | None:
     """Why an OVSNode is not compared; None when it is."""
     name = _name(switch)
     if not switch.status.conditions:
         text = f"{name} is not checked: its OVS agent has not reported yet"
-        return Finding("NotReported", (name,), text)
+        return FleetFinding(Code.NOT_REPORTED, (name,), text)
     ready = get_condition(switch.status.conditions, OVSNodeConditionType.READY)
     if ready is not None and ready.reason == ReadyReason.AGENT_SILENT:
-        return Finding("AgentSilent", (name,), f"{name} is not checked: {ready.message}")
+        return FleetFinding(Code.AGENT_SILENT, (name,), f"{name} is not checked: {ready.message}")
     return None
 
 
 def _twice(
-    code: str, what: str, switches: Iterable[OVSNode], values: Callable[[OVSNode], Sequence[str]]
-) -> Iterator[Finding]:
+    code: FleetCode,
+    what: str,
+    switches: Iterable[OVSNode],
+    values: Callable[[OVSNode], Sequence[str]],
+) -> Iterator[FleetFinding]:
     """A value that should be of one host alone."""
     found: dict[str, list[str]] = defaultdict(list)
     for one in switches:
@@ -84,31 +111,31 @@ def _twice(
     for value, hosts in sorted(found.items()):
         if len(hosts) > 1:
             text = f"{_listed(hosts)} have {what} {value}; each host needs its own"
-            yield Finding(code, tuple(hosts), text)
+            yield FleetFinding(code, tuple(hosts), text)
 
 
-def _encapsulation(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+def _encapsulation(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
     """Hosts that no tunnel can lead to, and addresses of another family than those of most."""
     families: dict[str, str] = {}
     for one in switches:
         if _chassis(one) and not _addresses(one):
             text = f"{_name(one)} is a chassis of OVN without an encap address (ovn-encap-ip)"
-            yield Finding("EncapAddressMissing", (_name(one),), text)
+            yield FleetFinding(Code.ENCAP_ADDRESS_MISSING, (_name(one),), text)
         for address in _addresses(one):
             try:
                 families[_name(one)] = f"IPv{ip_address(address).version}"
             except ValueError:
                 text = f"{_name(one)} has {address!r} as encap address, which is not an IP address"
-                yield Finding("EncapAddressInvalid", (_name(one),), text)
+                yield FleetFinding(Code.ENCAP_ADDRESS_INVALID, (_name(one),), text)
     yield from _odd(
-        "EncapFamilyDiffers",
+        Code.ENCAP_FAMILY_DIFFERS,
         "the encap address family",
         switches,
         lambda one: families.get(_name(one), ""),
     )
 
 
-def _tunnels_down(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+def _tunnels_down(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
     """Tunnels that an end reports as down, each once."""
     owner = {address: _name(one) for one in switches for address in _addresses(one)}
     down = {(_name(one), address) for one in switches for address in _broken(one)}
@@ -118,22 +145,22 @@ def _tunnels_down(switches: Sequence[OVSNode]) -> Iterator[Finding]:
         there = owner.get(address)
         if there is None:
             text = f"{here} reports the tunnel to {address} down; no OVSNode has that address"
-            yield Finding("TunnelDown", (here,), text)
+            yield FleetFinding(Code.TUNNEL_DOWN, (here,), text)
         elif (there, here) not in ends and there in full:
             text = (
                 f"{here} reports the tunnel to {there} ({address}) down; {there} reports more than "
                 "its OVSNode names"
             )
-            yield Finding("TunnelDown", (here, there), text)
+            yield FleetFinding(Code.TUNNEL_DOWN, (here, there), text)
         elif (there, here) not in ends:
             text = f"{here} reports the tunnel to {there} ({address}) down, {there} does not"
-            yield Finding("TunnelOneSided", (here, there), text)
+            yield FleetFinding(Code.TUNNEL_ONE_SIDED, (here, there), text)
         elif here < there:
             text = f"the tunnel between {here} and {there} ({address}) is down on both sides"
-            yield Finding("TunnelDown", (here, there), text)
+            yield FleetFinding(Code.TUNNEL_DOWN, (here, there), text)
 
 
-def _tunnels_missing(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+def _tunnels_missing(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
     """Hosts with fewer tunnels than another of the same database has."""
     groups: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for one in switches:
@@ -145,12 +172,12 @@ def _tunnels_missing(switches: Sequence[OVSNode]) -> Iterator[Finding]:
         for count, host in group:
             if count < most:
                 text = f"{host} has {count} tunnels, {fullest} has {most}"
-                yield Finding("TunnelsMissing", (host, fullest), text)
+                yield FleetFinding(Code.TUNNELS_MISSING, (host, fullest), text)
 
 
 def _odd(
-    code: str, what: str, switches: Sequence[OVSNode], value: Callable[[OVSNode], str]
-) -> Iterator[Finding]:
+    code: FleetCode, what: str, switches: Sequence[OVSNode], value: Callable[[OVSNode], str]
+) -> Iterator[FleetFinding]:
     """Values that are not those of most hosts; one finding for each, "" counts for nothing."""
     hosts: dict[str, list[str]] = defaultdict(list)
     for one in switches:
@@ -162,10 +189,10 @@ def _odd(
     for odd, names in sorted(hosts.items()):
         if odd != usual:
             text = f"{what} of {_listed(names)} is {odd}, of {_listed(hosts[usual])} {usual}"
-            yield Finding(code, (*names, hosts[usual][0]), text)
+            yield FleetFinding(code, (*names, hosts[usual][0]), text)
 
 
-def _mappings(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+def _mappings(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
     """Physical networks that lead to another bridge than elsewhere, or that few hosts lack."""
     chassis = [one for one in switches if _chassis(one)]
     networks = {each.network for one in chassis for each in _controller(one).bridgeMappings}
@@ -175,12 +202,12 @@ def _mappings(switches: Sequence[OVSNode]) -> Iterator[Finding]:
             mappings = _controller(one).bridgeMappings
             return next((each.bridge for each in mappings if each.network == network), "")
 
-        yield from _odd("MappingDiffers", f"the bridge for {network}", chassis, bridge)
+        yield from _odd(Code.MAPPING_DIFFERS, f"the bridge for {network}", chassis, bridge)
         having = [_name(one) for one in chassis if bridge(one)]
         lacking = [_name(one) for one in chassis if not bridge(one)]
         if 0 < len(lacking) < len(having):
             text = f"{_listed(lacking)} have no bridge for {network}, {_listed(having)} have one"
-            yield Finding("MappingMissing", (*lacking, having[0]), text)
+            yield FleetFinding(Code.MAPPING_MISSING, (*lacking, having[0]), text)
 
 
 def _controller(switch: OVSNode) -> OVNController:
