@@ -3,7 +3,8 @@
 Each OVSNode can be in order by itself and the network broken all the same: an address that two
 hosts have, a tunnel that one end alone has, a physical network that leads to another bridge. The
 hosts of most others count as right. An OVSNode whose agent is silent, or has not reported yet,
-proves nothing: it is left out, which is a finding itself.
+proves nothing: it is left out, which is a finding itself. What an agent cannot read is absent from
+its OVSNode, and what is absent is not compared, so that is a finding too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
-from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.ovsnode import (
     MOST_BROKEN_TUNNELS,
     OVNController,
@@ -27,12 +28,19 @@ from hypercobalt.api.ovsnode_reasons import ReadyReason
 _NAMED: Final = 5
 """Hosts of one finding that its message names; `hosts` has all."""
 
+_SOURCES: Final = (
+    OVSNodeConditionType.OVSDB_CONNECTED,
+    OVSNodeConditionType.VSWITCHD_RESPONDING,
+)
+"""Without these an OVSNode lacks what is compared."""
+
 
 class FleetCode(StrEnum):
     """What can be wrong between the switches of a fleet; docs/operations.md has a line for each."""
 
     AGENT_SILENT = "AgentSilent"
     NOT_REPORTED = "NotReported"
+    SWITCH_NOT_READ = "SwitchNotRead"
     ENCAP_ADDRESS_TAKEN = "EncapAddressTaken"
     CHASSIS_TAKEN = "ChassisTaken"
     ENCAP_ADDRESS_MISSING = "EncapAddressMissing"
@@ -73,6 +81,7 @@ def check(switches: Iterable[OVSNode]) -> tuple[FleetFinding, ...]:
     known = [one for one, finding in proven if finding is None]
     return (
         *(finding for _, finding in proven if finding is not None),
+        *_not_read(known),
         *_twice(Code.ENCAP_ADDRESS_TAKEN, "the encap address", known, _addresses),
         *_twice(Code.CHASSIS_TAKEN, "the chassis", known, _chassis),
         *_encapsulation(known),
@@ -95,6 +104,17 @@ def _unproven(switch: OVSNode) -> FleetFinding | None:
     if ready is not None and ready.reason == ReadyReason.AGENT_SILENT:
         return FleetFinding(Code.AGENT_SILENT, (name,), f"{name} is not checked: {ready.message}")
     return None
+
+
+def _not_read(switches: Iterable[OVSNode]) -> Iterator[FleetFinding]:
+    """Switches of which their agents cannot read everything that is compared."""
+    for one in switches:
+        states = (get_condition(one.status.conditions, type_) for type_ in _SOURCES)
+        away = [found for found in states if found and found.status != ConditionStatus.TRUE]
+        if away:
+            why = ", ".join(f"{found.type} {found.status}/{found.reason}" for found in away)
+            text = f"{_name(one)} is compared in part: its agent cannot read the switch ({why})"
+            yield FleetFinding(Code.SWITCH_NOT_READ, (_name(one),), text)
 
 
 def _twice(
@@ -171,7 +191,7 @@ def _tunnels_missing(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
         most, fullest = max(group)
         for count, host in group:
             if count < most:
-                text = f"{host} has {count} tunnels, {fullest} has {most}"
+                text = f"{host} has fewer tunnels ({count}) than {fullest} ({most})"
                 yield FleetFinding(Code.TUNNELS_MISSING, (host, fullest), text)
 
 
@@ -206,7 +226,10 @@ def _mappings(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
         having = [_name(one) for one in chassis if bridge(one)]
         lacking = [_name(one) for one in chassis if not bridge(one)]
         if 0 < len(lacking) < len(having):
-            text = f"{_listed(lacking)} have no bridge for {network}, {_listed(having)} have one"
+            text = (
+                f"no bridge is mapped to {network} on {_listed(lacking)}, "
+                f"one is on {_listed(having)}"
+            )
             yield FleetFinding(Code.MAPPING_MISSING, (*lacking, having[0]), text)
 
 

@@ -146,7 +146,7 @@ def test_order_of_a_database_s_addresses_is_no_difference() -> None:
             switch("kvm-3", tunnels=Tunnels(count=1)),
             "TunnelsMissing",
             ("kvm-3", "kvm-2"),
-            "kvm-3 has 1 tunnels, kvm-2 has 2",
+            "kvm-3 has fewer tunnels (1) than kvm-2 (2)",
             id="a tunnel that is not there",
         ),
         pytest.param(
@@ -160,7 +160,7 @@ def test_order_of_a_database_s_addresses_is_no_difference() -> None:
             switch("kvm-3", bridgeMappings=()),
             "MappingMissing",
             ("kvm-3", "kvm-1"),
-            "kvm-3 have no bridge for physnet1",
+            "no bridge is mapped to physnet1 on kvm-3, one is on kvm-1, kvm-2",
             id="no mapping",
         ),
         pytest.param(
@@ -210,6 +210,21 @@ def test_physical_network_that_few_hosts_have_is_a_choice_of_the_site() -> None:
 def test_host_without_ovn_is_compared_by_its_version_alone() -> None:
     plain = replace(C, status=replace(C.status, ovnController=None))
     assert check([A, B, plain]) == ()
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        condition("OVSDBConnected", "False", "EchoTimeout", "no answer"),
+        condition("VswitchdResponding", "Unknown", "Starting"),
+    ],
+)
+def test_switch_that_its_agent_cannot_read_is_a_finding(away: Condition) -> None:
+    stale = condition("Ready", "False", away.type)
+    status = OVSNodeStatus(conditions=(stale, away))
+    (found,) = check([A, B, replace(C, status=status)])
+    assert (found.code, found.hosts) == ("SwitchNotRead", ("kvm-3",))
+    assert f"{away.type} {away.status}/{away.reason}" in found.message
 
 
 def test_finding_about_many_hosts_names_some() -> None:
