@@ -114,7 +114,7 @@ class InterfaceRow:
         lacp_current: whether LACP has fresh information of the partner.
         status: `driver_name`, `tunnel_egress_iface` …
         bfd_status: `state`, `diagnostic` …; empty without BFD.
-        external_ids: `iface-id`, `vm-uuid`, `attached-mac`, `ovn-installed` …
+        external_ids: `iface-id`, `vm-uuid` or `vm-id`, `attached-mac`, `ovn-installed` …
         options: of a tunnel `remote_ip`, of a patch `peer` …
         other_config: of the interface.
     """
@@ -137,6 +137,18 @@ class InterfaceRow:
     external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     other_config: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def instance(self) -> str:
+        """UUID of the instance that the interface belongs to; "" if nothing names one.
+
+        Nova's os-vif writes it as `vm-uuid` when it plugs the port. libvirt writes it as `vm-id`
+        when it plugs the port itself, for `<virtualport type='openvswitch'/>`. Other tools use
+        `vm-id` for names of their own.
+
+        Source: os-vif, vif_plug_ovs/ovsdb/ovsdb_lib.py; libvirt, src/util/virnetdevopenvswitch.c.
+        """
+        return self.external_ids.get("vm-uuid", "") or self.external_ids.get("vm-id", "")
 
 
 @dataclass(frozen=True, slots=True)

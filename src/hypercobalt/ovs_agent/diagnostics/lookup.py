@@ -35,11 +35,6 @@ class Place:
         return len(self.port.interfaces) > 1
 
 
-def instance_of(row: InterfaceRow) -> str:
-    """UUID of the instance that a port is of, as Nova or libvirt wrote it; "" for none."""
-    return row.external_ids.get("vm-uuid", "") or row.external_ids.get("vm-id", "")
-
-
 def places(database: Database) -> Iterator[Place]:
     """Every interface of every bridge, by bridge and name."""
     for bridge in sorted(database.bridges.values(), key=lambda one: one.name):
@@ -90,7 +85,7 @@ def matching(known: Iterable[Place], word: str) -> list[Place]:
     ways: tuple[Callable[[Place], bool], ...] = (
         lambda one: one.row.name == word,
         lambda one: one.row.external_ids.get("iface-id", "").lower() == lower,
-        lambda one: instance_of(one.row).lower() == lower,
+        lambda one: one.row.instance.lower() == lower,
         lambda one: one.port.name == word,
         lambda one: one.row.ofport == number,
     )

@@ -12,7 +12,7 @@ from typing import Final
 from hypercobalt.adapters.ovs.model import Flow
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.ovs_agent.diagnostics.lookup import Place, find_port, instance_of, matching, places
+from hypercobalt.ovs_agent.diagnostics.lookup import Place, find_port, matching, places
 from hypercobalt.ovs_agent.diagnostics.report import PortFlow, PortReport, PortsReport
 from hypercobalt.ovs_agent.diagnostics.tracing import rows_of
 from hypercobalt.ovs_agent.facts import Facts
@@ -115,7 +115,7 @@ def _report(
         mac=row.mac_in_use or "",
         tag=place.port.tag,
         iface_id=ids.get("iface-id", ""),
-        instance=instance_of(row),
+        instance=row.instance,
         installed=ids.get("ovn-installed") == "true" if ids.get("iface-id") else None,
         remote=remote,
         counters=dict(counters.get(row.uuid, {})),

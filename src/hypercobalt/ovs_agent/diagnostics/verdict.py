@@ -18,7 +18,7 @@ from hypercobalt.adapters.ovn.logical import Explained, LogicalFlow
 from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
-from hypercobalt.ovs_agent.diagnostics.lookup import Place, instance_of, places
+from hypercobalt.ovs_agent.diagnostics.lookup import Place, places
 from hypercobalt.ovs_agent.diagnostics.report import Outcome
 from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.uplinks import is_uplink
@@ -157,7 +157,7 @@ def _port(place: Place) -> str:
     if row.name == place.bridge.name:
         return f"to this host itself, by {row.name}{down}"
     owner = f" of {place.bridge.name}"
-    if instance := instance_of(row):
+    if instance := row.instance:
         owner = f" (instance {instance})"
     elif iface_id := row.external_ids.get("iface-id"):
         owner = f" (logical port {iface_id})"

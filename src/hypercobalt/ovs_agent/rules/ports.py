@@ -10,6 +10,7 @@ controller/binding.c.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -46,6 +47,7 @@ LEAST_PACKETS: Final = 10
 _SAMPLES: Final = 3
 _DEVICES: Final = frozenset({"", "system", "tap"})
 _NO_DEVICE: Final = "No such device"
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
 def assess_ports(facts: Facts) -> Assessed[None]:
@@ -113,11 +115,11 @@ class _Check:
         return None
 
     def _of_instance(self, row: InterfaceRow) -> Finding | None:
-        instance = row.external_ids.get("vm-uuid", "")
-        if self._instances is None or not instance or not row.external_ids.get("iface-id"):
+        instance = row.instance
+        if self._instances is None or not row.external_ids.get("iface-id"):
             return None
-        if instance.lower() in self._instances:
-            return None
+        if not _UUID.match(instance) or instance.lower() in self._instances:
+            return None  # a name that another tool wrote is no domain of libvirt's
         message = f"Port {row.name} is left over: libvirt has no instance {instance}"
         return _finding(Code.ORPHAN_PORT_NO_DOMAIN, row, message)
 
@@ -138,8 +140,7 @@ class _Check:
 
     def _is_arriving(self, row: InterfaceRow) -> bool:
         """Whether the instance is here and does not run: one that is being moved to this host."""
-        instance = row.external_ids.get("vm-uuid", "").lower()
-        return self._instances is not None and self._instances.get(instance) is False
+        return self._instances is not None and self._instances.get(row.instance.lower()) is False
 
 
 def of_ports_there(ledger: Ledger, facts: Facts) -> Ledger:
@@ -219,8 +220,7 @@ def _members(database: Database) -> frozenset[str]:
 
 
 def _owner(row: InterfaceRow) -> str:
-    instance = row.external_ids.get("vm-uuid")
-    return f"; it was of instance {instance}" if instance else ""
+    return f"; it was of instance {row.instance}" if row.instance else ""
 
 
 def _finding(

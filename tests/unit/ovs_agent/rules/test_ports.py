@@ -31,6 +31,7 @@ from hypercobalt.ovs_agent.rules.ports import CODES, GRACE, assess_ports, silent
 
 IDS = dict(tap().external_ids)
 NOT_INSTALLED = {key: value for key, value in IDS.items() if key != "ovn-installed"}
+BY_LIBVIRT = {"vm-id" if key == "vm-uuid" else key: value for key, value in IDS.items()}
 NO_DEVICE = "could not open network device tap1 (No such device)"
 
 
@@ -86,6 +87,27 @@ CASES = {
     "the instance is gone": (port(tap(), instances={}), [("OrphanPortNoDomain", "tap1")]),
     "the instance's UUID in capitals": (
         port(tap(external_ids={**IDS, "vm-uuid": VM.upper()})),
+        [],
+    ),
+    "the instance is gone, libvirt plugged the port": (
+        port(tap(external_ids=BY_LIBVIRT), instances={}),
+        [("OrphanPortNoDomain", "tap1")],
+    ),
+    "the instance runs, libvirt plugged the port": (port(tap(external_ids=BY_LIBVIRT)), []),
+    "libvirt plugged the port of an instance that is being moved to this host": (
+        port(
+            tap(external_ids=BY_LIBVIRT | {"ovn-installed": "false"}),
+            bindings=BOUND,
+            instances={VM: False},
+        ),
+        [],
+    ),
+    "Nova's UUID goes before another tool's": (
+        port(tap(external_ids={**IDS, "vm-id": "0f2c1a5e-0000-4000-8000-00000000dead"})),
+        [],
+    ),
+    "a name that another tool wrote is no instance": (
+        port(tap(external_ids={**BY_LIBVIRT, "vm-id": "web-1"}), instances={}),
         [],
     ),
     "a container's port has no instance": (
@@ -203,11 +225,11 @@ def test_silently_dead_port_is_found_though_its_row_is_perfect() -> None:
 
 def test_names_and_ids_of_any_kind_stay_small_and_on_their_line() -> None:
     ids = {**tap().external_ids, "iface-id": "x" * 40_000 + "\n", "vm-uuid": "a\nREADY=1"}
-    rows = database({"br-int": [tap(f"tap{n}", n, external_ids=ids) for n in range(1, 400)]})
-    facts = healthy(rows, instances={})
+    rows = database({"br-int": [gone(tap(f"tap{n}", n, external_ids=ids)) for n in range(1, 400)]})
+    facts = healthy(rows, links=NO_LINKS)
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     last = judge(facts, first.ledger, now=later(90), monotonic=90.0)
-    assert {one.code for one in last.status.issues} == {"DuplicateIfaceID", "OrphanPortNoDomain"}
+    assert {one.code for one in last.status.issues} == {"DuplicateIfaceID", "OrphanPortNoDevice"}
     for issue in last.status.issues:
         assert len(issue.message) <= LONGEST_MESSAGE
         assert len(issue.object or "") <= LONGEST_OBJECT
