@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from hypercobalt.adapters.ovs.model import (
     ControllerStart,
@@ -41,6 +41,8 @@ from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import Clock
 
+T = TypeVar("T")
+
 ALIVE: Final = timedelta(seconds=3)
 SHAPE: Final = timedelta(seconds=15)
 SCAN: Final = timedelta(seconds=10)
@@ -51,20 +53,33 @@ MOST_FLOWS: Final = 50_000
 """Of table 0, which has about one for each port."""
 
 
+class _Poll(Protocol):
+    """Has a probe run for as long as the agent."""
+
+    def __call__(self, probe: Probe[T], /) -> None: ...
+
+
 def begin(
     tasks: asyncio.TaskGroup, switch: Switch, observer: Observer, settings: Settings, clock: Clock
 ) -> None:
     """Have everything polled that the rules need."""
-    _daemons(tasks, switch, observer)
-    _of_vswitchd(tasks, switch, observer)
-    _of_controller(tasks, switch, observer, settings)
-    _of_kernel(tasks, switch, observer)
-    tasks.create_task(observer.poll(_traffic(switch, observer)), name="poll-traffic")
-    tasks.create_task(observer.poll(_flow_counts(switch, observer, clock)), name="poll-flows")
-    tasks.create_task(observer.poll(_scan(switch, observer, clock)), name="poll-scan")
+
+    def poll(probe: Probe[T]) -> None:
+        tasks.create_task(observer.poll(probe), name=f"poll-{probe.name}")
+
+    _daemons(poll, switch)
+    _of_vswitchd(poll, switch)
+    _of_controller(poll, switch, observer)
+    if settings.southbound_probe:
+        observer.update(lambda facts: replace(facts, probes_southbound=True))
+        poll(_southbound(switch, observer, settings.southbound_probe))
+    _of_kernel(poll, switch)
+    poll(_traffic(switch, observer))
+    poll(_flow_counts(switch, observer, clock))
+    poll(_scan(switch, observer, clock))
 
 
-def _daemons(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+def _daemons(poll: _Poll, switch: Switch) -> None:
     vswitchd = Probe(
         DaemonName.VSWITCHD,
         ALIVE,
@@ -89,7 +104,7 @@ def _daemons(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> No
         source=lambda database: database.schema_version,
     )
     for probe in (vswitchd, controller, server):
-        tasks.create_task(observer.poll(probe), name=f"poll-{probe.name}")
+        poll(probe)
 
 
 def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
@@ -99,7 +114,7 @@ def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
     return replace(facts, ovn_controller=reading, controller=Reading(), bindings=Reading())
 
 
-def _of_vswitchd(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
     running = Probe(
         "bridges",
         SHAPE,
@@ -117,13 +132,11 @@ def _of_vswitchd(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -
         source=_bond_members,
         unsettled=has_member_coming,
     )
-    tasks.create_task(observer.poll(running), name="poll-bridges")
-    tasks.create_task(observer.poll(bonds), name="poll-bonds")
+    poll(running)
+    poll(bonds)
 
 
-def _of_controller(
-    tasks: asyncio.TaskGroup, switch: Switch, observer: Observer, settings: Settings
-) -> None:
+def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
     state = Probe(
         "controller",
         ALIVE,
@@ -165,31 +178,29 @@ def _of_controller(
         wanted=lambda facts: facts.rows is not None and facts.vswitchd.proven is not None,
         source=_ovn,
     )
-    tasks.create_task(observer.poll(state), name="poll-controller")
-    tasks.create_task(observer.poll(start), name="poll-controller-start")
-    tasks.create_task(observer.poll(bindings), name="poll-bindings")
-    tasks.create_task(observer.poll(peers), name="poll-openflow-peers")
-    if not settings.southbound_probe:
-        return
+    poll(state)
+    poll(start)
+    poll(bindings)
+    poll(peers)
 
+
+def _southbound(switch: Switch, observer: Observer, period: timedelta) -> Probe[Southbound]:
     async def read() -> Southbound:
         ovn = observer.facts.value.ovn
         return await switch.southbound(ovn.remote, ovn.system_id, ovn.tls)
 
-    observer.update(lambda facts: replace(facts, probes_southbound=True))
-    southbound = Probe(
+    return Probe(
         "southbound",
-        settings.southbound_probe,
+        period,
         read,
         lambda facts: facts.southbound,
         lambda facts, reading: replace(facts, southbound=reading),
         wanted=_is_ovn_configured,
         source=_ovn,
     )
-    tasks.create_task(observer.poll(southbound), name="poll-southbound")
 
 
-def _of_kernel(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+def _of_kernel(poll: _Poll, switch: Switch) -> None:
     links = Probe(
         "links",
         SHAPE,
@@ -206,8 +217,8 @@ def _of_kernel(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> 
         lambda facts, reading: replace(facts, kernel_bonds=reading),
         source=_devices,
     )
-    tasks.create_task(observer.poll(links), name="poll-links")
-    tasks.create_task(observer.poll(bonds), name="poll-kernel-bonds")
+    poll(links)
+    poll(bonds)
 
 
 def _flow_counts(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.ovsdb import Row, Tables
@@ -41,6 +41,28 @@ WANTED: Final[Mapping[str, tuple[str, ...]]] = {
 _Typed = TypeVar("_Typed")
 
 
+class _Kept(Generic[_Typed]):
+    """The rows of one table, each converted again when it has changed.
+
+    Args:
+        table: its name.
+        convert: makes a row of its UUID and its columns.
+    """
+
+    def __init__(self, table: str, convert: Callable[[str, Row], _Typed]) -> None:
+        self._table, self._convert = table, convert
+        self._rows: Mapping[str, _Typed] = MappingProxyType({})
+
+    def renewed(self, tables: Tables, touched: Mapping[str, set[str]]) -> Mapping[str, _Typed]:
+        """The rows now, by UUID; those of before if none was touched."""
+        if uuids := touched.get(self._table):
+            rows = tables.rows[self._table]
+            kept = {uuid: row for uuid, row in self._rows.items() if uuid not in uuids}
+            new = {uuid: self._convert(uuid, rows[uuid]) for uuid in sorted(uuids & rows.keys())}
+            self._rows = MappingProxyType(kept | new)
+        return self._rows
+
+
 class Snapshots:
     """Makes snapshots of the tables.
 
@@ -50,9 +72,9 @@ class Snapshots:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._bridges: dict[str, BridgeRow] = {}
-        self._ports: dict[str, PortRow] = {}
-        self._interfaces: dict[str, InterfaceRow] = {}
+        self._bridges = _Kept("Bridge", _bridge)
+        self._ports = _Kept("Port", _port)
+        self._interfaces = _Kept("Interface", _interface)
 
     def take(self) -> Database:
         """The database now.
@@ -60,33 +82,17 @@ class Snapshots:
         Raises:
             SwitchError: MALFORMED, for a value that is none of its column.
         """
-        touched, self._tables.touched = self._tables.touched, {}
-        self._bridges = self._renewed("Bridge", touched, self._bridges, _bridge)
-        self._ports = self._renewed("Port", touched, self._ports, _port)
-        self._interfaces = self._renewed("Interface", touched, self._interfaces, _interface)
-        switches = self._tables.rows.get("Open_vSwitch", {})
-        tls = next((_tls(row) for row in self._tables.rows.get("SSL", {}).values()), None)
-        switch = next((_switch(row, tls) for row in switches.values()), SwitchRow(tls=tls))
+        tables = self._tables
+        touched, tables.touched = tables.touched, {}
+        switches = tables.rows.get("Open_vSwitch", {})
+        tls = next((_tls(row) for row in tables.rows.get("SSL", {}).values()), None)
         return Database(
-            self._tables.schema.version,
-            switch,
-            MappingProxyType(self._bridges),
-            MappingProxyType(self._ports),
-            MappingProxyType(self._interfaces),
+            tables.schema.version,
+            next((_switch(row, tls) for row in switches.values()), SwitchRow(tls=tls)),
+            bridges=self._bridges.renewed(tables, touched),
+            ports=self._ports.renewed(tables, touched),
+            interfaces=self._interfaces.renewed(tables, touched),
         )
-
-    def _renewed(
-        self,
-        table: str,
-        touched: Mapping[str, set[str]],
-        before: dict[str, _Typed],
-        convert: Callable[[str, Row], _Typed],
-    ) -> dict[str, _Typed]:
-        if not (uuids := touched.get(table)):
-            return before
-        rows = self._tables.rows[table]
-        after = {uuid: row for uuid, row in before.items() if uuid not in uuids}
-        return after | {uuid: convert(uuid, rows[uuid]) for uuid in sorted(uuids & rows.keys())}
 
 
 def _tls(row: Row) -> TlsFiles:
