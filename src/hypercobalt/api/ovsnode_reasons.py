@@ -110,6 +110,7 @@ class IssueCode(StrEnum):
     VSWITCHD_NOT_RESPONDING = "VswitchdNotResponding"
     CONFIG_LAG = "ConfigLag"
     VERSION_SKEW = "VersionSkew"
+    MANAGER_DISCONNECTED = "ManagerDisconnected"
     # ovn-controller
     NOT_CONFIGURED = "NotConfigured"
     NOT_RUNNING = "NotRunning"
@@ -125,6 +126,7 @@ class IssueCode(StrEnum):
     BRIDGE_DOWN = "BridgeDown"
     DATAPATH_MISMATCH = "DatapathMismatch"
     PATCH_PEER_MISSING = "PatchPeerMissing"
+    MIRROR_LEFT_OVER = "MirrorLeftOver"
     NO_FLOWS = "NoFlows"
     # bonds
     BOND_DOWN = "BondDown"

@@ -95,6 +95,7 @@ def details(port: PortReport) -> Iterator[str]:
         "flows of OVN": _installed(port),
         "received": _traffic(port.counters, "rx"),
         "sent": _traffic(port.counters, "tx"),
+        "mirrored to": ", ".join(port.mirrored_to),
         "issues": ", ".join(port.issues) or "none",
     }
     for name, value in shown.items():

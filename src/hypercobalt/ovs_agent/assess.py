@@ -21,6 +21,7 @@ from hypercobalt.ovs_agent.rules.daemons import assess_daemons
 from hypercobalt.ovs_agent.rules.findings import codes
 from hypercobalt.ovs_agent.rules.flows import assess_flows
 from hypercobalt.ovs_agent.rules.issues import Ledger
+from hypercobalt.ovs_agent.rules.mirrors import assess_mirrors
 from hypercobalt.ovs_agent.rules.ports import assess_ports, of_ports_there
 from hypercobalt.ovs_agent.rules.uplinks import physical_interfaces
 from hypercobalt.ovs_agent.rules.versions import versions_of
@@ -52,7 +53,8 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
     """
     bridges, bonds = assess_bridges(facts), assess_bonds(facts)
     controller, daemons = assess_controller(facts), assess_daemons(facts)
-    parts = (daemons, controller, bridges, bonds, assess_ports(facts), assess_flows(facts))
+    of_bridges = (bridges, assess_mirrors(facts, now))
+    parts = (daemons, controller, *of_bridges, bonds, assess_ports(facts), assess_flows(facts))
     unmeasured = codes(*(part.unmeasured for part in parts))
     found = [finding for part in parts for finding in part.findings]
     ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic)

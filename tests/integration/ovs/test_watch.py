@@ -118,6 +118,34 @@ async def test_sets_maps_and_optional_values_change_by_what_differs(
     await watcher.database(bridge("OpenFlow14", b="3"))
 
 
+async def test_mirrors_lose_their_ports_and_managers_are_not_connected(
+    daemons: Daemons, watcher: Watcher
+) -> None:
+    add_bridge(daemons, "--", "add-port", "br-int", "p0", "--", "add-port", "br-int", "p1")
+    daemons.vsctl(
+        *("--", "--id=@p0", "get", "port", "p0", "--", "--id=@p1", "get", "port", "p1"),
+        *("--", "--id=@m", "create", "mirror", "name=m0", "select_src_port=@p0"),
+        *("output_port=@p1", "external_ids:a=b", "--", "add", "bridge", "br-int", "mirrors", "@m"),
+    )
+    database = await watcher.database(lambda one: len(one.mirrors) == 1)
+    (mirror,), (bridge,) = database.mirrors.values(), database.bridges.values()
+    port = {one.name: one.uuid for one in database.ports.values()}
+    assert bridge.mirrors == (mirror.uuid,)
+    assert (mirror.name, mirror.select_all, mirror.output_vlan) == ("m0", False, None)
+    assert (mirror.select_src_port, mirror.output_port) == ((port["p0"],), port["p1"])
+    assert mirror.external_ids == {"a": "b"}
+    daemons.vsctl("del-port", "p1")
+    await watcher.database(lambda one: [m.output_port for m in one.mirrors.values()] == [None])
+    daemons.vsctl("set-manager", "tcp:127.0.0.1:1", "ptcp:0:127.0.0.1")
+    found = await watcher.database(lambda one: len(one.managers) == 2)
+    assert {one.target: one.is_connected for one in found.managers.values()} == {
+        "tcp:127.0.0.1:1": False,
+        "ptcp:0:127.0.0.1": False,
+    }
+    daemons.vsctl("del-manager", "--", "clear", "bridge", "br-int", "mirrors")
+    await watcher.database(lambda one: not one.mirrors and not one.managers)
+
+
 async def test_changes_of_one_moment_come_as_one(daemons: Daemons, watcher: Watcher) -> None:
     await watcher.database()
     add_bridge(daemons)

@@ -26,6 +26,7 @@ from hypercobalt.adapters.ovs.rows import (
     BridgeRow,
     Database,
     InterfaceRow,
+    MirrorRow,
     PortRow,
     SwitchRow,
 )
@@ -118,6 +119,14 @@ def bond(
     """A bond's rows."""
     port = PortRow(f"p-{name}", name, tuple(one.uuid for one in members))
     return but(port, **fields), members
+
+
+def mirrored(rows: Database, bridge: str, *mirrors: MirrorRow) -> Database:
+    """The database with mirrors of a bridge; ports have the UUIDs that `database` gives them."""
+    row = rows.bridges[f"b-{bridge}"]
+    own = {one.uuid: one for one in mirrors}
+    bridges = {**rows.bridges, row.uuid: but(row, mirrors=tuple(own))}
+    return but(rows, bridges=bridges, mirrors=own)
 
 
 def shown(

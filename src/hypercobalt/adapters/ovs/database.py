@@ -14,7 +14,15 @@ from typing import Final, Generic, TypeVar
 from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.ovsdb import Row, Tables
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
-from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, PortRow, SwitchRow
+from hypercobalt.adapters.ovs.rows import (
+    BridgeRow,
+    Database,
+    InterfaceRow,
+    ManagerRow,
+    MirrorRow,
+    PortRow,
+    SwitchRow,
+)
 
 NAME: Final = "Open_vSwitch"
 WANTED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -25,7 +33,7 @@ WANTED: Final[Mapping[str, tuple[str, ...]]] = {
     "SSL": ("private_key", "certificate", "ca_cert"),
     "Bridge": (
         *("name", "ports", "datapath_type", "datapath_id", "fail_mode", "protocols"),
-        *("external_ids", "other_config"),
+        *("external_ids", "other_config", "mirrors"),
     ),
     "Port": (
         *("name", "interfaces", "bond_mode", "lacp", "bond_active_slave", "tag"),
@@ -36,8 +44,14 @@ WANTED: Final[Mapping[str, tuple[str, ...]]] = {
         *("link_speed", "mtu", "ifindex", "mac_in_use", "lacp_current", "status", "bfd_status"),
         *("external_ids", "options", "other_config"),
     ),
+    "Mirror": (
+        *("name", "select_all", "select_src_port", "select_dst_port", "output_port"),
+        *("output_vlan", "external_ids"),
+    ),
+    "Manager": ("target", "is_connected"),
 }
-"""Without `statistics`: those change every 5 s, and are read when they are used."""
+"""Without `statistics`: those change every 5 s, and are read when they are used. Without `status`
+of Manager: it counts the seconds of its connection."""
 _Typed = TypeVar("_Typed")
 
 
@@ -75,6 +89,8 @@ class Snapshots:
         self._bridges = _Kept("Bridge", _bridge)
         self._ports = _Kept("Port", _port)
         self._interfaces = _Kept("Interface", _interface)
+        self._mirrors = _Kept("Mirror", _mirror)
+        self._managers = _Kept("Manager", _manager)
 
     def take(self) -> Database:
         """The database now.
@@ -92,6 +108,8 @@ class Snapshots:
             bridges=self._bridges.renewed(tables, touched),
             ports=self._ports.renewed(tables, touched),
             interfaces=self._interfaces.renewed(tables, touched),
+            mirrors=self._mirrors.renewed(tables, touched),
+            managers=self._managers.renewed(tables, touched),
         )
 
 
@@ -124,6 +142,7 @@ def _bridge(uuid: str, row: Row) -> BridgeRow:
         protocols=_set(row, "protocols"),
         external_ids=_texts(row, "external_ids"),
         other_config=_texts(row, "other_config"),
+        mirrors=_set(row, "mirrors"),
     )
 
 
@@ -161,6 +180,27 @@ def _interface(uuid: str, row: Row) -> InterfaceRow:
         external_ids=_texts(row, "external_ids"),
         options=_texts(row, "options"),
         other_config=_texts(row, "other_config"),
+    )
+
+
+def _mirror(uuid: str, row: Row) -> MirrorRow:
+    return MirrorRow(
+        uuid=uuid,
+        name=_text(row, "name") or "",
+        select_all=_flag(row, "select_all") or False,
+        select_src_port=_set(row, "select_src_port"),
+        select_dst_port=_set(row, "select_dst_port"),
+        output_port=_text(row, "output_port"),
+        output_vlan=_number(row, "output_vlan"),
+        external_ids=_texts(row, "external_ids"),
+    )
+
+
+def _manager(uuid: str, row: Row) -> ManagerRow:
+    return ManagerRow(
+        uuid=uuid,
+        target=_text(row, "target") or "",
+        is_connected=_flag(row, "is_connected") or False,
     )
 
 

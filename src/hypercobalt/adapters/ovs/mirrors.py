@@ -27,15 +27,13 @@ import msgspec
 
 from hypercobalt.adapters.ovs import jsonrpc
 from hypercobalt.adapters.ovs.database import NAME
+from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, MAKER, OWNER, expiry_of
 from hypercobalt.adapters.ovs.port import DEADLINE, Fault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.schema import Column
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
-
-OWNER, EXPIRES, MAKER = "hypercobalt-capture", "hypercobalt-expires", "hypercobalt-process"
-"""Keys in `external_ids`: the Node, seconds since 1970, process id and its start."""
 
 _Operation: TypeAlias = Mapping[str, object]
 _Row: TypeAlias = Mapping[str, object]
@@ -114,7 +112,7 @@ class Mirrors:
         """
         stay: list[float] = []
         for device, tags in (await self._own()).items():
-            expires = _seconds(tags.get(EXPIRES, ""))
+            expires = expiry_of(tags) or 0.0
             if expires > now and self._runs(tags.get(MAKER, "")):
                 stay.append(expires)
             else:
@@ -240,7 +238,3 @@ def _mutate(where: object, how: str, **sets: object) -> _Operation:
 def _tags(row: _Row) -> Mapping[str, str]:
     found = _MAP.decode(row["external_ids"])
     return {key: str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
-
-
-def _seconds(text: str) -> float:
-    return float(text) if text.isascii() and text.isdigit() else 0.0

@@ -53,6 +53,7 @@ class BridgeRow:
         protocols: OpenFlow versions that are allowed, as `OpenFlow13`; empty for the default.
         external_ids: on the integration bridge `ovn-nb-cfg`, `ovn-nb-cfg-ts`, `ovn-startup-ts` …
         other_config: of the bridge.
+        mirrors: UUIDs of Mirror rows.
     """
 
     uuid: str
@@ -64,6 +65,7 @@ class BridgeRow:
     protocols: tuple[str, ...] = ()
     external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
     other_config: Mapping[str, str] = field(default_factory=dict[str, str])
+    mirrors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,52 @@ class InterfaceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MirrorRow:
+    """A row of Mirror; ports that are removed vanish from it, and it stays.
+
+    Args:
+        uuid: of the row.
+        name: of the mirror; several may have one.
+        select_all: whether the packets of all ports of the bridge are copied.
+        select_src_port: UUIDs of ports whose packets are copied as they come in.
+        select_dst_port: UUIDs of ports whose packets are copied as they go out.
+        output_port: UUID of the port that the copies go to; None without one.
+        output_vlan: VLAN that the copies go to; None without one.
+        external_ids: of the mirror.
+    """
+
+    uuid: str
+    name: str
+    select_all: bool = False
+    select_src_port: tuple[str, ...] = ()
+    select_dst_port: tuple[str, ...] = ()
+    output_port: str | None = None
+    output_vlan: int | None = None
+    external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def selects(self, port: str) -> bool:
+        """Whether packets of a port of its bridge are copied, by the UUID of the port."""
+        return self.select_all or port in self.select_src_port or port in self.select_dst_port
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerRow:
+    """A row of Manager: a remote of ovsdb-server; ovsdb-server itself writes its state.
+
+    Args:
+        uuid: of the row.
+        target: `ssl:HOST:PORT` or `tcp:HOST:PORT`, which ovsdb-server connects to, or `pssl:`,
+            `ptcp:` or `punix:`, where it listens.
+        is_connected: whether there is a connection; ephemeral. One that listens has none while
+            nobody connects.
+    """
+
+    uuid: str
+    target: str
+    is_connected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Database:
     """Open_vSwitch's database at one moment.
 
@@ -161,6 +209,8 @@ class Database:
         bridges: by UUID.
         ports: by UUID.
         interfaces: by UUID.
+        mirrors: by UUID.
+        managers: by UUID; only those of `manager_options` exist.
     """
 
     schema_version: str
@@ -168,6 +218,8 @@ class Database:
     bridges: Mapping[str, BridgeRow] = field(default_factory=dict[str, BridgeRow])
     ports: Mapping[str, PortRow] = field(default_factory=dict[str, PortRow])
     interfaces: Mapping[str, InterfaceRow] = field(default_factory=dict[str, InterfaceRow])
+    mirrors: Mapping[str, MirrorRow] = field(default_factory=dict[str, MirrorRow])
+    managers: Mapping[str, ManagerRow] = field(default_factory=dict[str, ManagerRow])
 
     @property
     def is_filled(self) -> bool:

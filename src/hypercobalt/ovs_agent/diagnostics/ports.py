@@ -53,7 +53,13 @@ async def ports(
     codes = _codes(issues)
     return PortsReport(
         tuple(
-            _report(one, counters, flows if one.bridge.name == bridge else None, codes)
+            _report(
+                one,
+                counters,
+                flows if one.bridge.name == bridge else None,
+                codes,
+                mirrored_to(database, one),
+            )
             for one in chosen
         ),
         tuple(notes),
@@ -96,7 +102,11 @@ def _codes(issues: Iterable[Tracked]) -> dict[str, list[str]]:
 
 
 def _report(
-    place: Place, counters: Counters, flows: Flows | None, codes: Mapping[str, list[str]]
+    place: Place,
+    counters: Counters,
+    flows: Flows | None,
+    codes: Mapping[str, list[str]],
+    mirrored: tuple[str, ...],
 ) -> PortReport:
     row, ids = place.row, place.row.external_ids
     objects = [row.name, *([f"{place.port.name}/{row.name}"] if place.is_bonded else [])]
@@ -121,7 +131,23 @@ def _report(
         counters=dict(counters.get(row.uuid, {})),
         flows=_of_port(row.ofport, flows),
         issues=tuple(code for one in objects for code in codes.get(plain(one, LONGEST_OBJECT), ())),
+        mirrored_to=mirrored,
     )
+
+
+def mirrored_to(database: Database, place: Place) -> tuple[str, ...]:
+    """Where mirrors of its bridge copy a port's packets to, by name of the port, or its VLAN."""
+    found: list[str] = []
+    for uuid in place.bridge.mirrors:
+        mirror = database.mirrors.get(uuid)
+        if mirror is None or not mirror.selects(place.port.uuid):
+            continue
+        output = database.ports.get(mirror.output_port or "")
+        if output is not None:
+            found.append(output.name)
+        elif mirror.output_vlan is not None:
+            found.append(f"VLAN {mirror.output_vlan}")
+    return tuple(sorted(found))
 
 
 def _of_port(ofport: int | None, flows: Flows | None) -> tuple[PortFlow, ...] | None:

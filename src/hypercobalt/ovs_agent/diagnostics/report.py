@@ -146,6 +146,7 @@ class PortReport(msgspec.Struct, frozen=True, rename="camel"):
         counters: `rx_packets` … of the device.
         flows: in table 0, for packets that it delivers; absent where they are not read.
         issues: codes, as the OVSNode has them.
+        mirrored_to: where mirrors copy its packets to: names of ports, or `VLAN 7`.
     """
 
     name: str
@@ -166,6 +167,7 @@ class PortReport(msgspec.Struct, frozen=True, rename="camel"):
     counters: dict[str, int] = {}
     flows: tuple[PortFlow, ...] | None = None
     issues: tuple[str, ...] = ()
+    mirrored_to: tuple[str, ...] = ()
 
 
 class PortsReport(msgspec.Struct, frozen=True, rename="camel"):

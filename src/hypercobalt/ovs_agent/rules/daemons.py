@@ -1,13 +1,18 @@
-"""Whether ovsdb-server and ovs-vswitchd answer, and what they are. Pure.
+"""Whether ovsdb-server and ovs-vswitchd answer, what they are, and who manages them. Pure.
 
-Source: Open vSwitch, ovs-vswitchd.conf.db(5), `cur_cfg` and `next_cfg`.
+A manager that ovsdb-server is to connect to should be connected. One that it listens for (`ptcp:`,
+`pssl:`, `punix:`) has no connection while nobody needs one.
+
+Source: Open vSwitch, ovs-vswitchd.conf.db(5), `cur_cfg`, `next_cfg` and table Manager.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts
@@ -17,8 +22,14 @@ LAG_GRACE: Final = timedelta(seconds=30)
 """How long ovs-vswitchd may take to put a configuration into effect."""
 
 
+MANAGER_GRACE: Final = timedelta(seconds=60)
+"""How long a manager may be without a connection; ovsdb-server tries again each 8 s."""
+
+_ACTIVE: Final = ("ssl:", "tcp:")
+
+
 def assess_daemons(facts: Facts) -> Assessed[None]:
-    """Find daemons that do not answer, that lag, or that are of another version."""
+    """Find daemons that do not answer, that lag, are of another version, or lost their manager."""
     findings: list[Finding] = []
     unmeasured: set[IssueCode] = set()
     if facts.database.is_down:
@@ -31,6 +42,10 @@ def assess_daemons(facts: Facts) -> Assessed[None]:
         findings.append(_critical(IssueCode.VSWITCHD_NOT_RESPONDING, "ovs-vswitchd", message))
     elif facts.vswitchd.value is None:
         unmeasured.add(IssueCode.VSWITCHD_NOT_RESPONDING)
+    if facts.rows is None:
+        unmeasured.add(IssueCode.MANAGER_DISCONNECTED)
+    else:
+        findings += _managers(facts.rows)
     database, daemon = facts.effective, facts.vswitchd.proven
     if database is None or daemon is None:
         unmeasured |= {IssueCode.CONFIG_LAG, IssueCode.VERSION_SKEW}
@@ -51,6 +66,23 @@ def assess_daemons(facts: Facts) -> Assessed[None]:
             Finding(IssueCode.VERSION_SKEW, "ovs-vswitchd", IssueSeverity.WARNING, message)
         )
     return Assessed(None, tuple(findings), frozenset(unmeasured))
+
+
+def _managers(database: Database) -> Iterator[Finding]:
+    """Managers that ovsdb-server has no connection to."""
+    for row in sorted(database.managers.values(), key=lambda one: one.target):
+        if row.target.startswith(_ACTIVE) and not row.is_connected:
+            message = (
+                f"ovsdb-server is not connected to its manager {row.target}; check the manager, or "
+                "remove it with `ovs-vsctl del-manager`"
+            )
+            yield Finding(
+                IssueCode.MANAGER_DISCONNECTED,
+                row.target,
+                IssueSeverity.WARNING,
+                message,
+                MANAGER_GRACE,
+            )
 
 
 def _critical(

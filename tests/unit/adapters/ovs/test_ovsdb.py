@@ -31,6 +31,8 @@ COLUMNS: dict[str, dict[str, object]] = {
     },
     "Port": {"name": "string"},
     "Interface": {"name": "string"},
+    "Mirror": {"name": "string"},
+    "Manager": {"target": "string"},
 }
 SCHEMA = {
     "version": "7.0.0",
@@ -155,6 +157,8 @@ async def test_only_columns_of_the_schema_are_asked_for(tmp_path: Path) -> None:
         "Bridge": [{"columns": ["external_ids", "fail_mode", "name"]}],
         "Port": [{"columns": ["name"]}],
         "Interface": [{"columns": ["name"]}],
+        "Mirror": [{"columns": ["name"]}],
+        "Manager": [{"columns": ["target"]}],
     }
 
 

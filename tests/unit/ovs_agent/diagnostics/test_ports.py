@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.ovs_agent.diagnostics.networks import facts, lport, rows, switch, vm
-from tests.unit.ovs_agent.switches import NOW, bond, database, interface
+from tests.unit.ovs_agent.switches import NOW, bond, database, interface, mirrored
 
 from hypercobalt.adapters.ovs.model import DaemonName
+from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
@@ -69,6 +70,20 @@ async def test_a_member_of_a_bond_has_the_bonds_issues() -> None:
     found = {one.name: one for one in (await ports(fake, facts(rows_), issues, {})).ports}
     assert (found["eth0"].bond, found["eth0"].issues) == ("bond0", ("MemberDown",))
     assert found["e1"].issues == ()
+
+
+async def test_a_mirrored_port_shows_where_its_packets_are_copied_to() -> None:
+    found = mirrored(
+        rows(),
+        "br-int",
+        MirrorRow("m1", "a", select_src_port=("p-tap1",), output_port="p-tap3"),
+        MirrorRow("m2", "b", select_all=True, output_vlan=7),
+        MirrorRow("m3", "c", select_dst_port=("p-tap1",)),  # its output is gone
+    )
+    shown = {
+        one.name: one.mirrored_to for one in (await ports(switch(), facts(found), (), {})).ports
+    }
+    assert (shown["tap1"], shown["tap2"], shown["eth0"]) == (("VLAN 7", "tap3"), ("VLAN 7",), ())
 
 
 async def test_an_unknown_port_is_refused() -> None:
