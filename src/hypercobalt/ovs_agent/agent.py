@@ -22,7 +22,7 @@ from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNode
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent import probes
-from hypercobalt.ovs_agent.diagnostics.captures import Captures, sweep
+from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
@@ -95,7 +95,7 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     )
     offered = (*uses(switch, observer, judge), *captures.uses())
     serve = diagnostics(manager, settings, subject, offered, partial(_publish, board))
-    agent.act("mirrors", lambda: sweep(mirrors, clock))
+    agent.act("mirrors", lambda: keep_swept(mirrors, observer.facts, clock))
     if serve is not None:
         agent.act("diagnostics", serve)
     agent.observe("instances", lambda: _follow_instances(hypervisor, observer))

@@ -18,7 +18,7 @@ from hypercobalt.adapters.ovs.model import Paths
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.agent.diagnostics.use import Asked, RefusedUseError
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ovs_agent.diagnostics.captures import Captures, sweep
+from hypercobalt.ovs_agent.diagnostics.captures import Captures
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.runtime import SystemClock
 from hypercobalt.runtime.routes import Requester, Stream
@@ -50,7 +50,7 @@ async def run(order: Order) -> None:
     switch, clock = HostSwitch(paths), SystemClock()
     mirrors = Mirrors(paths.ovs / "db.sock", NODE)
     if not order.parameters.get("port"):
-        await sweep(mirrors, clock)
+        await mirrors.sweep(clock.now().timestamp())
         return
     facts = await rows(switch)
     captures = Captures(lambda: facts, switch, mirrors, clock, by_mirror=order.by_mirror)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Final
 from hypercobalt.adapters.capture import tcpdump
 from hypercobalt.adapters.capture.filters import FilterError
 from hypercobalt.adapters.capture.order import DURATION, Order
+from hypercobalt.adapters.ovs.mirror_tags import OWNER
 from hypercobalt.adapters.ovs.mirrors import Mirrored, Mirrors
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
@@ -30,6 +31,7 @@ from hypercobalt.ovs_agent.rules.captures import (
     source_of,
 )
 from hypercobalt.runtime import Clock
+from hypercobalt.runtime.observable import Observable
 from hypercobalt.runtime.routes import Stream
 
 log = get_logger(__name__)
@@ -37,6 +39,7 @@ log = get_logger(__name__)
 KIND: Final = "application/vnd.tcpdump.pcap"
 _SPARE: Final = timedelta(seconds=10)  # from a mirror's first packet to its removal
 _AGAIN: Final = 5.0  # seconds, while ovsdb-server does not answer
+_SHORTEST: Final = 1.0  # seconds between two sweeps for a mirror that does not go
 
 
 class Captures:
@@ -124,15 +127,39 @@ class Captures:
             yield device
 
 
-async def sweep(mirrors: Mirrors, clock: Clock) -> None:
-    """Remove the mirrors that earlier agents of this host have left, then end."""
+async def keep_swept(mirrors: Mirrors, facts: Observable[Facts], clock: Clock) -> None:
+    """Remove mirrors that captures of this host have left, until cancelled.
+
+    Those of killed agents are there at the start; one of this agent stays if ovsdb-server did not
+    answer when its capture ended.
+    """
     while True:
+        known = _tagged(await _with_rows(facts))
         try:
             expires = await mirrors.sweep(clock.now().timestamp())
         except SwitchError as error:
             log.warning("mirrors_not_swept", error=str(error))
             await asyncio.sleep(_AGAIN)  # until ovsdb-server answers
             continue
-        if expires is None:
-            return
-        await asyncio.sleep(max(expires - clock.now().timestamp(), 1.0))
+        wait = None if expires is None else max(expires - clock.now().timestamp(), _SHORTEST)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                while _tagged(seen := await _with_rows(facts)) == known:
+                    await facts.changed(seen)
+
+
+async def _with_rows(facts: Observable[Facts]) -> Facts:
+    """Wait for rows."""
+    while (seen := facts.value).rows is None:
+        await facts.changed(seen)
+    return seen
+
+
+def _tagged(facts: Facts) -> frozenset[str]:
+    """UUIDs of the rows that captures have made."""
+    rows = facts.rows
+    if rows is None:
+        return frozenset()
+    mirrors = (uuid for uuid, one in rows.mirrors.items() if OWNER in one.external_ids)
+    ports = (uuid for uuid, one in rows.ports.items() if OWNER in one.external_ids)
+    return frozenset((*mirrors, *ports))

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.unit.ovs_agent.diagnostics import networks
 from tests.unit.ovs_agent.diagnostics.networks import facts, switch
+from tests.unit.ovs_agent.switches import mirrored, without
 
 from hypercobalt.adapters.capture import tcpdump
 from hypercobalt.adapters.capture.filters import FilterError
 from hypercobalt.adapters.capture.order import Order
 from hypercobalt.adapters.capture.pcap import CaptureError
+from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, OWNER
 from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
 from hypercobalt.errors import HypercobaltError, TransientError
-from hypercobalt.ovs_agent.diagnostics.captures import Captures
+from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.facts import Facts
-from hypercobalt.runtime import SystemClock
+from hypercobalt.runtime import FakeClock, SystemClock
+from hypercobalt.runtime.observable import Observable
 from hypercobalt.runtime.routes import Requester, Stream
 
 
@@ -114,3 +122,102 @@ async def test_without_ovsdb_no_port_is_known(program: Tcpdump) -> None:
     with pytest.raises(TransientError, match="ovsdb-server does not answer"):
         await begun(offered(Facts())["capture"])
     assert program.orders == []
+
+
+class Left(Mirrors):
+    """Mirrors that are removed when they have expired; `faults` sweeps fail before that."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(Path("/nonexistent/db.sock"), "kvm-1")
+        self.clock, self.expiry, self.faults = clock, dict[str, float](), 0
+        self.swept: list[float] = []
+        self.facts = Observable(facts())
+
+    async def sweep(self, now: float) -> float | None:
+        self.swept.append(self.clock.monotonic())
+        if self.faults:
+            self.faults -= 1
+            raise SwitchError(Fault.TIMEOUT, "ovsdb-server does not answer")
+        for name in [name for name, expires in self.expiry.items() if expires <= now]:
+            self.remove(name)
+        return min(self.expiry.values(), default=None)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.expiry[name] = self.clock.now().timestamp() + seconds
+        self._push()
+
+    def remove(self, name: str) -> None:
+        del self.expiry[name]
+        self._push()
+
+    def _push(self) -> None:
+        rows = (
+            MirrorRow(name, name, external_ids={OWNER: "kvm-1", EXPIRES: f"{expires:.0f}"})
+            for name, expires in self.expiry.items()
+        )
+        self.facts.set(facts(mirrored(networks.rows(), "br-int", *rows)))
+
+
+@asynccontextmanager
+async def swept(kind: type[Left] = Left) -> AsyncGenerator[Left]:
+    clock = FakeClock(source=asyncio.get_running_loop().time)
+    left = kind(clock)
+    task = asyncio.create_task(keep_swept(left, left.facts, clock))
+    try:
+        yield left
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.mark.looptime
+async def test_mirror_that_its_capture_could_not_remove_goes_at_its_expiry() -> None:
+    async with swept() as left:
+        await asyncio.sleep(100)
+        left.add("m1", 70)
+        await asyncio.sleep(69)
+        assert list(left.expiry) == ["m1"]
+        await asyncio.sleep(2)
+        assert left.expiry == {}
+
+
+@pytest.mark.looptime
+async def test_sweep_is_repeated_until_ovsdb_server_answers() -> None:
+    async with swept() as left:
+        left.faults = 3
+        left.add("m1", -1)
+        await asyncio.sleep(14)
+        assert list(left.expiry) == ["m1"]
+        await asyncio.sleep(2)
+        assert left.expiry == {}
+
+
+@pytest.mark.looptime
+async def test_nothing_is_swept_while_no_capture_makes_rows() -> None:
+    async with swept() as left:
+        await asyncio.sleep(1)
+        for _ in range(50):
+            left.facts.set(facts())
+            await asyncio.sleep(10)
+        assert left.swept == [0.0]
+
+
+@pytest.mark.looptime
+async def test_mirror_that_never_goes_is_swept_once_a_second_at_most() -> None:
+    class Stuck(Left):
+        def remove(self, name: str) -> None:
+            """Leave it."""
+
+    async with swept(Stuck) as left:
+        left.add("m1", -1)
+        await asyncio.sleep(100)
+        assert len(left.swept) <= 102
+
+
+@pytest.mark.looptime
+async def test_nothing_is_swept_while_ovsdb_server_is_away() -> None:
+    async with swept() as left:
+        await asyncio.sleep(1)
+        left.facts.set(without(facts(), "database"))
+        await asyncio.sleep(1000)
+        assert left.swept == [0.0]
