@@ -52,6 +52,7 @@ from hypercobalt.adapters.ovs.watch import Pace, watch
 from hypercobalt.errors import ConfigurationError
 
 _MAP: Final = Column("string", is_map=True)
+_SHOWN: Final = 200  # characters of a name in a message
 T = TypeVar("T")
 
 
@@ -96,7 +97,7 @@ class HostSwitch:
 
     async def bridges(self) -> frozenset[str]:
         """See the port."""
-        return frozenset((await self._run(DaemonName.VSWITCHD, "ofproto/list")).split())
+        return frozenset((await self._run(DaemonName.VSWITCHD, "ofproto/list")).splitlines())
 
     async def bonds(self) -> tuple[BondState, ...]:
         """See the port."""
@@ -234,6 +235,14 @@ class HostSwitch:
         return Remote("unix", str(self._paths.ovs / "db.sock"))
 
     def _management(self, bridge: str) -> Path:
+        """The socket of a bridge.
+
+        Raises:
+            SwitchError: SOCKET_MISSING, for a name that leads elsewhere.
+        """
+        if "/" in bridge:  # ovs-vswitchd makes no such bridge
+            text = f"no bridge has this name: {bridge[:_SHOWN]!r}"
+            raise SwitchError(Fault.SOCKET_MISSING, text)
         return self._paths.ovs / f"{bridge}.mgmt"
 
     def _socket(self, name: DaemonName) -> DaemonSocket:

@@ -6,16 +6,20 @@ Source: ovsdb(7), "Connection Methods"; connect(2).
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.errors import ConfigurationError
 
 _Protocol = TypeVar("_Protocol", bound=asyncio.Protocol)
+_PORT: Final = re.compile("[0-9]{1,5}")
+_LAST_PORT: Final = 65535
+_SHOWN: Final = 200  # characters of a remote in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ async def connect(
         raise SwitchError(Fault.TIMEOUT, f"{remote}: no connection within {deadline:g} s") from exc
     except OSError as exc:
         raise SwitchError(_fault(exc), f"{remote}: {exc.strerror or exc}") from exc
+    except ValueError as exc:  # such as a name with two dots in a row
+        raise SwitchError(Fault.CLOSED, f"{remote}: no host can have this name: {exc}") from exc
 
 
 async def _connection(
@@ -109,8 +115,8 @@ def _remote(text: str) -> Remote:
         return Remote(kind, rest)
     host, _, port = rest.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if kind in {"tcp", "ssl"} and host and port.isascii() and port.isdigit():
+    if kind in {"tcp", "ssl"} and host and _PORT.fullmatch(port) and int(port) <= _LAST_PORT:
         return Remote(kind, host, int(port))
     raise ConfigurationError(
-        f"OVN remote {text!r} must look like unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"
+        f"OVN remote {text[:_SHOWN]!r} must look like unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"
     )
