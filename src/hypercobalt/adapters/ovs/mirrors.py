@@ -40,6 +40,7 @@ _Row: TypeAlias = Mapping[str, object]
 _MAP: Final = Column("string", is_map=True)
 _DEVICE: Final = timedelta(seconds=5)  # for ovs-vswitchd to make the output port's device
 _PREFIX: Final = "hcm"
+_LONGEST_PID: Final = 10  # digits
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1  # SIOCGIFFLAGS, SIOCSIFFLAGS
 _FLAGS: Final = struct.Struct("16sH22x")  # struct ifreq with ifr_flags
 
@@ -182,16 +183,18 @@ class Mirrors:
 
     def _runs(self, maker: str) -> bool:
         pid, _, start = maker.partition(" ")
-        return pid.isdigit() and bool(start) and self._start(int(pid)) == start
+        is_number = pid.isascii() and pid.isdigit() and len(pid) <= _LONGEST_PID
+        return is_number and bool(start) and self._start(int(pid)) == start
 
     def _start(self, pid: int) -> str:
         """When a process started, in clock ticks after the boot; empty if there is none."""
         try:
-            stat = (self._root / f"proc/{pid}/stat").read_text()
+            stat = (self._root / f"proc/{pid}/stat").read_bytes()
         except OSError:
             return ""
-        state, *fields = stat.rpartition(")")[2].split()
-        return "" if state in "ZX" else fields[18]
+        # A program chooses its name, which may be no text.
+        state, *fields = stat.rpartition(b")")[2].split() or [b"X"]
+        return "" if state in (b"Z", b"X") else fields[18].decode("ascii")
 
     async def _transact(self, *operations: _Operation) -> list[_Result]:
         seconds = DEADLINE.total_seconds()
