@@ -193,6 +193,7 @@ def test_states_of_the_controller() -> None:
         (datapaths.parse_datapaths, "system@ovs-system:\n  flows: 8\n"),
         (datapaths.parse_datapaths, "ovs-system\n"),
         (datapaths.parse_upcalls, "system@ovs-system:\n  nothing\n"),
+        (datapaths.parse_datapaths, f"system@ovs-system:\n  flows: {'9' * 5000}\n"),
         (parse_trace, ""),
         (parse_trace, "Flow: in_port=1\n 0. priority 0\n    drop\n"),
     ],
@@ -201,6 +202,28 @@ def test_what_cannot_be_meant_is_refused(parse: Callable[[str], object], text: s
     with pytest.raises(SwitchError) as failed:
         parse(text)
     assert failed.value.fault is Fault.MALFORMED
+
+
+LONG = "9" * 5000
+"""More digits than Python makes a number of."""
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "found"),
+    [
+        (counters.parse_coverage, f"netlink_sent 0.0/sec total: {LONG}\n", {}),
+        (counters.parse_memory, f"handlers:{LONG}\n", {}),
+        (
+            controller.parse_local_bindings,
+            f"name: [a], OVS interface name : [b], num binding lports : [{LONG}]\n",
+            (),
+        ),
+    ],
+)
+def test_number_that_is_too_long_is_passed_over(
+    parse: Callable[[str], object], text: str, found: object
+) -> None:
+    assert parse(text) == found
 
 
 PARSERS: list[tuple[Callable[[str], object], str]] = [

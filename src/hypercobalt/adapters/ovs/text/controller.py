@@ -15,7 +15,7 @@ _CONNECTED: Final = {"connected": True, "not connected": False}
 _PAUSED: Final = {"running": False, "paused": True}
 _BINDING: Final = re.compile(
     r"^name: \[(?P<name>[^\]]*)\], OVS interface name : \[(?P<interface>[^\]]*)\], "
-    r"num binding lports : \[(?P<ports>\d+)\]$",
+    r"num binding lports : \[(?P<ports>\d{1,20})\]$",
     re.MULTILINE,
 )
 

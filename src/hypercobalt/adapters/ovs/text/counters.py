@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_EVENT: Final = re.compile(r"^(\w+) .* total: (\d+)$", re.MULTILINE)
-_USE: Final = re.compile(r"(\S[^:\n]*):(\d+)(?:\s|$)")
+_EVENT: Final = re.compile(r"^(\w+) .* total: (\d{1,20})$", re.MULTILINE)
+_USE: Final = re.compile(r"(\S[^:\n]*):(\d{1,20})(?:\s|$)")
 
 
 def parse_coverage(text: str) -> dict[str, int]:

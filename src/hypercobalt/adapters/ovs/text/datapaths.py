@@ -13,13 +13,13 @@ from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.text.blocks import blocks
 
 _HEADER: Final = re.compile(r"^(\S+@\S+):$")
-_LOOKUPS: Final = re.compile(r"^ +lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
-_FLOWS: Final = re.compile(r"^ +flows: (\d+)$")
-_MASKS: Final = re.compile(r"^ +masks: hit:(\d+) total:(\d+)")
+_LOOKUPS: Final = re.compile(r"^ +lookups: hit:(\d{1,20}) missed:(\d{1,20}) lost:(\d{1,20})")
+_FLOWS: Final = re.compile(r"^ +flows: (\d{1,20})$")
+_MASKS: Final = re.compile(r"^ +masks: hit:(\d{1,20}) total:(\d{1,20})")
 _UPCALL_FLOWS: Final = re.compile(
-    r"^ +flows +: \(current (\d+)\) \(avg (\d+)\) \(max (\d+)\) \(limit (\d+)\)"
+    r"^ +flows +: \(current (\d{1,20})\) \(avg (\d{1,20})\) \(max (\d{1,20})\) \(limit (\d{1,20})\)"
 )
-_DURATION: Final = re.compile(r"^ +dump duration : (\d+)ms")
+_DURATION: Final = re.compile(r"^ +dump duration : (\d{1,20})ms")
 
 
 def parse_datapaths(text: str) -> tuple[Datapath, ...]:

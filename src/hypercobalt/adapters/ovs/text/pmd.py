@@ -13,9 +13,11 @@ from hypercobalt.adapters.ovs.model import Pmd
 from hypercobalt.adapters.ovs.text.blocks import blocks
 
 COMMAND: Final = "dpif-netdev/pmd-perf-show"
-_THREAD: Final = re.compile(r"^pmd thread numa_id (\d+) core_id (\d+):$", re.MULTILINE)
-_HEADER: Final = re.compile(r"^pmd thread (numa_id \d+ core_id \d+):$")
-_LINE: Final = re.compile(r"^ +(?:- )?([A-Z][A-Za-z ]*|(?:idle|busy|sleep) iterations): +(\d+)\b")
+_THREAD: Final = re.compile(r"^pmd thread numa_id (\d{1,20}) core_id (\d{1,20}):$", re.MULTILINE)
+_HEADER: Final = re.compile(r"^pmd thread (numa_id \d{1,20} core_id \d{1,20}):$")
+_LINE: Final = re.compile(
+    r"^ +(?:- )?([A-Z][A-Za-z ]*|(?:idle|busy|sleep) iterations): +(\d{1,20})\b"
+)
 
 
 def parse_pmds(text: str) -> tuple[Pmd, ...]:
