@@ -53,11 +53,19 @@ def bonds(net: Path) -> tuple[KernelBond, ...]:
 
     Args:
         net: `/proc/PID/net` of a process in the host's network namespace.
+
+    Raises:
+        SwitchError: they cannot be listed, which does not mean that there are none.
     """
+    folder = net / "bonding"
     try:
-        files = sorted((net / "bonding").iterdir())
-    except OSError:
+        files = sorted(folder.iterdir())
+    except FileNotFoundError as exc:
+        if not net.is_dir():
+            raise _unreadable(str(net), exc.strerror) from exc
         return ()
+    except OSError as exc:
+        raise _unreadable(str(folder), exc.strerror) from exc
     found = (parse_bond(file.name, text) for file in files if (text := _read(str(file))))
     return tuple(found)
 

@@ -50,9 +50,14 @@ def test_devices_are_read(tmp_path: Path) -> None:
 
 
 def test_witness_that_cannot_be_read_is_no_witness_of_nothing(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    (locked / "bonding").write_text("no folder, as one that may not be opened")
     for read in (
         lambda: kernel.links(tmp_path),
         lambda: kernel.peers(tmp_path / "none", "br-int.mgmt"),
+        lambda: kernel.bonds(tmp_path / "none"),
+        lambda: kernel.bonds(locked),
     ):
         with pytest.raises(SwitchError, match="cannot be read"):
             read()
