@@ -51,9 +51,11 @@ def _override(proc: Path, process: int) -> str:
     settings = {name: value for name, _, value in given}
     folder = settings.get(_FOLDER) or _DEFAULT_FOLDER
     file = file_system(proc, process) / folder.lstrip("/") / _OVERRIDE
-    with suppress(OSError), file.open("rb") as opened:
-        line = opened.readline(_LONGEST_NAME)
-        return line.rstrip(b"\r\n").decode(errors="replace")
+    with suppress(OSError):
+        if file.is_file():  # a pipe would be waited for
+            with file.open("rb") as opened:
+                line = opened.readline(_LONGEST_NAME)
+                return line.rstrip(b"\r\n").decode(errors="replace")
     return ""
 
 

@@ -7,10 +7,15 @@ not an address, so the chain is verified and no host name.
 from __future__ import annotations
 
 import ssl
+import stat
 from pathlib import Path
+from typing import Final
 
 from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
+
+LARGEST: Final = 1024 * 1024
+"""Bytes of a file; a bundle of a hundred CAs is 200 KB."""
 
 
 def client_context(files: TlsFiles, root: Path) -> ssl.SSLContext:
@@ -49,13 +54,22 @@ def _readable(what: str, name: str, root: Path) -> Path:
         raise SwitchError(Fault.UNSUPPORTED, f"{what}: {cause}")
     file = root / name.lstrip("/")
     try:
-        with file.open("rb") as opened:
-            opened.read(1)
-    except OSError as exc:
-        raise SwitchError(
-            Fault.UNSUPPORTED, f"{what} {name} cannot be read: {exc.strerror or exc}"
-        ) from exc
+        found = file.stat()
+        if stat.S_ISREG(found.st_mode):
+            with file.open("rb") as opened:
+                opened.read(1)
+    except (OSError, ValueError) as exc:
+        text = f"{what} {name} cannot be read: {_cause(exc)}"
+        raise SwitchError(Fault.UNSUPPORTED, text) from exc
+    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        # OpenSSL would read a device, or wait for a pipe, without end.
+        text = f"{what} {name} is no regular file of up to {LARGEST} bytes"
+        raise SwitchError(Fault.UNSUPPORTED, text)
     return file
+
+
+def _cause(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _words(error: OSError | ValueError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,13 @@ def test_files_of_a_container_are_read_there(tmp_path: Path) -> None:
     (inside / "etc/system-id-override").write_bytes(b"kvm-\xff" + b"x" * 100)
     assert file_system(proc, PID) == inside
     assert controller_start(proc, PID).chassis == "kvm-\ufffd" + "x" * 58
+
+
+def test_pipe_in_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    proc = process(tmp_path, "")
+    (tmp_path / "etc").mkdir()
+    os.mkfifo(tmp_path / "etc/system-id-override")
+    assert controller_start(proc, PID).chassis == ""
 
 
 def test_process_that_is_gone_has_nothing(tmp_path: Path) -> None:

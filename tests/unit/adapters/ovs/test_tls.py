@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import ssl
 from dataclasses import replace
@@ -12,7 +13,7 @@ import trustme
 
 from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
-from hypercobalt.adapters.ovs.tls import client_context
+from hypercobalt.adapters.ovs.tls import LARGEST, client_context
 
 FILES = TlsFiles("/pki/key.pem", "/pki/cert.pem", "/pki/ca.pem")
 LOCKED = """-----BEGIN ENCRYPTED PRIVATE KEY-----
@@ -48,9 +49,10 @@ def test_server_is_verified_by_its_authority_and_not_by_its_name(issued: Path) -
         (replace(FILES, private_key=""), "private key: none is configured"),
         (replace(FILES, certificate="cert.pem"), "certificate: 'cert.pem' is not an absolute path"),
         (replace(FILES, authority="/gone.pem"), "CA certificate /gone.pem cannot be read: No such"),
-        (replace(FILES, private_key="/pki"), "private key /pki cannot be read: Is a directory"),
+        (replace(FILES, private_key="/pki"), "private key /pki is no regular file"),
         (replace(FILES, private_key="/pki/other.pem"), "private key /pki/other.pem: .*MISMATCH"),
         (replace(FILES, private_key="/pki/locked.pem"), "private key /pki/locked.pem: "),
+        (replace(FILES, certificate="/pki/a\0b"), "certificate /pki/a.b cannot be read: embedded"),
         (replace(FILES, authority="/pki/words.pem"), "CA certificate /pki/words.pem: "),
     ],
 )
@@ -75,3 +77,24 @@ def test_key_that_is_not_permitted_is_named(
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(SwitchError, match=r"private key /pki/key.pem cannot be read: Permission"):
         client_context(FILES, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_file_that_openssl_would_read_without_end_is_refused(
+    issued: Path, tmp_path: Path, kind: str
+) -> None:
+    hostile = tmp_path / "hostile.pem"
+    if kind == "pipe":
+        os.mkfifo(hostile)
+    elif kind == "device":
+        hostile.symlink_to("/dev/zero")
+    else:
+        with hostile.open("wb") as opened:
+            opened.truncate(LARGEST + 1)
+    (tmp_path / "pki").symlink_to(issued / "pki")
+    for files in (
+        replace(FILES, private_key="/hostile.pem"),
+        replace(FILES, authority="/hostile.pem"),
+    ):
+        with pytest.raises(SwitchError, match=r"/hostile.pem is no regular file"):
+            client_context(files, tmp_path)
