@@ -25,6 +25,7 @@ from hypercobalt.ovs_agent.rules.mirrors import assess_mirrors
 from hypercobalt.ovs_agent.rules.ports import assess_ports, of_ports_there
 from hypercobalt.ovs_agent.rules.uplinks import physical_interfaces
 from hypercobalt.ovs_agent.rules.versions import versions_of
+from hypercobalt.ovs_agent.status.bounds import within_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +79,4 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
         issuesTotal=total,
         lastProbeTime=now,
     )
-    return Judgement(status, ledger, stated)
+    return Judgement(within_bounds(status), ledger, stated)

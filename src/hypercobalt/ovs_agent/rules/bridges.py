@@ -6,7 +6,7 @@ Source: ovs-vswitchd.conf.db(5), tables Bridge and Interface; ovn-controller(8),
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -44,10 +44,11 @@ def assess_bridges(facts: Facts) -> Assessed[tuple[Bridge, ...]]:
     running = facts.of_vswitchd(facts.running)
     settings = facts.ovn
     findings = [*_missing(database, settings), *_mismatches(database, settings)]
+    by_name = {one.name: one for one in database.interfaces.values()}
     bridges: list[Bridge] = []
     for row in rows:
         down = _down(row, running)
-        patches = tuple(_patches(database, row))
+        patches = tuple(_patches(database, row, by_name))
         status = _status(database, row, down, running, bool(patches))
         findings += patches
         if down:
@@ -202,9 +203,10 @@ def _mismatches(database: Database, settings: OvnSettings) -> Iterator[Finding]:
             yield _finding(IssueCode.DATAPATH_MISMATCH, name, message, SETTLE)
 
 
-def _patches(database: Database, row: BridgeRow) -> Iterator[Finding]:
+def _patches(
+    database: Database, row: BridgeRow, by_name: Mapping[str, InterfaceRow]
+) -> Iterator[Finding]:
     """Patch interfaces of a bridge whose other end is not there."""
-    by_name = {one.name: one for one in database.interfaces.values()}
     for one in interfaces_of(database, row):
         if one.type == "patch" and not _joined(one, by_name.get(one.options.get("peer", ""))):
             peer = one.options.get("peer") or "no peer"

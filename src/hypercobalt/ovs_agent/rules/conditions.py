@@ -7,7 +7,7 @@ away, and True by a measurement alone: what was True before a source went away i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hypercobalt.adapters.ovs.port import Fault
@@ -28,6 +28,7 @@ from hypercobalt.api.ovsnode_reasons import (
 from hypercobalt.ovs_agent.facts import Facts, is_unsupported
 from hypercobalt.ovs_agent.rules.controller import CODES as CONTROLLER_CODES
 from hypercobalt.ovs_agent.rules.controller import uses_ovn
+from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.rules.issues import Tracked
 
@@ -46,6 +47,9 @@ ORDER: Final = (
 
 OWN: Final = (*ORDER, Type.READY)
 """All condition types of an OVSNode; the agent sets each."""
+
+LONGEST: Final = 4096
+"""Characters of a message; the API server refuses a status with one of more than 32,768."""
 
 _SHOWN: Final = 3  # issues in the message of a condition
 
@@ -140,7 +144,9 @@ def conditions(
         if _away(facts) is not None and stated[type_].status is ConditionStatus.FALSE:
             stated[type_] = _away(facts) or stated[type_]
     stated[Type.READY] = _ready(stated)
-    return stated
+    return {
+        type_: replace(one, message=plain(one.message, LONGEST)) for type_, one in stated.items()
+    }
 
 
 def _ovsdb(facts: Facts) -> Stated:

@@ -50,8 +50,8 @@ def bounded(finding: Finding) -> Finding:
 
 def plain(text: str, longest: int) -> str:
     """Printable characters of a text, on one line and cut visibly."""
-    shown = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else "?" for c in shown)
 
 
 @dataclass(frozen=True, slots=True)
