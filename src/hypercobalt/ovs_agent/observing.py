@@ -101,6 +101,7 @@ class Observer:
         self._sources: dict[str, Callable[[Database], object]] = {}
         self._wanted: dict[str, Callable[[Facts], bool]] = {}
         self._held: asyncio.TimerHandle | None = None  # until an unfilled database counts
+        self._unfilled: Database | None = None  # the newest that is held back
         self._giving_up: asyncio.TimerHandle | None = None  # until ovsdb-server counts as away
         self._complaints: dict[str, str] = {}
 
@@ -125,6 +126,7 @@ class Observer:
     def _lost(self, error: SwitchError) -> None:
         """A connection ends with a restart too: ovsdb-server is away after GIVE_UP without rows."""
         self._failed("ovsdb", error)
+        self._release()  # rows of a connection that is lost prove nothing
         now, reading = self._clock.now(), self.facts.value.database
         if reading.is_down or not reading.failures:
             self.update(lambda f: replace(f, database=f.database.failed(error, now)))
@@ -140,17 +142,20 @@ class Observer:
             self._giving_up.cancel()
             self._giving_up = None
         known = self.facts.value.database
-        if database.is_filled or known.value is None:
+        if database.is_filled or known.value is None or not known.value.is_filled:
             self._release()
             self.update(lambda f: replace(f, database=Reading(database)))
             return
         if known.failures:
             self.update(lambda f: replace(f, database=Reading(known.value)))
-        self._release()
-        self._held = asyncio.get_running_loop().call_later(
-            FILL.total_seconds(),
-            lambda: self.update(lambda f: replace(f, database=Reading(database))),
-        )
+        self._unfilled = database
+        if self._held is None:
+            loop = asyncio.get_running_loop()
+            self._held = loop.call_later(FILL.total_seconds(), self._take_unfilled)
+
+    def _take_unfilled(self) -> None:
+        self._held, database = None, self._unfilled
+        self.update(lambda f: replace(f, database=Reading(database)))
 
     def _release(self) -> None:
         if self._held is not None:

@@ -132,6 +132,35 @@ async def test_columns_that_stay_empty_count_after_ten_seconds() -> None:
         assert observer.facts.value.effective is None
 
 
+async def test_rows_that_change_while_columns_stay_empty_are_held_back_no_longer() -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        for number in range(4):
+            row = replace(switch.database.switch, external_ids={"number": str(number)})
+            switch.database = replace(emptied(switch.database), switch=row)
+            await asyncio.sleep(5.5)
+        rows = observer.facts.value.rows
+        assert rows is not None
+        assert rows.switch.external_ids == {"number": "3"}
+
+
+async def test_server_that_dies_while_its_rows_are_held_back_stays_away() -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        switch.database = emptied(switch.database)
+        await asyncio.sleep(2)
+        switch.fail(OVSDB)
+        await asyncio.sleep(5)
+        assert observer.facts.value.database.is_down
+        await asyncio.sleep(60)
+        assert observer.facts.value.database.is_down
+        switch.recover(OVSDB)
+        await asyncio.sleep(1)
+        switch.fail(OVSDB)
+        await asyncio.sleep(5)
+        assert observer.facts.value.database.is_down
+
+
 async def test_other_process_of_vswitchd_forgets_what_the_first_answered() -> None:
     switch = fake()
     async with observing(switch) as observer:
