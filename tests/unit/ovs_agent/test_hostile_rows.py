@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
 from tests.unit.ovs_agent.switches import (
     NOW,
     OVN,
@@ -23,12 +26,22 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
+from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Southbound
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import Database, ManagerRow, MirrorRow
+from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.api.ovsnode import OVSNodeStatus
 from hypercobalt.ovs_agent.assess import Judgement, judge
+from hypercobalt.ovs_agent.diagnostics.ports import ports
+from hypercobalt.ovs_agent.diagnostics.report import PortsReport
+from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.judging import Judge
+from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.rules.captures import CaptureRefusedError, source_of
+from hypercobalt.ovs_agent.status.parts import Board, Parts
+from hypercobalt.runtime import FakeClock
 
 LONGEST = 4096
 """Characters of a condition's message."""
@@ -146,3 +159,35 @@ def test_bonds_of_the_kernel_and_the_switch_have_one_entry_a_name() -> None:
     kernel = (KernelBond("bond0\x02", "802.3ad", up=True, members=members),)
     bonds = Reading((shown(name, {"e0": True, "e1": True}),))
     check(judged(healthy(rows, bonds=bonds, kernel_bonds=Reading(kernel))))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=30), st.integers(1, 3))
+def test_any_text_is_a_metric_of_one_line(text: str, count: int) -> None:
+    facts = healthy(hostile(text, count), instances={})
+    clock = FakeClock(NOW)
+    observer = Observer(FakeSwitch(), clock)
+    observer.facts.set(facts)
+    judge_ = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
+    judge_.adopt(())
+    registry = CollectorRegistry()
+    registry.register(Exporter(FakeSwitch(), observer, judge_))
+    page = generate_latest(registry).decode()
+    series = [one for one in page.split("\n") if one and not one.startswith("#")]
+    assert all(one.rpartition(" ")[2].replace(".", "").isalnum() for one in series)
+    assert len({one.rpartition(" ")[0] for one in series}) == len(series)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=30), st.integers(1, 3))
+async def test_any_text_is_a_port_that_is_reported_or_refused(text: str, count: int) -> None:
+    facts = healthy(hostile(text, count), instances={})
+    found = await ports(FakeSwitch(), facts, (), {})
+    assert msgspec.json.decode(msgspec.json.encode(found), type=PortsReport) == found
+    for word in (text, f"{text}0", "0", "x"):
+        with suppress(RefusedUseError):
+            await ports(FakeSwitch(), facts, (), {"port": word})
+        with suppress(CaptureRefusedError):
+            rows = facts.rows
+            assert rows is not None
+            source_of(rows, {}, word, uplinks=True, mirrors=True)
