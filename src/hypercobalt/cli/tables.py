@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -15,8 +16,14 @@ Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 
 
 def print_json(found: object) -> None:
-    """Print what msgspec can encode, with indents."""
-    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    """Print what msgspec can encode, with indents; what a terminal would obey is escaped."""
+    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    print("".join(one if one == "\n" or one.isprintable() else _escaped(one) for one in text))
+
+
+def _escaped(character: str) -> str:
+    """A character of a string as JSON has it in ASCII."""
+    return json.dumps(character)[1:-1]
 
 
 def print_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
