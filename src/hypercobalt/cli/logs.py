@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -11,8 +11,11 @@ from cyclopts import Parameter
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.cli import agents, asking
 from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli.log_lines import Lines
+from hypercobalt.runtime.client.pinned import TimeOverError
 
 _IDLE: Final = 40.0  # seconds of silence, without --follow
+_SHORTEST: Final = 1.0  # seconds of a request that another one follows
 
 
 def logs(
@@ -34,7 +37,7 @@ def logs(
         ovn-controller, hypercobalt-node-agent, hypercobalt-ovs-agent or kernel; else all of them
         but kernel.
     follow
-        Go on with new lines, for 10 minutes at most.
+        Go on with new lines, until Ctrl-C. The agent records it as a use each 10 minutes.
     lines
         The newest so many, at most 10000.
     since
@@ -49,23 +52,40 @@ def logs(
 async def _logs(
     node: str, parameters: dict[str, str], idle: float | None, kubeconfig: Path | None
 ) -> int:
-    text = Text()
+    lines = Lines()
+    while True:
+        begun = monotonic()
+        try:
+            await _request(lines, node, parameters, idle, kubeconfig)
+            break
+        except TimeOverError:
+            # A request of the agent has an end. Another one is reviewed and recorded anew.
+            seconds = monotonic() - begun
+            if idle is not None or seconds < _SHORTEST:
+                raise
+            parameters = lines.resume(parameters, seconds)
+    _show(lines.end())
+    return 0
+
+
+async def _request(
+    lines: Lines,
+    node: str,
+    parameters: dict[str, str],
+    idle: float | None,
+    kubeconfig: Path | None,
+) -> None:
+    noticed = lines.notice
     async with agents.opened(
         Hypervisor, node, "logs", parameters, idle=idle, kubeconfig=kubeconfig
     ) as answer:
         async for chunk in answer.chunks:
-            print(text.feed(chunk), end="", flush=True)
-    print(text.feed(b"", final=True), end="", flush=True)
-    return 0
+            shown = lines.feed(chunk)
+            if lines.notice != noticed:
+                noticed = lines.notice
+                asking.complain("logs", noticed)
+            _show(shown)
 
 
-class Text:
-    """Makes text for a terminal out of what a journal holds: no character in it is obeyed."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def feed(self, data: bytes, *, final: bool = False) -> str:
-        """The text so far; a character that is cut off waits for its rest."""
-        text = self._decoder.decode(data, final)
-        return "".join(one if one in "\n\t" or one.isprintable() else "?" for one in text)
+def _show(text: str) -> None:
+    print(text, end="", flush=True)

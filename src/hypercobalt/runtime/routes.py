@@ -132,7 +132,7 @@ class Stream:
             "HTTP/1.1 200 OK",
             f"Content-Type: {self.kind}",
             "Transfer-Encoding: chunked",
-            "Trailer: Error",
+            "Trailer: Error, Ended",
             "Connection: close",
             "\r\n",
         )

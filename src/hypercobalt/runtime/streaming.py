@@ -1,8 +1,9 @@
 """Sends a stream as the body of an answer, in chunks whose end is marked.
 
 A body that lacks its last chunk was cut off: the process ended, or the connection broke. One that
-ends with an error, or because its time is over, has the reason in the trailer `Error`. A chunk is
-requested when the client has taken those before, so a slow client slows its source down.
+ends with an error, or because its time is over, has the reason in the trailer `Error`; the latter
+has `Ended: time` besides, so that a client may go on with another request. A chunk is requested
+when the client has taken those before, so a slow client slows its source down.
 
 Source: RFC 9112, section 7.1 (chunks, trailers).
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.errors import HypercobaltError
@@ -23,8 +25,19 @@ log = get_logger(__name__)
 STALLED: Final = 30.0
 """Seconds after which a client that takes nothing counts as gone."""
 
+ENDED, TIME = "Ended", "time"
+"""The trailer of a stream whose time was over, and its value."""
+
 _BUFFERED: Final = 65536  # bytes that wait for the client
 _MOST_TEXT: Final = 512  # of an error, in characters
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a stream ended: by what error, "" for none, or because its time was over."""
+
+    error: str
+    by_time: bool = False
 
 
 async def send_stream(
@@ -38,9 +51,9 @@ async def send_stream(
     try:
         writer.transport.set_write_buffer_limits(high=_BUFFERED)
         writer.write(stream.head())
-        error = await _sent(stream.chunks, reader, writer, lasts)
-        if error is not None:
-            writer.write(b"0\r\n" + _trailer(error) + b"\r\n")
+        end = await _sent(stream.chunks, reader, writer, lasts)
+        if end is not None:
+            writer.write(b"0\r\n" + _trailers(end) + b"\r\n")
             async with asyncio.timeout(STALLED):
                 await writer.drain()
     finally:
@@ -60,15 +73,17 @@ async def _sent(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     lasts: float,
-) -> str | None:
-    """Send the chunks; gives what ended them, "" for their end, None if the client left."""
+) -> _End | None:
+    """Send the chunks; gives what ended them, None if the client left."""
     pump = asyncio.create_task(_pump(chunks, writer), name="stream")
     gone = asyncio.create_task(_gone(reader), name="stream-client")
     try:
         await asyncio.wait({pump, gone}, timeout=lasts, return_when=asyncio.FIRST_COMPLETED)
         if pump.done():
-            return pump.result()
-        return None if gone.done() else f"ended after {lasts:g} s, the longest that it may take"
+            return _End(pump.result())
+        if gone.done():
+            return None
+        return _End(f"ended after {lasts:g} s, the longest that it may take", by_time=True)
     finally:
         pump.cancel()
         gone.cancel()
@@ -103,9 +118,10 @@ async def _gone(reader: asyncio.StreamReader) -> None:
         await reader.read(1)
 
 
-def _trailer(error: str) -> bytes:
-    if not error:
+def _trailers(end: _End) -> bytes:
+    if not end.error:
         return b""
-    text = " ".join(error.split())[:_MOST_TEXT]
+    text = " ".join(end.error.split())[:_MOST_TEXT]
     printable = "".join(one if one.isprintable() else "?" for one in text)
-    return f"Error: {printable}\r\n".encode("ascii", "backslashreplace")
+    ended = f"{ENDED}: {TIME}\r\n" if end.by_time else ""
+    return f"Error: {printable}\r\n{ended}".encode("ascii", "backslashreplace")

@@ -19,6 +19,7 @@ from hypercobalt.adapters.child import MARK
 from hypercobalt.adapters.host.journal import Journal, Order
 from hypercobalt.adapters.host.port import HostError
 from hypercobalt.agent.diagnostics.use import Asked, RefusedUseError
+from hypercobalt.cli.log_lines import Lines
 from hypercobalt.node_agent.logs import Logs
 from hypercobalt.runtime import SystemClock
 from hypercobalt.runtime.routes import Requester, Stream
@@ -140,6 +141,22 @@ async def test_new_lines_follow_until_the_reader_leaves(journald: Journald) -> N
         assert (await anext(answer.chunks)).endswith(b": after\n")
         assert sorted(children()) == ["journalctl", "timeout"]
     assert list(children()) == []
+
+
+async def test_next_request_goes_on_where_the_last_one_ended(journald: Journald) -> None:
+    lines, parameters = Lines(), {"follow": "true", "lines": "2"}
+    shown = ""
+    for number in range(4):
+        await journald.write("libvirtd.service", f"{number}a")
+        await journald.write("libvirtd.service", f"{number}b")
+        last = f"{number}b\n"
+        async with asyncio.timeout(BOUND), reading(journald, **parameters) as answer:
+            while not shown.endswith(last):
+                shown += lines.feed(await anext(answer.chunks))
+        parameters = lines.resume(parameters, 1.0)
+    found = [line.partition("]: ")[2] for line in shown.splitlines()]
+    assert found == [f"{number}{letter}" for number in range(4) for letter in "ab"]
+    assert lines.notice == ""
 
 
 async def test_a_journal_that_is_cut_off_is_an_error(

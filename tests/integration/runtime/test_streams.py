@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hypercobalt.agent.diagnostics.listener import ListenerTls
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.runtime import Address
-from hypercobalt.runtime.endpoints import Endpoints
-from hypercobalt.runtime.routes import Answer, Request, Route, Stream
+from hypercobalt.runtime.client.auth import Credential
+from hypercobalt.runtime.client.pinned import Pinned, TimeOverError, call
+from hypercobalt.runtime.endpoints import Endpoints, Guard
+from hypercobalt.runtime.guard import own_certificate
+from hypercobalt.runtime.routes import Answer, Request, Requester, Route, Stream
 
 END = b"0\r\n\r\n"
 
@@ -86,7 +90,10 @@ FIRST = b"3\r\none\r\n3\r\ntwo\r\n"
         ("whole", END),
         ("fails", b"0\r\nError: tap1 is gone\r\n\r\n"),
         ("bug", b"0\r\nError: internal error; see the log of the agent\r\n\r\n"),
-        ("silent", b"0\r\nError: ended after 0.2 s, the longest that it may take\r\n\r\n"),
+        (
+            "silent",
+            b"0\r\nError: ended after 0.2 s, the longest that it may take\r\nEnded: time\r\n\r\n",
+        ),
     ],
 )
 async def test_end_of_a_stream_shows_why(kind: str, end: bytes) -> None:
@@ -174,3 +181,32 @@ async def test_connections_beyond_the_limit_are_closed_a_quarter_is_of_one_addre
         for writer in writers:
             writer.close()
         await pages.stop()
+
+
+async def admit(_request: Request, _route: Route | None) -> Requester:
+    return Requester("jane")
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised"), [("silent", TimeOverError), ("fails", HypercobaltError), ("whole", None)]
+)
+async def test_pinned_client_sees_whether_time_or_an_error_ended_a_stream(
+    kind: str, raised: type[HypercobaltError] | None
+) -> None:
+    source, tls = Source(kind), ListenerTls(own_certificate())
+    route = Route("/stream", source.handle, lasts=0.3 if kind == "silent" else 5.0)
+    pages = Endpoints(Address("127.0.0.1", 0), routes=(route,), guard=Guard(tls.context, admit))
+    port = (await pages.start()).port
+    server = Pinned(f"https://127.0.0.1:{port}", tls.fingerprint)
+    chunks: list[bytes] = []
+    found: HypercobaltError | None = None
+    try:
+        async with call(server, "GET", "/stream", Credential("Bearer x"), seconds=5) as reply:
+            async for chunk in reply.chunks:
+                chunks.append(chunk)  # noqa: PERF401 - those before an error count
+    except HypercobaltError as error:
+        found = error
+    finally:
+        await pages.stop()
+    assert chunks == [b"one", b"two"]
+    assert (type(found) if found else None) is raised

@@ -20,11 +20,13 @@ from urllib.parse import urlsplit
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.tls import load_certificate
+from hypercobalt.runtime.streaming import ENDED, TIME
 
 CONNECT_SECONDS: Final = 10.0
 _PIECE: Final = 65536  # bytes
 _MOST_TEXT: Final = 4096  # of a refusal, in bytes
 _OK: Final = 200
+_TRAILERS: Final = 16
 
 
 class PinError(HypercobaltError):
@@ -42,6 +44,10 @@ class RefusedError(HypercobaltError):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class TimeOverError(HypercobaltError):
+    """The answer ended because it had taken the longest time that it may; all before it came."""
 
 
 class CutOffError(TransientError):
@@ -67,7 +73,8 @@ class Reply:
 
     Args:
         kind: of the body.
-        chunks: the body; raises CutOffError, and HypercobaltError with the server's reason.
+        chunks: the body; raises CutOffError, TimeOverError, and HypercobaltError with the server's
+            reason.
     """
 
     kind: str
@@ -211,11 +218,14 @@ async def _chunks(reader: asyncio.StreamReader, idle: float | None) -> AsyncGene
             yield piece
         async with asyncio.timeout(idle):
             await reader.readexactly(2)
+    trailers: dict[str, str] = {}
     async with asyncio.timeout(idle):
-        while trailer := (await reader.readuntil(b"\r\n"))[:-2]:
+        while (trailer := (await reader.readuntil(b"\r\n"))[:-2]) and len(trailers) < _TRAILERS:
             name, _, value = trailer.decode("latin-1").partition(":")
-            if name.lower() == "error":
-                raise HypercobaltError(value.strip())
+            trailers[name.lower()] = value.strip()
+    if error := trailers.get("error"):
+        over = trailers.get(ENDED.lower()) == TIME
+        raise TimeOverError(error) if over else HypercobaltError(error)
 
 
 def _cause(error: Exception, credential: Credential) -> str:
