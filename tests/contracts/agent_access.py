@@ -136,7 +136,9 @@ class Engine:
 
 
 @asynccontextmanager
-async def agent(kube: Kube, engine: Engine) -> AsyncGenerator[Pinned]:
+async def agent(
+    kube: Kube, engine: Engine, metrics: Metrics | None = None
+) -> AsyncGenerator[Pinned]:
     """The server of an OVS agent; its OVSNode is there, with where it listens."""
     for space in (SPACE, ELSEWHERE):
         with suppress(AlreadyExistsError):
@@ -148,7 +150,7 @@ async def agent(kube: Kube, engine: Engine) -> AsyncGenerator[Pinned]:
     listening: asyncio.Future[DiagnosticsEndpoint] = asyncio.get_running_loop().create_future()
     settings = AgentSettings(NODE, namespace=SPACE, diagnostics=Address("127.0.0.1", 0))
     subject = Subject("ovs-agent", OVSNode, NODE, SPACE, REPORTER, lambda: own)
-    manager = Manager(kube, metrics=Metrics())
+    manager = Manager(kube, metrics=metrics or Metrics())
     serve = diagnostics(manager, settings, subject, engine.uses(), listening.set_result)
     assert serve is not None
     task = asyncio.create_task(serve())

@@ -26,6 +26,7 @@ from tests.contracts.agent_access import (
 from tests.integration.node_agent.host.conftest import certificates, server
 from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.agent.diagnostics.counts import NAME
 from hypercobalt.agent.diagnostics.serving import MOST_AT_ONCE
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import ConfigMap
@@ -36,7 +37,7 @@ from hypercobalt.apiserver.server import Server
 from hypercobalt.cli import agents
 from hypercobalt.cli.asking import InvalidRequestError
 from hypercobalt.errors import HypercobaltError, TransientError
-from hypercobalt.runtime import ForbiddenError, Kube, load_connection
+from hypercobalt.runtime import ForbiddenError, Kube, Metrics, load_connection
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import PinError, Pinned, call
 
@@ -57,6 +58,7 @@ class Site:
     agent: Pinned
     engine: Engine
     shown: dict[str, Credential]
+    metrics: Metrics
 
     async def events(self, reason: str) -> list[str]:
         found = (await self.kube.list(Event, SPACE)).items
@@ -74,11 +76,11 @@ class Site:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def site(server: Server) -> AsyncIterator[Site]:
-    ca, engine = load(server.kubeconfig.parent / "pki", "ca"), Engine()
+    ca, engine, metrics = load(server.kubeconfig.parent / "pki", "ca"), Engine(), Metrics()
     async with Kube(load_connection(server.kubeconfig)) as kube, AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(agent_access.agent(kube, engine))
+        serving = await stack.enter_async_context(agent_access.agent(kube, engine, metrics))
         shown = await agent_access.shown_by(kube, ca, make_ca("another"))
-        made = Site(kube, server.kubeconfig, ca, serving, engine, shown)
+        made = Site(kube, server.kubeconfig, ca, serving, engine, shown, metrics)
         await agent_access.settled(made.agent, made.shown)
         yield made
 
@@ -96,6 +98,28 @@ async def test_use_is_an_event_and_so_is_its_refusal(site: Site) -> None:
     await answer(site.agent, site.shown["eve"], "GET", ECHO)
     refused = await site.event("DiagnosticsRefused", "eve")
     assert "a client at 127.0.0.1 was refused GET /v1/ovsnodes/kvm-a/echo: user eve" in refused
+
+
+@pytest.mark.parametrize(
+    ("who", "target", "use", "outcome"),
+    [
+        ("jane", ECHO, "echo", "answered"),
+        ("jane", f"{ECHO}?user=root", "echo", "refused"),
+        ("eve", ECHO, "echo", "denied"),
+        ("nothing", ECHO, "echo", "denied"),
+        ("nothing", "/v1/ovsnodes/another/echo", "none", "denied"),
+    ],
+)
+async def test_every_request_is_counted(
+    site: Site, who: str, target: str, use: str, outcome: str
+) -> None:
+    def count() -> float:
+        labels = {"use": use, "outcome": outcome}
+        return site.metrics.registry.get_sample_value(NAME, labels) or 0.0
+
+    before = count()
+    await answer(site.agent, site.shown[who], "GET", target)
+    assert count() == before + 1
 
 
 async def test_flood_of_refusals_hides_no_use(site: Site) -> None:

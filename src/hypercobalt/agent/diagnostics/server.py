@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
+from hypercobalt.agent.diagnostics.counts import Counts, Outcome, outcome_of
 from hypercobalt.agent.diagnostics.listener import (
     CLIENT_CA_CONFIG,
     CLIENT_CA_NAMESPACE,
@@ -122,7 +123,8 @@ class Diagnostics:
             metrics=manager.metrics,
         )
         self._records = Records(self._recorder)
-        self._uses = UseServer(subject.value, self._records, manager.clock)
+        self._counts = Counts((use.name for use in uses), manager.metrics.registry)
+        self._uses = UseServer(subject.value, self._records, self._counts, manager.clock)
         self._guard = ResourceGuard(manager.kube, audience(subject.agent, subject.node))
         self._published = Informer(
             manager.kube,
@@ -189,7 +191,14 @@ class Diagnostics:
         )
 
     async def _admits(self, request: Request, route: Route | None) -> Requester | Answer:
-        found = await self._guard.admits(request, route)
+        use = route.path.rpartition("/")[2] if route is not None else ""
+        try:
+            found = await self._guard.admits(request, route)
+        except asyncio.CancelledError:  # the API server does not answer in time
+            self._counts.add(use, Outcome.TIMEOUT)
+            raise
+        if isinstance(found, Answer):
+            self._counts.add(use, outcome_of(found.status))
         if isinstance(found, Answer) and (request.certificate or request.token):
             what = f"{request.method} {request.path}"[:_MOST_PATH]
             why = found.body.decode(errors="replace").strip()

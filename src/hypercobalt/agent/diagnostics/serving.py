@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
 
+from hypercobalt.agent.diagnostics.counts import Counts, Outcome, outcome_of
 from hypercobalt.agent.diagnostics.record import BEGUN, ENDED, USED, Records, described
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
 from hypercobalt.api.meta import Object
@@ -33,16 +34,28 @@ class UseServer:
     Args:
         about: the object that Events are about; None while there is none.
         records: writes the Events.
+        counts: of the agent's metrics.
         clock: for how long a use takes.
     """
 
     about: Callable[[], Object | None]
     records: Records
+    counts: Counts
     clock: Clock
     under_way: int = field(default=0, init=False)
 
     async def serve(self, use: Use, request: Request) -> Answer | Stream:
         """Answer a request that its requester has the right to."""
+        try:
+            answer = await self._serve(use, request)
+        except asyncio.CancelledError:
+            self.counts.add(use.name, Outcome.ABANDONED)
+            raise
+        if isinstance(answer, Answer):  # a stream is counted at its end
+            self.counts.add(use.name, outcome_of(answer.status))
+        return answer
+
+    async def _serve(self, use: Use, request: Request) -> Answer | Stream:
         about, who = self.about(), request.requester
         if about is None or who is None:
             return text(503, "the agent has not seen its own object yet; try again")
@@ -73,7 +86,8 @@ class UseServer:
         try:
             if isinstance(answer, Stream):
                 await self.records.store(about, BEGUN, f"user {who.user} uses {what}")
-                return self._counted(answer, about, f"user {who.user} used {what}", begun)
+                note = f"user {who.user} used {what}"
+                return self._recorded(use, answer, about, note, begun)
             size = f"{answer.status}, {len(answer.body)} bytes"
             note = f"user {who.user} used {what} for {seconds:.1f} s: {size}"
             await self.records.store(about, USED, note)
@@ -86,18 +100,26 @@ class UseServer:
             return text(503, f"the Event of this use cannot be stored: {error}")
         return answer
 
-    def _counted(self, stream: Stream, about: Object, note: str, begun: float) -> Stream:
-        """The stream, with its length in an Event at the end."""
-        size = 0
+    def _recorded(self, use: Use, stream: Stream, about: Object, note: str, begun: float) -> Stream:
+        """The stream, which is counted at its end, with its length in an Event."""
+        size, outcome = 0, Outcome.ANSWERED
 
         async def chunks() -> AsyncGenerator[bytes, None]:
-            nonlocal size
-            async for chunk in stream.chunks:
-                size += len(chunk)
-                yield chunk
+            nonlocal size, outcome
+            try:
+                async for chunk in stream.chunks:
+                    size += len(chunk)
+                    yield chunk
+            except HypercobaltError:
+                outcome = Outcome.UNAVAILABLE
+                raise
+            except Exception:  # counted here, handled where the stream is sent
+                outcome = Outcome.FAILED
+                raise
 
         async def ended() -> None:
             self.under_way -= 1
+            self.counts.add(use.name, outcome)
             await close(stream)
             seconds = self.clock.monotonic() - begun
             try:
