@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -53,6 +54,7 @@ from hypercobalt.errors import ConfigurationError
 
 _MAP: Final = Column("string", is_map=True)
 _SHOWN: Final = 200  # characters of a name in a message
+_LINGERS: Final = 0.5  # seconds until ovs-vswitchd has closed a connection that we have closed
 T = TypeVar("T")
 
 
@@ -68,6 +70,7 @@ class HostSwitch:
         self._paths, self._pace = paths, pace or Pace()
         self._silent_until: dict[DaemonName, float] = {}
         self._started: dict[DaemonName, tuple[Process, datetime | None]] = {}
+        self._own: Counter[str] = Counter()  # connections of ours, by OpenFlow socket
 
     def watch(self) -> AsyncGenerator[Database | SwitchError]:
         """See the port."""
@@ -111,13 +114,13 @@ class HostSwitch:
         """See the port; which version is spoken is agreed on with the switch."""
         del protocols
         socket = self._management(bridge)
-        with self._sparing(DaemonName.VSWITCHD, f"statistics of {bridge}"):
+        with self._connected(bridge), self._sparing(DaemonName.VSWITCHD, f"statistics of {bridge}"):
             return await statistics.flow_counts(socket, deadline=self._pace.deadline)
 
     async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
         """See the port."""
         socket, deadline = self._management(bridge), self._pace.deadline
-        with self._sparing(DaemonName.VSWITCHD, f"flows of {bridge}"):
+        with self._connected(bridge), self._sparing(DaemonName.VSWITCHD, f"flows of {bridge}"):
             return await statistics.flows(socket, table, limit=limit, deadline=deadline)
 
     async def datapaths(self) -> tuple[Datapath, ...]:
@@ -227,8 +230,10 @@ class HostSwitch:
         return await asyncio.to_thread(kernel.bonds, self._net())
 
     async def openflow_peers(self, bridge: str) -> int:
-        """See the port."""
-        return await asyncio.to_thread(kernel.peers, self._net(), f"{bridge}.mgmt")
+        """See the port; connections of this process are no controller's."""
+        own = self._own[bridge]
+        found = await asyncio.to_thread(kernel.peers, self._net(), f"{bridge}.mgmt")
+        return max(0, found - max(own, self._own[bridge]))
 
     @property
     def _database(self) -> Remote:
@@ -311,6 +316,20 @@ class HostSwitch:
             if exc.fault is Fault.TIMEOUT:
                 self._silent_until[name] = loop.time() + self._pace.deadline
             raise
+
+    @contextmanager
+    def _connected(self, bridge: str) -> Generator[None]:
+        """Count a connection of ours, for as long as ovs-vswitchd may have it."""
+        self._own[bridge] += 1
+        try:
+            yield
+        finally:
+            asyncio.get_running_loop().call_later(_LINGERS, self._left, bridge)
+
+    def _left(self, bridge: str) -> None:
+        self._own[bridge] -= 1
+        if not self._own[bridge]:
+            del self._own[bridge]
 
     def _started_at(self, name: DaemonName, process: Process) -> datetime | None:
         """When a process started; the same for as long as it runs, although the clock is set."""
