@@ -17,6 +17,7 @@ from hypercobalt.runtime import parse_address
 DEFAULT_NAMESPACE: Final = "ovn-system"
 DEFAULT_COUNTERS: Final = timedelta(minutes=5)
 SHORTEST_COUNTERS: Final = timedelta(seconds=10)
+LONGEST: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +79,14 @@ def settings(
     Raises:
         ConfigurationError: an address or a time cannot be used.
     """
-    if counters < SHORTEST_COUNTERS.total_seconds():
+    if not SHORTEST_COUNTERS.total_seconds() <= counters <= LONGEST.total_seconds():
         raise ConfigurationError(
-            f"--counters {counters:g}: must be {SHORTEST_COUNTERS.seconds} s or longer"
+            f"--counters {counters:g}: must be {SHORTEST_COUNTERS.seconds} s or longer, up to a day"
         )
-    if southbound_probe < 0 or 0 < southbound_probe < 1:
+    if southbound_probe and not 1 <= southbound_probe <= LONGEST.total_seconds():
         raise ConfigurationError(
-            f"--southbound-probe {southbound_probe:g}: must be 0 for never, or 1 s or longer"
+            f"--southbound-probe {southbound_probe:g}: must be 0 for never, or 1 s or longer, up "
+            "to a day"
         )
     return Settings(
         node=node or env.get("NODE_NAME") or env.get("HOSTNAME") or hostname,

@@ -38,9 +38,13 @@ def test_settings_pass_to_the_agents_process_as_they_are() -> None:
         ({"counters": 5}, "--counters 5"),
         ({"southbound_probe": 0.5}, "--southbound-probe 0.5"),
         ({"southbound_probe": -1}, "--southbound-probe -1"),
+        ({"counters": float("nan")}, "--counters nan"),
+        ({"counters": float("inf")}, "--counters inf"),
+        ({"southbound_probe": float("nan")}, "--southbound-probe nan"),
+        ({"southbound_probe": float("inf")}, "--southbound-probe inf"),
     ],
 )
-def test_time_that_is_too_short_is_refused(flags: dict[str, float], named: str) -> None:
+def test_time_out_of_bounds_is_refused(flags: dict[str, float], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         settings(
             {},
