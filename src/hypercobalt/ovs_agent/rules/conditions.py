@@ -136,8 +136,7 @@ def conditions(
         or _known(facts, BridgesReason.ALL_ACTIVE, _BRIDGES, unmeasured),
         Type.ALL_BONDS_HEALTHY: _failing(found, {code: code for code in _BONDS})
         or _known(facts, bonds, _BONDS, unmeasured),
-        Type.PORTS_HEALTHY: ports
-        or _known(facts, PortsReason.NO_ISSUES, (IssueCode.PORT_ERROR,), unmeasured),
+        Type.PORTS_HEALTHY: ports or _ports(facts, unmeasured),
         Type.FLOWS_IN_SYNC: _flows(facts, found, unmeasured),
     }
     for type_ in ORDER[3:6]:  # an issue that cannot be measured now is no proof either
@@ -204,6 +203,18 @@ def _controller(
         message = f"A southbound database that hangs would not show: {facts.southbound.message}"
         return Stated(ConditionStatus.UNKNOWN, ControllerReason.SB_NOT_PROBED, message)
     return Stated(ConditionStatus.TRUE, ControllerReason.CONNECTED)
+
+
+def _ports(facts: Facts, unmeasured: Collection[IssueCode]) -> Stated:
+    """True by the rows; the message names what no witness shows, such as libvirt's instances."""
+    found = _known(facts, PortsReason.NO_ISSUES, (IssueCode.PORT_ERROR,), unmeasured)
+    rows = facts.rows
+    if found.status is not ConditionStatus.TRUE or rows is None:
+        return found
+    missing = [code for code in _PORTS if code in unmeasured]
+    if not missing or not any(one.external_ids.get("iface-id") for one in rows.interfaces.values()):
+        return found
+    return replace(found, message=f"Not measured: {', '.join(missing)}")
 
 
 def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]) -> Stated:

@@ -30,6 +30,7 @@ from hypercobalt.adapters.ovs.model import (
 )
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.api import ovsnode_reasons as reasons
+from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
 from hypercobalt.ovs_agent.rules.ports import GRACE
@@ -87,6 +88,7 @@ UNPROBED = without(healthy(), "southbound", Fault.UNSUPPORTED)
 PLAIN = {key: value for key, value in tap().external_ids.items() if key != "ovn-installed"}
 NO_OVN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {})
 DEAD_TAP = tuple(Sample(100, {tap().uuid: n}, {tap().uuid: 1}, {1: 5}) for n in (0, 20, 40))
+SAMPLES = (Sample(100, {}, {}, {}),) * 3
 CASES = [
     (UNPROBED, "OVNControllerConnected", "Unknown/SBNotProbed"),
     (UNPROBED, "Ready", "Unknown/Stale"),
@@ -353,6 +355,24 @@ def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None
     last = judge(healthy(rows), first.ledger, now=later(90), monotonic=90.0)
     message = next(one.message for type_, one in last.conditions.items() if type_ == "PortsHealthy")
     assert message.endswith("and 4 more")
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (healthy(instances=None, samples=SAMPLES), "Not measured: OrphanPortNoDomain"),
+        (
+            healthy(bindings=Reading(), samples=SAMPLES),
+            "Not measured: OrphanPortNoBinding, PortNotInstalled",
+        ),
+        (healthy(), "Not measured: PortSilentlyDead"),
+        (healthy(samples=SAMPLES), ""),
+        (healthy(database({"br-int": []}), instances=None), ""),
+    ],
+)
+def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: str) -> None:
+    found = judge(facts, {}, now=NOW, monotonic=0.0).conditions[OVSNodeConditionType.PORTS_HEALTHY]
+    assert (found.status, found.reason, found.message) == ("True", "NoIssues", message)
 
 
 def test_every_type_is_always_stated() -> None:
