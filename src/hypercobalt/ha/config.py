@@ -16,6 +16,7 @@ import yaml
 
 from hypercobalt.api.duration import DurationError, parse_duration
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.ha.cases import MOST_TIMES
 from hypercobalt.ha.signals import EventType
 
 KEY: Final = "config.yaml"
@@ -23,6 +24,8 @@ KEY: Final = "config.yaml"
 _LONGEST: Final = timedelta(days=7)
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Rare = Annotated[int, msgspec.Meta(ge=1, le=MOST_TIMES)]
+"""Number of moments that are remembered one by one; a greater limit would never be reached."""
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
 
@@ -56,6 +59,13 @@ class Event(Document, frozen=True):
 class Often(Document, frozen=True):
     """A number of times within a span of time."""
 
+    count: Rare
+    within: Span
+
+
+class Errors(Document, frozen=True):
+    """A number of disk errors within a span of time: they are counted, not remembered."""
+
     count: Count
     within: Span
 
@@ -87,8 +97,8 @@ class Limits(Document, frozen=True):
         cool_down: before an Eviction that has ended is made again for the same incident.
     """
 
-    recoveries_per_hour: Count = 3
-    recoveries_per_day: Count = 5
+    recoveries_per_hour: Rare = 3
+    recoveries_per_day: Rare = 5
     incidents_per_minute: Count = 10
     backoff: Annotated[tuple[Span, ...], msgspec.Meta(min_length=1, max_length=8)] = (
         Span(seconds=10),
@@ -124,7 +134,7 @@ class Thresholds(Document, frozen=True):
     reboot_deadline: Span = Span(seconds=120)
     reboot_loop: Often = Often(count=5, within=Span(minutes=10))
     watchdog_again: Span = Span(minutes=10)
-    io_errors: Often = Often(count=5, within=Span(seconds=60))
+    io_errors: Errors = Errors(count=5, within=Span(seconds=60))
     io_error_wait: Span = Span(minutes=5)
     io_errors_over: Span = Span(minutes=10)
     control_error_wait: Span = Span(seconds=60)
@@ -168,11 +178,26 @@ def parse(data: Mapping[str, str]) -> HaConfig:
     """
     if odd := sorted(set(data) - {KEY}):
         raise InvalidConfigError(f"unknown key {odd[0][:64]!r}: the document belongs under {KEY}")
+    found = _load(data.get(KEY, ""))
     try:
-        found = yaml.safe_load(data.get(KEY, ""))
         return msgspec.convert({} if found is None else found, HaConfig, dec_hook=_decode)
-    except (yaml.YAMLError, msgspec.ValidationError, DurationError) as exc:
+    except (msgspec.ValidationError, DurationError) as exc:
         raise InvalidConfigError(f"{KEY}: {exc}") from exc
+
+
+def _load(text: str) -> object:
+    """The YAML of a document.
+
+    Raises:
+        InvalidConfigError: it cannot be read.
+    """
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as exc:
+        raise InvalidConfigError(f"{KEY}: {exc}") from exc
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, ValueError) as exc:
+        # PyYAML lets them through: of a day 2026-02-30, of an empty !!int, of 1,000 brackets.
+        raise InvalidConfigError(f"{KEY}: a value cannot be read: {exc}") from exc
 
 
 def hash_of(data: Mapping[str, str]) -> str:

@@ -39,8 +39,17 @@ def test_durations_are_those_of_kubernetes() -> None:
         pytest.param("limits: {backoff: []}", "$.limits.backoff", id="no backoff"),
         pytest.param("thresholds: {manyCrashes: {percent: 101}}", "<= 100", id="over 100 percent"),
         pytest.param("a: [", "line 1", id="no YAML"),
+        pytest.param("thresholds: {paused: 2026-02-30}", "a value cannot be read", id="no day"),
+        pytest.param("dryRun: !!bool perhaps", "a value cannot be read", id="no boolean"),
+        pytest.param("dryRun: !!int ''", "a value cannot be read", id="no digits"),
+        pytest.param("dryRun: !!timestamp x", "a value cannot be read", id="no timestamp"),
+        pytest.param("[" * 5000, "a value cannot be read", id="nested without end"),
         pytest.param("[]", "Expected", id="a list"),
         pytest.param("limits: {recoveriesPerHour: 0}", ">= 1", id="none"),
+        pytest.param("limits: {recoveriesPerDay: 33}", "<= 32", id="more than is remembered"),
+        pytest.param(
+            "thresholds: {crashes: {count: 33, within: 1h}}", "<= 32", id="or than counts"
+        ),
     ],
 )
 def test_one_mistake_refuses_the_document_and_is_named(text: str, named: str) -> None:
