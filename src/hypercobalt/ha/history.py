@@ -224,9 +224,9 @@ def _merge(old: Case, new: Case) -> Case:
         about=old.about or new.about,
     ).with_evidence(*new.evidence)
     if old.step is Step.RECOVER and new.step is Step.RECOVER:
-        mode = EvictionMode.COLD if EvictionMode.COLD in {old.mode, new.mode} else old.mode
+        harder = new if new.mode is EvictionMode.COLD else old
         sooner = min(filter(None, (old.due, new.due)), default=None)
-        return replace(again, mode=mode, due=sooner)
+        return replace(again, mode=harder.mode, reaction=harder.reaction, due=sooner)
     if old.eviction or old.step in {Step.RECOVER, Step.FOLLOW, Step.RESUME}:
         return again
     if old.step is Step.PROBE and new.step is not Step.RECOVER:

@@ -376,20 +376,28 @@ def test_incident_that_is_seen_again_counts_and_grows(
     assert merged(case(LOOP.type, about="/b")).about == "/b"
 
 
+HARDER = {
+    EvictionMode.AUTO: Reaction.RESTART,
+    EvictionMode.COLD: Reaction.MOVE,
+    EvictionMode.LIVE: Reaction.MOVE,
+}
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "mode", "due"),
+    ("old", "new", "mode"),
     [
-        pytest.param(EvictionMode.AUTO, EvictionMode.COLD, EvictionMode.COLD, 1, id="it moves"),
-        pytest.param(EvictionMode.COLD, EvictionMode.AUTO, EvictionMode.COLD, 1, id="still"),
-        pytest.param(EvictionMode.LIVE, EvictionMode.AUTO, EvictionMode.LIVE, 1, id="as before"),
+        pytest.param(EvictionMode.AUTO, EvictionMode.COLD, EvictionMode.COLD, id="it moves"),
+        pytest.param(EvictionMode.COLD, EvictionMode.AUTO, EvictionMode.COLD, id="still"),
+        pytest.param(EvictionMode.LIVE, EvictionMode.AUTO, EvictionMode.LIVE, id="as before"),
     ],
 )
 def test_recovery_that_is_due_twice_is_made_sooner_and_harder(
-    old: EvictionMode, new: EvictionMode, mode: EvictionMode, due: float
+    old: EvictionMode, new: EvictionMode, mode: EvictionMode
 ) -> None:
-    first = case(step=Step.RECOVER, mode=old, due=NOON + 9 * S)
-    one = merged(first, step=Step.RECOVER, mode=new)
-    assert (one.mode, one.due, one.step) == (mode, NOON + due * S, Step.RECOVER)
+    first = case(step=Step.RECOVER, mode=old, reaction=HARDER[old], due=NOON + 9 * S)
+    one = merged(first, step=Step.RECOVER, mode=new, reaction=HARDER[new])
+    assert (one.mode, one.reaction) == (mode, HARDER[mode])
+    assert (one.due, one.step) == (NOON + S, Step.RECOVER)
 
 
 @pytest.mark.parametrize(
