@@ -110,6 +110,7 @@ def plan(
     known = {HOST: Instance(uuid=HOST), **instances}
     fresh = [(uuid, case) for uuid, case in _due(known, now) if not case.eviction]
     fresh = [one for one in fresh if not _given_up(known, *one, config, now)]
+    fresh = [(uuid, _tried_again(known, uuid, case)) for uuid, case in fresh]
     fresh = [one for one in fresh if not _storage_is_away(known, *one, now)]
     fresh = [(uuid, _short_of_memory(known, uuid, case, memory)) for uuid, case in fresh]
     if many := _many_crashed(known, config, now):
@@ -201,6 +202,16 @@ def exhausted(case: Case) -> Case:
     return replace(
         case, type=IncidentType.RECOVERY_EXHAUSTED, severity=Severity.CRITICAL, shown=True
     )
+
+
+def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
+    """The case; one that was given up has happened again, and has the type in its name again."""
+    if case.type is not IncidentType.RECOVERY_EXHAUSTED:
+        return case
+    type_ = next(one for one in TRIGGERS if key_of(uuid, case.start, one) == case.id)
+    again = replace(case, type=type_)
+    known[uuid] = known[uuid].with_case(again)
+    return again
 
 
 def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: datetime) -> bool:

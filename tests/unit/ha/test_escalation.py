@@ -67,6 +67,26 @@ def test_after_three_recoveries_in_an_hour_it_is_given_up() -> None:
     assert "3 recoveries within an hour" in case.evidence[-1]
 
 
+def test_what_was_given_up_is_recovered_when_it_happens_again_within_the_limits() -> None:
+    story = Story()
+    for _ in range(3):
+        story.run()
+        crashed(story)
+        story.plan(after=200)
+    story.run()
+    story.see(Kind.WATCHDOG, action="none")
+    assert story.plan(after=200).recoveries == ()
+    given_up = story.only()
+    story.see(Kind.WATCHDOG, action="none")
+    assert story.plan(after=200).recoveries == ()
+    assert story.cases() == [IncidentType.RECOVERY_EXHAUSTED]
+    story.pass_(3600)
+    story.see(Kind.WATCHDOG, action="none")
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, story.only().type) == ("Watchdog", IncidentType.WATCHDOG)
+    assert story.only().id == given_up.id
+
+
 def test_after_five_recoveries_in_a_day_it_is_given_up() -> None:
     story, made = Story(), 0
     for _ in range(8):
