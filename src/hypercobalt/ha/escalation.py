@@ -111,7 +111,7 @@ def plan(
     fresh = [(uuid, case) for uuid, case in _due(known, now) if not case.eviction]
     fresh = [one for one in fresh if not _given_up(known, *one, config, now)]
     fresh = [(uuid, _tried_again(known, uuid, case)) for uuid, case in fresh]
-    fresh = [one for one in fresh if not _storage_is_away(known, *one, now)]
+    fresh = [one for one in fresh if not _storage_is_away(known, *one, config, now)]
     fresh = [(uuid, _short_of_memory(known, uuid, case, memory)) for uuid, case in fresh]
     if many := _many_crashed(known, config, now):
         crashed = [one for one in fresh if one[1].type in _CRASHES]
@@ -214,8 +214,13 @@ def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
     return again
 
 
-def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: datetime) -> bool:
-    """Whether other instances have errors on the same storage: moving one mends nothing."""
+def _storage_is_away(
+    known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
+) -> bool:
+    """Whether other instances have errors on the same storage: moving one mends nothing.
+
+    An instance that runs, and has had no error for a while, has its storage back.
+    """
     if case.type is not IncidentType.IO_ERROR:
         return False
     pool = pool_of(case.about)
@@ -232,6 +237,9 @@ def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: dat
     if known[uuid].state is State.PAUSED:  # it is resumed when the storage is back, however late
         anew = replace(known[uuid], resumes=0, paused_since=now)
         known[uuid] = anew.with_case(waits.then(Step.PROBE, now + PROBE_AGAIN))
+    elif now - case.last_seen >= config.thresholds.io_errors_over:
+        known[uuid] = known[uuid].with_case(case.then(Step.EXPIRE, now))
+        return True
     else:
         known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, now + _MINUTE))
     _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=case.about)

@@ -373,6 +373,22 @@ def test_storage_that_is_away_is_an_incident_of_the_host_and_is_tried_again() ->
         now += timedelta(minutes=1)
 
 
+def test_incident_of_a_shared_storage_that_is_well_again_ends() -> None:
+    story = Story()
+    story.run(uuid(1), uuid(2))
+    for _ in range(12):
+        for number in (1, 2):
+            disk = f"/pool/{number}.raw"
+            story.see(Kind.IO_ERROR, who=uuid(number), action="report", about=disk)
+        story.pass_(10)
+    for _ in range(9):
+        assert story.plan(after=60).recoveries == ()
+    assert [story.only(uuid(number)).step for number in (1, 2)] == [Step.RECOVER] * 2
+    assert story.plan(after=120).recoveries == ()
+    cases = [story.only(uuid(number)) for number in (1, 2)]
+    assert [(one.step, one.due) for one in cases] == [(Step.EXPIRE, story.now)] * 2
+
+
 def test_evidence_of_the_host_is_kept_when_more_instances_are_hit() -> None:
     first = planned(two(case(IO, about=A), case(IO, "2", about=B))).instances
     more = planned(first | known(case(IO, "3", about=A), who="3"), later=60).instances
