@@ -105,14 +105,21 @@ def _stopped_shutdown(signal: Signal, instance: Instance, config: HaConfig) -> V
 
 def _stopped_destroyed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, config
-    if any(case.step is Step.FOLLOW for case in instance.cases):
+    if _is_worked_at(instance):
         return _planned("its Eviction restarts or moves it")
     return _out_of_band("destroyed by a client of libvirt: Nova, or a person on the host")
 
 
 def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    del signal, instance, config
+    del signal, config
+    if instance.active and not _is_worked_at(instance):
+        return _out_of_band("found off, and running in the journal; libvirt has lost the reason")
     return _planned("found off, and libvirt has no reason for it")
+
+
+def _is_worked_at(instance: Instance) -> bool:
+    """Whether an Eviction restarts or moves it."""
+    return any(case.step is Step.FOLLOW for case in instance.cases)
 
 
 def _ended_by_boot(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
@@ -255,7 +262,8 @@ def _same_watchdog(signal: Signal, instance: Instance) -> bool:
 def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if instance.reboots and signal.at - instance.reboots[-1] < COALESCE:
         return _planned("one reset gives two events")
-    if instance.case(IncidentType.WATCHDOG, IncidentType.CRASH):
+    known = instance.case(IncidentType.WATCHDOG, IncidentType.CRASH)
+    if known is not None and known.step is not Step.NONE:
         return _planned("part of its open incident")
     loop = config.thresholds.reboot_loop
     if recent(instance.reboots, signal.at, loop.within) + 1 >= loop.count:
@@ -327,7 +335,7 @@ def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict
     often = limits.memory_failures if grave else limits.corrected_memory_failures
     known = host.memory_failures if grave else host.memory_warnings
     many = recent(known, now, often.within) + 1 >= often.count
-    if signal.action == "ignore" or not (grave or many):
+    if is_harmless(signal) or not (grave or many):
         return _NOTED
     empties = grave and many
     return Verdict(
@@ -345,8 +353,16 @@ def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict
 
 
 def is_grave(signal: Signal) -> bool:
-    """Whether a memory failure is fatal, or hits the hypervisor instead of a guest."""
+    """Whether a memory failure is fatal, or hits the hypervisor instead of a guest.
+
+    One that QEMU itself could ignore is the hardware's all the same.
+    """
     return signal.action == "fatal" or signal.about == "hypervisor"
+
+
+def is_harmless(signal: Signal) -> bool:
+    """Whether a memory failure has reached nobody."""
+    return signal.action == "ignore" and not is_grave(signal)
 
 
 _RULES: Final[dict[Kind, Callable[[Signal, Instance, HaConfig], Verdict]]] = {

@@ -24,7 +24,7 @@ from hypercobalt.ha.cases import (
     recent,
     with_time,
 )
-from hypercobalt.ha.classify import COALESCE, CRASHES, is_grave
+from hypercobalt.ha.classify import COALESCE, CRASHES, is_grave, is_harmless
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import STARTS, STOPS, Kind, Signal
 from hypercobalt.ha.verdict import Nature, Verdict
@@ -127,7 +127,7 @@ def _count(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
             return replace(instance, watchdogs=with_time(instance.watchdogs, now))
         case Kind.MEMORY_FAILURE if is_grave(signal):
             return replace(instance, memory_failures=with_time(instance.memory_failures, now))
-        case Kind.MEMORY_FAILURE:
+        case Kind.MEMORY_FAILURE if not is_harmless(signal):
             return replace(instance, memory_warnings=with_time(instance.memory_warnings, now))
         case Kind.IO_ERROR if signal.action == "report":
             return _count_disk(instance, signal, config)

@@ -160,8 +160,14 @@ def test_events_within_two_seconds_count_once(
 
 @pytest.mark.parametrize(
     ("action", "about", "failures", "warnings"),
-    [("fatal", "guest", 1, 0), ("inject", "hypervisor", 1, 0), ("inject", "guest", 0, 1)],
-    ids=["fatal", "of the hypervisor", "of a guest"],
+    [
+        ("fatal", "guest", 1, 0),
+        ("inject", "hypervisor", 1, 0),
+        ("ignore", "hypervisor", 1, 0),
+        ("inject", "guest", 0, 1),
+        ("ignore", "guest", 0, 0),
+    ],
+    ids=["fatal", "of the hypervisor", "of a QEMU that goes on", "of a guest", "of no matter"],
 )
 def test_failures_of_memory_count_by_their_gravity(
     action: str, about: str, failures: int, warnings: int

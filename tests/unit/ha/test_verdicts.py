@@ -153,24 +153,35 @@ MEMORY = LIMITS.memory_failures
 
 
 @pytest.mark.parametrize(
-    ("action", "before", "type_", "empties"),
+    ("action", "about", "before", "type_", "empties"),
     [
-        pytest.param("fatal", 0, IncidentType.MEMORY_FAILURE, False, id="one"),
-        pytest.param("fatal", MEMORY.count - 1, IncidentType.MEMORY_FAILURE, True, id="many"),
-        pytest.param("ignore", 0, None, False, id="nothing that matters"),
-        pytest.param("inject", 0, None, False, id="one that its guest mends"),
+        pytest.param("fatal", "guest", 0, IncidentType.MEMORY_FAILURE, False, id="one"),
+        pytest.param(
+            "fatal", "guest", MEMORY.count - 1, IncidentType.MEMORY_FAILURE, True, id="many"
+        ),
+        pytest.param(
+            "ignore",
+            "hypervisor",
+            0,
+            IncidentType.MEMORY_FAILURE,
+            False,
+            id="of QEMU itself, which could go on",
+        ),
+        pytest.param("ignore", "guest", 0, None, False, id="nothing that matters"),
+        pytest.param("inject", "guest", 0, None, False, id="one that its guest mends"),
     ],
 )
 def test_failure_of_memory(
-    action: str, before: int, type_: IncidentType | None, *, empties: bool
+    action: str, about: str, before: int, type_: IncidentType | None, *, empties: bool
 ) -> None:
-    found = judged(runs(memory_failures=(NOON,) * before), Kind.MEMORY_FAILURE, action=action)
+    known = runs(memory_failures=(NOON,) * before)
+    found = judged(known, Kind.MEMORY_FAILURE, action=action, about=about)
     assert found.type is type_
     if type_ is not None:
-        assert (found.reaction, found.step, found.after) == (
-            (Reaction.MOVE, Step.RECOVER, SETTLE)
+        assert (found.severity, found.reaction, found.step, found.after) == (
+            (Severity.CRITICAL, Reaction.MOVE, Step.RECOVER, SETTLE)
             if empties
-            else (Reaction.REPORT, Step.EXPIRE, MEMORY.within)
+            else (Severity.CRITICAL, Reaction.REPORT, Step.EXPIRE, MEMORY.within)
         )
         assert ("failures of the host's memory within" in found.rule) is empties
 
@@ -187,6 +198,21 @@ def test_reboot_within_two_seconds_is_the_same(ago: float, type_: IncidentType |
     assert judged(runs(reboots=(NOON - ago * S,)), Kind.REBOOTED).type is type_
 
 
+@pytest.mark.parametrize(
+    ("step", "type_"),
+    [
+        pytest.param(Step.RECOVER, None, id="an Eviction is to be made"),
+        pytest.param(Step.FOLLOW, None, id="an Eviction works at it"),
+        pytest.param(Step.NONE, IncidentType.REBOOTING, id="nothing more is done about it"),
+    ],
+)
+def test_reboot_in_an_open_incident_is_checked_where_nothing_else_is(
+    step: Step, type_: IncidentType | None
+) -> None:
+    (case,) = fired(300)
+    assert judged(runs(cases=(case.then(step),)), Kind.REBOOTED).type is type_
+
+
 @pytest.mark.parametrize(("less", "looped"), [(1, True), (2, False)])
 def test_so_many_reboots_are_a_loop(less: int, *, looped: bool) -> None:
     times = (NOON - 9 * S,) * (LIMITS.reboot_loop.count - less)
@@ -197,6 +223,28 @@ def test_so_many_reboots_are_a_loop(less: int, *, looped: bool) -> None:
 def test_monitor_that_owes_an_answer(less: float, type_: IncidentType | None) -> None:
     owed = LIMITS.monitor_occupied / S - less
     assert judged(runs(), Kind.MONITOR_OCCUPIED, seconds=owed).type is type_
+
+
+@pytest.mark.parametrize(
+    ("known", "type_"),
+    [
+        pytest.param(runs(), IncidentType.OUT_OF_BAND, id="it ran"),
+        pytest.param(
+            Instance(uuid=U1, state=State.PAUSED), IncidentType.OUT_OF_BAND, id="it was paused"
+        ),
+        pytest.param(
+            runs(cases=tuple(case.then(Step.FOLLOW) for case in fired(1))),
+            None,
+            id="its Eviction works at it",
+        ),
+        pytest.param(Instance(uuid=U1), None, id="nothing was known of it"),
+    ],
+)
+def test_instance_that_is_found_off_without_a_reason(
+    known: Instance, type_: IncidentType | None
+) -> None:
+    found = judged(known, Kind.FOUND_OFF, missed=True)
+    assert (found.type, found.reaction) == (type_, Reaction.REPORT)
 
 
 def test_incoming_instance_is_judged_by_what_does_not_stop_it() -> None:
