@@ -131,7 +131,6 @@ class Instance(Struct, frozen=True):
 
     Args:
         state: as the last signal has it.
-        changed_at: when that was.
         domain_id: libvirt's number of its start.
         start: name of its present or last start, unlike any other's.
         shutdown: who shut it down, before it stopped: `guest`, `host` or "".
@@ -148,7 +147,6 @@ class Instance(Struct, frozen=True):
     uuid: str
     name: str = ""
     state: State = State.UNKNOWN
-    changed_at: datetime | None = None
     domain_id: int = -1
     start: str = ""
     shutdown: str = ""

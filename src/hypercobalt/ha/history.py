@@ -83,9 +83,8 @@ def record(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
 def _follow(instance: Instance, signal: Signal) -> Instance:
     """What the instance does now."""
     changes: dict[str, object] = {}
-    state = _STATES.get(signal.kind)
-    if state is not None and state is not instance.state:
-        changes |= {"state": state, "changed_at": signal.at}
+    if state := _STATES.get(signal.kind):
+        changes["state"] = state
     if signal.name:
         changes["name"] = signal.name
     match signal.kind:

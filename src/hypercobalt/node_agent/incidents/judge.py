@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, Event, Lost
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
-from hypercobalt.ha.cases import Instance
+from hypercobalt.ha.cases import Instance, Step
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.escalation import admit
@@ -165,30 +165,36 @@ class Judge:
         self._timer = later(self._resync_every.total_seconds(), self._again)
 
     def _compare(self, domains: Sequence[Domain], at: datetime) -> None:
-        """Judge what a listing shows, `at` before it began, and no event has."""
+        """Judge what a listing shows, `at` before it began, and no event has.
+
+        Events wait meanwhile: what came while it was made is newer, and judged after it.
+        """
         remembered = self._store.host.start
         same_boot = not (remembered and self._boot) or remembered == self._boot
         for domain in domains:
             known = self._store.get(domain.uuid)
+            if not same_boot:  # libvirt counts its starts from 1 again
+                known = replace(known, domain_id=-1)
+                self._store.put(known)
             for signal in found(domain, known, at, same_boot=same_boot):
                 if signal.missed:
                     self._metrics.missed.inc()
                 self.take(signal)
             known = self._store.get(domain.uuid)
             self._store.put(replace(known, memory_bytes=domain.memory_bytes))
-        self._forget_others({domain.uuid for domain in domains}, at)
-        self._store.put(replace(self._store.host, start=self._boot or remembered))
+        self._forget_others({domain.uuid for domain in domains})
+        host = self._store.host
+        kept = tuple(case for case in host.cases if same_boot or case.step is not Step.NONE)
+        self._store.put(replace(host, start=self._boot or remembered, cases=kept))
 
     def _again(self) -> None:
         if not any(isinstance(event, Connected | Lost) for event in self._queue):
             self.on_event(Lost())
 
-    def _forget_others(self, here: set[str], at: datetime) -> None:
-        """Forget what is not listed any more, unless it came after the listing began."""
-        for uuid, instance in tuple(self._store.known.items()):
-            new = instance.changed_at is not None and instance.changed_at > at
-            if uuid not in here and uuid != HOST and not new:
-                self._store.drop(uuid)
+    def _forget_others(self, here: set[str]) -> None:
+        """Forget what is not listed any more."""
+        for uuid in self._store.known.keys() - here - {HOST}:
+            self._store.drop(uuid)
 
     async def _keep_journal(self) -> None:
         try:

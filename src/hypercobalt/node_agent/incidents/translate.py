@@ -27,7 +27,9 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     WatchdogAction,
 )
 from hypercobalt.agent.text import clean
+from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Instance, State
+from hypercobalt.ha.classify import CRASHES
 from hypercobalt.ha.signals import Kind, Signal
 
 _LIFECYCLE: Final[Mapping[tuple[int, int], Kind]] = {
@@ -91,6 +93,7 @@ _RECIPIENTS: Final[Mapping[int, str]] = {
 
 _STOPPED_FOR: Final[Mapping[int, Kind]] = {
     ShutoffReason.CRASHED: Kind.STOPPED_CRASHED,
+    ShutoffReason.DAEMON: Kind.STOPPED_CRASHED,  # killed by a libvirtd that could not go on with it
     ShutoffReason.SHUTDOWN: Kind.STOPPED_SHUTDOWN,
     ShutoffReason.DESTROYED: Kind.STOPPED_DESTROYED,
     ShutoffReason.MIGRATED: Kind.STOPPED_PLANNED,
@@ -105,6 +108,13 @@ _PAUSED_FOR: Final[Mapping[int, Kind]] = {
     PausedReason.POSTCOPY_FAILED: Kind.POSTCOPY_FAILED,
     PausedReason.API_ERROR: Kind.PAUSED_API_ERROR,
 }
+_PANIC_IS_KNOWN_BY: Final = (
+    *CRASHES,
+    IncidentType.HOST_OUT_OF_MEMORY,
+    IncidentType.WATCHDOG,
+    IncidentType.RECOVERY_EXHAUSTED,
+)
+"""What may have become of the incident of an instance that has panicked, and is kept as it is."""
 
 
 def signal_of(event: DomainEvent) -> Signal | None:
@@ -141,11 +151,9 @@ def found(domain: Domain, known: Instance, at: datetime, *, same_boot: bool) -> 
     Args:
         domain: as listed.
         known: what is remembered of it.
-        at: before the listing began; what changed later is newer than the listing.
+        at: before the listing began.
         same_boot: the host has not booted since that was remembered.
     """
-    if known.changed_at is not None and known.changed_at > at:
-        return ()
     kinds = tuple(_found(domain, known, same_boot=same_boot))
     return tuple(
         Signal(
@@ -167,20 +175,23 @@ def _found(domain: Domain, known: Instance, *, same_boot: bool) -> list[Kind]:
         if not same_boot:  # libvirt keeps no reason over a boot
             return [Kind.ENDED_BY_BOOT]
         return [_STOPPED_FOR.get(domain.reason, Kind.FOUND_OFF)]
+    runs_here = known.active and domain.id == known.domain_id
     if domain.paused_by_migration:
-        return [Kind.ARRIVING] if known.state is State.UNKNOWN else []
+        return [] if runs_here or known.state is State.INCOMING else [Kind.ARRIVING]
     kinds: list[Kind] = []
     if known.state is State.INCOMING:
         kinds.append(Kind.ARRIVED)
-    elif not known.active or domain.id != known.domain_id:
+    elif not runs_here:
         kinds.append(Kind.STARTED)
         if not same_boot:
             kinds.append(Kind.RUNS_AFTER_BOOT)
-    paused = domain.state is DomainState.PAUSED
-    if paused and not (known.state is State.PAUSED and not kinds):
-        kinds.extend(filter(None, [_PAUSED_FOR.get(domain.reason)]))
-    elif domain.state is DomainState.CRASHED and not known.cases:
-        kinds.append(Kind.PANICKED)
-    elif not paused and known.state is State.PAUSED and not kinds:
+    was_paused = known.state is State.PAUSED and not kinds
+    if domain.state is DomainState.CRASHED:
+        if kinds or known.case(*_PANIC_IS_KNOWN_BY) is None:
+            kinds.append(Kind.PANICKED)
+    elif domain.state is DomainState.PAUSED:
+        if not was_paused:
+            kinds.extend(filter(None, [_PAUSED_FOR.get(domain.reason)]))
+    elif was_paused:
         kinds.append(Kind.RESUMED)
     return kinds

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
-from tests.unit.ha.signs import U1
+from tests.unit.ha.signs import U1, uuid
 
-from hypercobalt.adapters.libvirt.events import Lost
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind, Lost
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
-from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import Instance, State
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, ShutoffReason
+from hypercobalt.api.incident import IncidentType, Severity
+from hypercobalt.ha.cases import Case, Instance, State, Step
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import HOST
 from hypercobalt.node_agent.incidents.journal import Journal
@@ -23,6 +25,38 @@ from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.tasks import first
+
+U2 = uuid(2)
+
+
+class Judging:
+    """The judge of a host that remembers one instance, which ran with the number 1."""
+
+    def __init__(self, directory: Path, boot: str = "b1") -> None:
+        self.store, self.libvirt, self.clock = Store(), FakeLibvirt(), FakeClock()
+        self.store.put(Instance(uuid=U1, name="vm1", state=State.RUNNING, start="1.1", domain_id=1))
+        self.judge = Judge(
+            self.libvirt,
+            self.store,
+            Journal(directory),
+            IncidentMetrics(CollectorRegistry()),
+            clock=self.clock,
+            boot=boot,
+            config=HaConfig,
+        )
+
+    async def list(self, until: Callable[[], bool]) -> None:
+        """List, until something has come of it."""
+        self.judge.on_event(Lost())
+        await first(self.judge.run(), eventually(until, seconds=1.5))
+
+    @property
+    def types(self) -> list[IncidentType]:
+        return [case.type for case in self.store.get(U1).cases]
+
+
+CRASHED = Domain(U1, "vm1", False, DomainState.SHUTOFF, reason=ShutoffReason.CRASHED)
+RUNS = Domain(U1, "vm1", True, DomainState.RUNNING, id=1)
 
 
 @pytest.mark.parametrize(
@@ -37,21 +71,52 @@ from hypercobalt.runtime.tasks import first
 async def test_only_a_known_boot_can_be_another_one(
     tmp_path: Path, remembered: str, boot: str, incident: IncidentType
 ) -> None:
-    store, libvirt = Store(), FakeLibvirt()
-    store.put(Instance(uuid=U1, name="vm1", state=State.RUNNING, start="1.1", domain_id=1))
-    store.put(Instance(uuid=HOST, start=remembered))
-    crashed = Domain(U1, "vm1", False, DomainState.SHUTOFF, reason=ShutoffReason.CRASHED)
-    libvirt.put(crashed)
-    judge = Judge(
-        libvirt,
-        store,
-        Journal(tmp_path),
-        IncidentMetrics(CollectorRegistry()),
-        clock=FakeClock(),
-        boot=boot,
-        config=HaConfig,
+    judging = Judging(tmp_path, boot)
+    judging.store.put(Instance(uuid=HOST, start=remembered))
+    judging.libvirt.put(CRASHED)
+    await judging.list(lambda: bool(judging.types))
+    assert judging.types == [incident]
+    assert judging.store.host.start == (boot or remembered)
+
+
+async def test_number_of_a_start_means_another_one_after_a_boot(tmp_path: Path) -> None:
+    judging = Judging(tmp_path, "b2")
+    judging.store.put(Instance(uuid=HOST, start="b1"))
+    judging.libvirt.put(RUNS)
+    await judging.list(lambda: judging.store.host.start == "b2")
+    assert judging.types == [IncidentType.RUNS_AFTER_BOOT]
+    assert judging.store.get(U1).start not in {"", "1.1"}
+
+
+def of_host(type_: IncidentType, step: Step) -> Case:
+    grave, now = Severity.CRITICAL, FakeClock().now()
+    case = Case(id=type_, type=type_, severity=grave, start="b1", first_seen=now, last_seen=now)
+    return case.then(step, now)
+
+
+@pytest.mark.parametrize(("boot", "left"), [("b1", 3), ("b2", 2)])
+async def test_report_of_the_host_ends_with_its_boot(tmp_path: Path, boot: str, left: int) -> None:
+    judging = Judging(tmp_path, boot)
+    cases = (
+        of_host(IncidentType.RECOVERY_EXHAUSTED, Step.NONE),
+        of_host(IncidentType.MEMORY_FAILURE, Step.FOLLOW),
+        of_host(IncidentType.STORAGE_DEGRADED, Step.EXPIRE),
     )
-    judge.on_event(Lost())
-    await first(judge.run(), eventually(lambda: bool(store.get(U1).cases), seconds=1.5))
-    assert [case.type for case in store.get(U1).cases] == [incident]
-    assert store.host.start == (boot or remembered)
+    judging.store.put(Instance(uuid=HOST, start="b1", cases=cases))
+    judging.libvirt.put(CRASHED)
+    await judging.list(lambda: bool(judging.types))
+    assert judging.store.host.cases == cases[-left:]
+
+
+async def test_clock_that_is_set_back_hides_neither_a_crash_nor_a_departure(
+    tmp_path: Path,
+) -> None:
+    judging = Judging(tmp_path)
+    later = judging.clock.now() + timedelta(hours=1)
+    for who in (U1, U2):
+        started = DomainEvent(EventKind.LIFECYCLE, who, "vm", later, Lifecycle.STARTED, domain_id=2)
+        judging.judge.on_event(started)
+    judging.libvirt.put(CRASHED)
+    await judging.list(lambda: bool(judging.types))
+    assert judging.types == [IncidentType.CRASH]
+    assert U2 not in judging.store.known

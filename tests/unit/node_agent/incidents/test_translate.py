@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
@@ -17,7 +16,8 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     RunningReason,
     ShutoffReason,
 )
-from hypercobalt.ha.cases import Instance, State
+from hypercobalt.api.incident import IncidentType, Severity
+from hypercobalt.ha.cases import Case, Instance, State
 from hypercobalt.ha.signals import Kind
 from hypercobalt.node_agent.incidents.translate import found, signal_of
 
@@ -26,6 +26,11 @@ RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.SHUT
 
 def known(state: State, domain_id: int = 7) -> Instance:
     return Instance(uuid=U1, state=state, domain_id=domain_id, start=f"{domain_id}.1")
+
+
+def case(type_: IncidentType) -> Case:
+    grave = Severity.CRITICAL
+    return Case(id="c", type=type_, severity=grave, start="", first_seen=NOON, last_seen=NOON)
 
 
 def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
@@ -70,6 +75,12 @@ def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
         pytest.param(
             known(State.RUNNING), listed(OFF, 99), [Kind.FOUND_OFF], id="off for a new reason"
         ),
+        pytest.param(
+            known(State.RUNNING),
+            listed(OFF, ShutoffReason.DAEMON),
+            [Kind.STOPPED_CRASHED],
+            id="killed by a libvirtd that could not go on with it",
+        ),
         pytest.param(known(State.OFF), listed(OFF, ShutoffReason.CRASHED), [], id="off as before"),
         pytest.param(
             known(State.UNKNOWN),
@@ -92,6 +103,21 @@ def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
             id="comes in",
         ),
         pytest.param(
+            known(State.OFF, -1),
+            listed(PAUSED, PausedReason.MIGRATION),
+            [Kind.ARRIVING],
+            id="comes in where it was before",
+        ),
+        pytest.param(
+            known(State.RUNNING, 6),
+            listed(PAUSED, PausedReason.MIGRATION),
+            [Kind.ARRIVING],
+            id="comes in, and that it had left was missed",
+        ),
+        pytest.param(
+            known(State.INCOMING), listed(PAUSED, PausedReason.MIGRATION), [], id="comes in still"
+        ),
+        pytest.param(
             known(State.RUNNING), listed(PAUSED, PausedReason.MIGRATION), [], id="goes out"
         ),
         pytest.param(
@@ -109,6 +135,24 @@ def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
             listed(DomainState.CRASHED, CrashedReason.PANICKED),
             [Kind.PANICKED],
             id="panicked",
+        ),
+        pytest.param(
+            known(State.PAUSED).with_case(case(IncidentType.PAUSED)),
+            listed(DomainState.CRASHED, CrashedReason.PANICKED),
+            [Kind.PANICKED],
+            id="panicked, of which only the pause was seen",
+        ),
+        pytest.param(
+            known(State.RUNNING).with_case(case(IncidentType.CRASH)),
+            listed(DomainState.CRASHED, CrashedReason.PANICKED),
+            [],
+            id="panicked as before",
+        ),
+        pytest.param(
+            known(State.RUNNING).with_case(case(IncidentType.RECOVERY_EXHAUSTED)),
+            listed(DomainState.CRASHED, CrashedReason.PANICKED),
+            [],
+            id="panicked, and given up",
         ),
     ],
 )
@@ -139,11 +183,6 @@ def test_what_ran_until_the_host_ended_is_found_after_its_boot(
 def test_what_runs_after_a_boot_is_named() -> None:
     signals = found(listed(RUNNING, 1, 1), known(State.RUNNING), NOON, same_boot=False)
     assert [one.kind for one in signals] == [Kind.STARTED, Kind.RUNS_AFTER_BOOT]
-
-
-def test_a_listing_older_than_the_last_event_shows_nothing() -> None:
-    newer = replace(known(State.RUNNING), changed_at=NOON.replace(hour=13))
-    assert found(listed(OFF, ShutoffReason.CRASHED), newer, NOON, same_boot=True) == ()
 
 
 def event(kind: EventKind, type_: int = 0, detail: int = 0) -> DomainEvent:
