@@ -2,8 +2,9 @@
 
 A line for each change: the CRC-32 of what follows as eight hexadecimal digits, a space, JSON of an
 `Instance`, or of `{"gone": UUID}`. The last line of an instance counts. A line that is torn or
-damaged is skipped: its content is found again in libvirt. The file is written anew once it has
-grown, by a rename, so it stays bounded.
+damaged is skipped: its content is found again in libvirt. The file is written anew, by a rename,
+once it has grown, so it stays bounded, and where it ends in a torn line, which would swallow the
+next one. Each write reaches the disk before it counts: what ran when the power went is restarted.
 
 A disk that fails or fills takes nothing but the memory over a restart: errors are logged, and the
 agent goes on.
@@ -13,10 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -30,19 +32,27 @@ LIMIT: Final = 1 << 20
 """Bytes of the file, at most."""
 _COMPACT: Final = LIMIT // 2
 
+_PATIENCE: Final = 2.0  # seconds, at the end of the process, with a write that is under way
+
 _decode_instance = msgspec.json.Decoder(Instance).decode
 
 
 class Journal:
-    """The journal in a directory; None keeps nothing.
+    """The journal in a directory.
 
-    `write` does so in a thread, one at a time.
+    Args:
+        directory: None keeps nothing.
+        sync: has what was written to a file descriptor reach the disk.
     """
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(
+        self, directory: Path | None, *, sync: Callable[[int], None] = os.fdatasync
+    ) -> None:
         self._path = directory / NAME if directory else None
+        self._sync = sync
         self._size = 0
-        self._turn = asyncio.Lock()
+        self._turn = threading.Lock()
+        self._closed = False
         self._complaint = ""
 
     def read(self) -> dict[str, Instance]:
@@ -56,7 +66,7 @@ class Journal:
         except OSError as error:
             self._complain(error)
             return {}
-        self._size = len(content)
+        self._size = len(content) if content.endswith(b"\n") else 0
         return decode(content)
 
     @property
@@ -65,28 +75,44 @@ class Journal:
         return bool(self._complaint)
 
     async def write(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
-        """Write what is known of the instances that have changed.
+        """Write what is known of the instances that have changed, in a thread.
+
+        A write that is cancelled goes on there.
 
         Args:
             changed: their UUIDs; one that is not among `instances` is gone.
             instances: all of them.
         """
-        async with self._turn:
-            await asyncio.to_thread(self.write_now, tuple(changed), dict(instances))
+        await asyncio.to_thread(self._write, tuple(changed), dict(instances))
 
-    def write_now(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
-        """Write in this thread, at the end of the process."""
-        if self._path is not None:
-            self._write(self._path, changed, instances)
+    def close(self, instances: Mapping[str, Instance]) -> None:
+        """Write everything in this thread, and nothing after it: the end of the process.
 
-    def _write(self, path: Path, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
+        A disk that hangs holds it up for a moment only.
+        """
+        if self._turn.acquire(timeout=_PATIENCE):
+            try:
+                self._size = 0
+                self._put((), instances)
+                self._closed = True
+            finally:
+                self._turn.release()
+
+    def _write(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
+        with self._turn:
+            if not self._closed:
+                self._put(changed, instances)
+
+    def _put(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
+        if self._path is None:
+            return
         lines = b"".join(encode(uuid, instances.get(uuid)) for uuid in changed)
         try:
             if not self._size or self._size + len(lines) > _COMPACT:
-                self._rewrite(path, [encode(uuid, one) for uuid, one in instances.items()])
+                self._rewrite(self._path, [encode(uuid, one) for uuid, one in instances.items()])
             else:
-                with path.open("ab") as file:
-                    file.write(lines)
+                with self._path.open("ab") as file:
+                    self._fill(file, lines)
                 self._size += len(lines)
         except OSError as error:
             self._size = 0  # the next one is written anew: half a line may be there
@@ -103,11 +129,14 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(".new")
         with new.open("wb") as file:
-            file.write(b"".join(kept))
-            file.flush()
-            os.fsync(file.fileno())
+            self._fill(file, b"".join(kept))
         new.replace(path)
         self._size = sum(map(len, kept))
+
+    def _fill(self, file: BinaryIO, content: bytes) -> None:
+        file.write(content)
+        file.flush()
+        self._sync(file.fileno())
 
     def _complain(self, error: OSError) -> None:
         if str(error) != self._complaint:

@@ -206,7 +206,7 @@ class Judge:
                 else:
                     await self._store.changes.changed(state)
         finally:
-            self._journal.write_now(self._changed(), self._store.known)
+            self._journal.close(self._store.known)
 
     def _changed(self) -> list[str]:
         changed, self._dirty = self._dirty, set()

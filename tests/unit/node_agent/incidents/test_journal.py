@@ -54,6 +54,43 @@ def test_a_torn_tail_takes_only_the_line_that_it_tears(cut: int) -> None:
     assert len(decode(content)) - whole in (0, 1)
 
 
+@pytest.mark.parametrize("torn", [b"0123", b"0123 {", b"\0" * 64])
+async def test_line_after_a_torn_one_is_kept(tmp_path: Path, torn: bytes) -> None:
+    one, other = (Instance(uuid=uuid(n), name=f"vm{n}") for n in (1, 2))
+    await Journal(tmp_path).write([one.uuid], {one.uuid: one})
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(torn)
+    journal = Journal(tmp_path)
+    both = journal.read() | {other.uuid: other}
+    await journal.write([other.uuid], both)
+    assert Journal(tmp_path).read() == both
+
+
+async def test_each_write_reaches_the_disk(tmp_path: Path) -> None:
+    synced: list[int] = []
+
+    def sync(_descriptor: int) -> None:
+        synced.append((tmp_path / NAME).stat().st_size if (tmp_path / NAME).exists() else 0)
+
+    journal = Journal(tmp_path, sync=sync)
+    for name in ("first", "second"):
+        await journal.write([U1], {U1: Instance(uuid=U1, name=name)})
+    first = len(encode(U1, Instance(uuid=U1, name="first")))
+    second = len(encode(U1, Instance(uuid=U1, name="second")))
+    assert synced == [0, first + second], "of the file that then takes its place, and of a line"
+
+
+async def test_last_word_of_a_process_is_everything_and_nothing_older_follows(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path)
+    old, new = (Instance(uuid=U1, name=name) for name in ("old", "new"))
+    await journal.write([U1], {U1: old})
+    journal.close({U1: new})
+    await journal.write([U1], {U1: old})
+    assert Journal(tmp_path).read() == {U1: new}
+
+
 @given(st.integers(0, 600), st.binary(min_size=1, max_size=20))
 def test_damage_never_ends_the_agent_and_takes_what_it_hits(at: int, garbage: bytes) -> None:
     lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]

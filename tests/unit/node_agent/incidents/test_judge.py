@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -26,6 +30,8 @@ from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.tasks import first
 
+P = ParamSpec("P")
+T = TypeVar("T")
 U2 = uuid(2)
 
 
@@ -45,7 +51,7 @@ class Judging:
             config=HaConfig,
         )
 
-    async def list(self, until: Callable[[], bool]) -> None:
+    async def compare(self, until: Callable[[], bool]) -> None:
         """List, until something has come of it."""
         self.judge.on_event(Lost())
         await first(self.judge.run(), eventually(until, seconds=1.5))
@@ -74,7 +80,7 @@ async def test_only_a_known_boot_can_be_another_one(
     judging = Judging(tmp_path, boot)
     judging.store.put(Instance(uuid=HOST, start=remembered))
     judging.libvirt.put(CRASHED)
-    await judging.list(lambda: bool(judging.types))
+    await judging.compare(lambda: bool(judging.types))
     assert judging.types == [incident]
     assert judging.store.host.start == (boot or remembered)
 
@@ -83,7 +89,7 @@ async def test_number_of_a_start_means_another_one_after_a_boot(tmp_path: Path) 
     judging = Judging(tmp_path, "b2")
     judging.store.put(Instance(uuid=HOST, start="b1"))
     judging.libvirt.put(RUNS)
-    await judging.list(lambda: judging.store.host.start == "b2")
+    await judging.compare(lambda: judging.store.host.start == "b2")
     assert judging.types == [IncidentType.RUNS_AFTER_BOOT]
     assert judging.store.get(U1).start not in {"", "1.1"}
 
@@ -104,7 +110,7 @@ async def test_report_of_the_host_ends_with_its_boot(tmp_path: Path, boot: str, 
     )
     judging.store.put(Instance(uuid=HOST, start="b1", cases=cases))
     judging.libvirt.put(CRASHED)
-    await judging.list(lambda: bool(judging.types))
+    await judging.compare(lambda: bool(judging.types))
     assert judging.store.host.cases == cases[-left:]
 
 
@@ -117,6 +123,32 @@ async def test_clock_that_is_set_back_hides_neither_a_crash_nor_a_departure(
         started = DomainEvent(EventKind.LIFECYCLE, who, "vm", later, Lifecycle.STARTED, domain_id=2)
         judging.judge.on_event(started)
     judging.libvirt.put(CRASHED)
-    await judging.list(lambda: bool(judging.types))
+    await judging.compare(lambda: bool(judging.types))
     assert judging.types == [IncidentType.CRASH]
     assert U2 not in judging.store.known
+
+
+class Busy(ThreadPoolExecutor):
+    """One thread, which has other work until `free` is set; `asked` is set with what waits."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)
+        self.free, self.asked = threading.Event(), threading.Event()
+        super().submit(self.free.wait)
+
+    def submit(self, work: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Future[T]:
+        self.asked.set()
+        return super().submit(work, *args, **options)
+
+
+async def test_change_whose_write_had_not_begun_is_kept_at_the_end(tmp_path: Path) -> None:
+    judging = Judging(tmp_path)
+    await judging.judge.load()
+    with Busy() as threads:
+        try:
+            asyncio.get_running_loop().set_default_executor(threads)
+            judging.store.put(Instance(uuid=U2, name="vm2"))
+            await first(judging.judge.run(), eventually(threads.asked.is_set, seconds=1.5))
+        finally:
+            threads.free.set()
+    assert Journal(tmp_path).read()[U2].name == "vm2"
