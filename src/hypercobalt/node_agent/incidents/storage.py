@@ -61,9 +61,9 @@ class Storage:
 
 def usable(file: Path) -> bool | None:
     """Open the file, and ask for the room of its file system. May block for ever."""
-    if not file.parent.exists():
-        return None
     try:
+        if not file.parent.exists():  # raises for a file system that has failed, or gone stale
+            return None
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False

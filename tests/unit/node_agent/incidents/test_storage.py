@@ -22,6 +22,19 @@ async def test_what_is_not_mounted_here_is_not_known(tmp_path: Path) -> None:
     assert await Storage(tmp_path).usable("rbd:pool/image") is None
 
 
+async def test_storage_that_cannot_even_be_looked_for_is_away_until_it_is_back(
+    tmp_path: Path,
+) -> None:
+    tried, root = Storage(tmp_path, deadline=30), tmp_path / "pool"
+    root.symlink_to("x" * 300)  # ENAMETOOLONG, as EIO or ESTALE of a file system that has failed
+    for _ in range(2):
+        assert await tried.usable("/pool/disk") is False
+    root.unlink()
+    root.mkdir()
+    (root / "disk").write_bytes(b"")
+    assert await tried.usable("/pool/disk") is True
+
+
 async def test_storage_that_hangs_counts_as_away_and_has_one_thread(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "disk")  # opening it waits for a writer
     tried = Storage(tmp_path, deadline=0.05)
