@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -110,10 +110,19 @@ class Recoveries:
         planned = plan(self._store.known, self._settings.node, self._config(), now, self._memory())
         for instance in planned.instances.values():
             self._store.put(instance)
-        hypervisor, read_at = await self._hypervisor(), self._clock.monotonic()
+        if planned.recoveries or self._due(Step.RESUME, now):
+            await self._react(planned.recoveries, now)
+        for uuid, case in self._due(Step.FOLLOW, now):
+            await self._follow(uuid, case)
+
+    async def _react(self, recoveries: Sequence[Recovery], now: datetime) -> None:
+        """Make Evictions and resume, or hold back what the own Hypervisor forbids."""
+        # Before: the answer may lie in the socket of a host that is frozen, and fenced meanwhile.
+        asked_at = self._clock.monotonic()
+        hypervisor = await self._hypervisor()
         waits = returning(hypervisor) if hypervisor else ""
         why = waits or (restraint(hypervisor) if hypervisor else "the host has no Hypervisor")
-        for recovery in planned.recoveries:
+        for recovery in recoveries:
             if waits:
                 self._postpone(recovery, self._clock.now() + _GIVEN_BACK, waits)
             elif why:
@@ -121,14 +130,12 @@ class Recoveries:
             elif hypervisor is not None:
                 await self._recover(recovery, hypervisor)
         for uuid, case in self._due(Step.RESUME, now):
-            fresh = self._clock.monotonic() - read_at <= FRESH.total_seconds()
+            fresh = self._clock.monotonic() - asked_at <= FRESH.total_seconds()
             if why or self._config().dry_run:
                 text = why or "dry run: it would be resumed"
                 self._store.put(held(self._store.get(uuid), case.id, text))
             elif fresh:
                 await self._resume(uuid, case.id)
-        for uuid, case in self._due(Step.FOLLOW, now):
-            await self._follow(uuid, case)
 
     def _due(self, step: Step, now: datetime) -> list[tuple[str, Case]]:
         """The cases whose step is due, with the UUIDs of their instances, which go on changing."""
