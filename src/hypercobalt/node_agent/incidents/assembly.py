@@ -78,6 +78,7 @@ class Incidents:
         self._reports = Reports(
             store, board, recorder, hypervisor, metrics, clock=clock, config=active
         )
+        self._memory = HostMemory(clock.now, Path("/proc"))
         self._recoveries = Recoveries(
             kube,
             libvirt,
@@ -86,7 +87,7 @@ class Incidents:
             metrics,
             clock=clock,
             config=active,
-            memory=HostMemory(clock.now, Path("/proc")).read,
+            memory=self._memory.read,
         )
 
     def on_event(self, event: Event) -> None:
@@ -96,7 +97,13 @@ class Incidents:
     async def observe(self) -> None:
         """Judge what happens, probe, report and remember, until cancelled."""
         await self._judge.load()
-        await first(self._config.run(), self._judge.run(), self._probing.run(), self._reports.run())
+        await first(
+            self._config.run(),
+            self._judge.run(),
+            self._probing.run(),
+            self._reports.run(),
+            self._memory.follow(),
+        )
 
     async def recover(self) -> None:
         """Do what is due, until cancelled."""
