@@ -68,6 +68,7 @@ class Latest(WriteCache[T]):
 
     def __init__(self, informer: Informer[T]) -> None:
         self._newest: Observable[T | None] = Observable(None)
+        self._informer = informer
         super().__init__(informer)
 
     @property
@@ -78,6 +79,10 @@ class Latest(WriteCache[T]):
     async def changed(self, since: T | None) -> T | None:
         """Wait until the object is another than `since`; return it."""
         return await self._newest.changed(since)
+
+    async def listed(self) -> None:
+        """Wait for the first list: from then on None means that there is no such object."""
+        await self._informer.wait_synced()
 
     def wrote(self, obj: T) -> T:
         super().wrote(obj)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -27,6 +30,10 @@ from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Clock, Kube, Recorder
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
+
+_PATIENCE: Final = 2.0
+"""Seconds for which events wait for the configuration at the start; without the API they must not
+wait for ever."""
 
 
 class Incidents:
@@ -99,7 +106,7 @@ class Incidents:
         await self._judge.load()
         await first(
             self._config.run(),
-            self._judge.run(),
+            self._judge_events(),
             self._probing.run(),
             self._reports.run(),
             self._memory.follow(),
@@ -107,7 +114,14 @@ class Incidents:
 
     async def recover(self) -> None:
         """Do what is due, until cancelled."""
+        await self._config.known()
         await self._recoveries.run()
+
+    async def _judge_events(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._config.known()
+        await self._judge.run()
 
     def _disks(self, uuid: str) -> Sequence[Disk]:
         inventory = self._board.parts.inventory

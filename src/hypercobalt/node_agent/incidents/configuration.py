@@ -1,10 +1,12 @@
 """Follows the ConfigMap with the HA agent's configuration; the last valid one counts.
 
-A change takes effect with the next event: nothing is restarted, no connection made anew.
+A change takes effect with the next event: nothing is restarted, no connection made anew. Until the
+ConfigMap was listed once, whether it exists or not, nothing is done: it may order a dry run.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
@@ -34,16 +36,23 @@ class Configuration:
     ) -> None:
         self._stored, self._about, self._board, self._metrics = stored, about, board, metrics
         self._active, self._hash = HaConfig(), "defaults"
+        self._known = asyncio.Event()
 
     def active(self) -> HaConfig:
         """The last valid configuration, the defaults before there was one."""
         return self._active
 
+    async def known(self) -> None:
+        """Wait until `active` is what the API server has, or the defaults for lack of that."""
+        await self._known.wait()
+
     async def run(self) -> None:
         """Follow the ConfigMap until cancelled."""
+        await self._stored.listed()
         stored = self._stored.value
         while True:
             self._take(stored)
+            self._known.set()
             stored = await self._stored.changed(stored)
 
     def _take(self, stored: ConfigMap | None) -> None:
