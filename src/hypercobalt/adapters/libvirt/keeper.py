@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -89,7 +90,9 @@ class Keeper:
         self._events = events
         self._definitions = definitions
         self._link: _Link | None = None
-        self._early: list[DomainEvent] = []  # events between subscription and `Connected`
+        # Events between subscription and `Connected`: what is older than the newest of them is
+        # covered by the listing that follows. The oldest without the newest would undo that.
+        self._early = deque[DomainEvent](maxlen=_MAX_EARLY)
         self._sign: asyncio.Future[None] | None = None  # of life, from a daemon that was silent
 
     def client(self) -> Client:
@@ -198,7 +201,7 @@ class Keeper:
         if self._link is not None:
             self._revive()
             self._events.put(event)
-        elif len(self._early) < _MAX_EARLY:
+        else:
             self._early.append(event)
 
     def _revive(self) -> None:
