@@ -124,11 +124,24 @@ def plan(
     return Plan(known, _recoveries(known, now))
 
 
-def admit(host: Instance, now: datetime, config: HaConfig) -> tuple[Instance, bool]:
-    """Take a token for one more incident of the host; without one, count it as a storm."""
+def admit(
+    host: Instance, now: datetime, config: HaConfig, *, minor: bool = False
+) -> tuple[Instance, bool]:
+    """Take a token for one more incident of the host; without one, count it as a storm.
+
+    Args:
+        host: what is remembered of it.
+        now: time of the incident.
+        config: has the limit.
+        minor: nothing will be done about it. Guests can have many of these, by rebooting say: they
+            take half of the tokens at most, so that recoveries of others need not wait.
+    """
     limit = config.limits.incidents_per_minute
-    if recent(host.incidents, now, _MINUTE) < limit:
+    taken = recent(host.incidents, now, _MINUTE)
+    if taken < (max(1, limit // 2) if minor else limit):
         return replace(host, incidents=(*host.incidents, now)[-limit:]), True
+    if minor:
+        return host, False
     key = key_of(HOST, host.start, IncidentType.EVENT_STORM)
     old = next((case for case in host.cases if case.id == key), None)
     storm = Case(

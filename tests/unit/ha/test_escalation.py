@@ -286,6 +286,19 @@ def test_storm_is_one_incident_that_counts() -> None:
     assert admitted
 
 
+@pytest.mark.parametrize(("limit", "shown"), [(10, 5), (3, 1), (1, 1)])
+def test_what_guests_do_themselves_leaves_turns_for_recoveries(limit: int, shown: int) -> None:
+    config, host = HaConfig(limits=Limits(incidents_per_minute=limit)), Instance(uuid=HOST)
+    admitted = list[bool]()
+    for minor in [True] * 20 + [False] * 20:
+        host, one = admit(host, NOON, config, minor=minor)
+        admitted.append(one)
+        assert bool(host.cases) is (not minor and not one), "the storm is what holds up recoveries"
+        if host.cases:
+            break
+    assert (sum(admitted[:20]), sum(admitted)) == (shown, limit)
+
+
 def test_incident_beyond_the_limit_takes_its_turn_when_the_next_token_is_free() -> None:
     full = known(who=HOST, incidents=(NOON,) * 10)
     found = planned(full | known(case()))

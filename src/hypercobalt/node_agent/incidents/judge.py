@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, Event, Lost
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.api.incident import Severity
 from hypercobalt.ha.cases import Instance, Step
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
@@ -131,7 +132,8 @@ class Judge:
         for case in after.cases if after.uuid != HOST else ():
             if case.id in known or not case.shown:
                 continue
-            host, admitted = admit(self._store.host, case.last_seen, self._config())
+            minor = case.severity == Severity.INFO
+            host, admitted = admit(self._store.host, case.last_seen, self._config(), minor=minor)
             self._store.put(host)
             if not admitted:
                 self._metrics.suppressed.labels("storm").inc()
