@@ -255,8 +255,8 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _same_watchdog(signal: Signal, instance: Instance) -> bool:
-    """WATCHDOG and SUSPENDED/WATCHDOG are one firing."""
-    return bool(instance.watchdogs) and signal.at - instance.watchdogs[-1] < COALESCE
+    """WATCHDOG and SUSPENDED/WATCHDOG are one firing. For one that has fired before."""
+    return signal.at - instance.watchdogs[-1] < COALESCE
 
 
 def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:

@@ -386,20 +386,26 @@ def test_storage_that_is_away_is_an_incident_of_the_host_and_is_tried_again() ->
         now += timedelta(minutes=1)
 
 
-def test_incident_of_a_shared_storage_that_is_well_again_ends() -> None:
-    story = Story()
-    story.run(uuid(1), uuid(2))
-    for _ in range(12):
-        for number in (1, 2):
-            disk = f"/pool/{number}.raw"
-            story.see(Kind.IO_ERROR, who=uuid(number), action="report", about=disk)
-        story.pass_(10)
-    for _ in range(9):
-        assert story.plan(after=60).recoveries == ()
-    assert [story.only(uuid(number)).step for number in (1, 2)] == [Step.RECOVER] * 2
-    assert story.plan(after=120).recoveries == ()
-    cases = [story.only(uuid(number)) for number in (1, 2)]
-    assert [(one.step, one.due) for one in cases] == [(Step.EXPIRE, story.now)] * 2
+OVER = HaConfig().thresholds.io_errors_over
+
+
+@pytest.mark.parametrize(
+    ("state", "ago", "step", "due"),
+    [
+        pytest.param(State.RUNNING, 0.1, Step.RECOVER, 60, id="an error lately"),
+        pytest.param(State.RUNNING, 0, Step.EXPIRE, 0, id="none for a while"),
+        pytest.param(State.PAUSED, 0, Step.PROBE, 10, id="but one that is paused has none"),
+    ],
+)
+def test_incident_of_a_shared_storage_that_is_well_again_ends(
+    state: State, ago: float, step: Step, due: float
+) -> None:
+    last = NOON - OVER + timedelta(seconds=ago)
+    known_ = two(case(IO, about=A, last_seen=last), case(IO, "2", about=B), state=state)
+    found = planned(known_)
+    assert found.recoveries == ()
+    (waits,) = found.instances[U1].cases
+    assert (waits.step, waits.due) == (step, NOON + timedelta(seconds=due))
 
 
 def test_evidence_of_the_host_is_kept_when_more_instances_are_hit() -> None:

@@ -291,6 +291,9 @@ LOOP = case(IncidentType.REBOOT_LOOP)
             (LOOP, FOLLOWED),
             id="a crash what it replaces, but not what an Eviction works at",
         ),
+        pytest.param(
+            Kind.WATCHDOG, UNPLANNED, (REBOOT, DISK), (REBOOT, DISK), id="what stops nothing, none"
+        ),
         pytest.param(Kind.STOPPED_SHUTDOWN, PLANNED, (LOOP, FOLLOWED), (), id="a stop all"),
         pytest.param(
             Kind.STOPPED_DESTROYED, PLANNED, (LOOP, FOLLOWED), (LOOP, FOLLOWED), id="by an Eviction"
@@ -341,6 +344,19 @@ def test_recoveries_wait_longer_each_time(recoveries: tuple[object, ...], wait: 
             NOON,
             id="shown, and due at once",
         ),
+        pytest.param(
+            Verdict(
+                nature=Nature.REPORT,
+                rule="r",
+                type=IncidentType.PAUSED,
+                step=Step.PROBE,
+                after=9 * S,
+                shown=False,
+            ),
+            False,
+            NOON + 9 * S,
+            id="not shown, and probed later",
+        ),
         pytest.param(CRASHED, False, NOON + 10 * S, id="a recovery takes its token, and waits"),
         pytest.param(
             Verdict(nature=Nature.REPORT, rule="r", type=IncidentType.PAUSED, after=9 * S),
@@ -379,6 +395,7 @@ def test_incident_that_is_seen_again_counts_and_grows(
     assert (one.severity, one.shown, one.about) == (severity, True, "/a")
     assert one.evidence[-1] == "again"
     assert merged(case(LOOP.type, about="/b")).about == "/b"
+    assert merged(case(LOOP.type, shown=True), shown=False).shown, "it stays"
 
 
 HARDER = {
@@ -423,3 +440,5 @@ def test_next_step_of_an_incident_that_is_seen_again(old: Step, new: Step, step:
     assert (one.reaction is Reaction.MOVE) is (step is not old)
     held = merged(case(LOOP.type, step=old, due=NOON, eviction="ha-1"), step=Step.EXPIRE)
     assert held.step is old
+    late = merged(case(LOOP.type, step=old, due=NOON + 9 * S), step=new)
+    assert late.due == NOON + (9 if step is old else 1) * S

@@ -11,7 +11,7 @@ from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import Case, DiskErrors, Instance, State, Step
-from hypercobalt.ha.classify import SETTLE, classify
+from hypercobalt.ha.classify import COALESCE, PANIC_SETTLE, SETTLE, classify
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import Kind, Signal
 from hypercobalt.ha.verdict import Verdict
@@ -82,6 +82,12 @@ def fired(ago: float) -> tuple[Case, ...]:
             id="a watchdog that fired twice",
         ),
         pytest.param(
+            runs(cases=fired(1), crashes=(NOON,) * (LIMITS.crashes.count - 1)),
+            IncidentType.WATCHDOG,
+            MOVES,
+            id="a watchdog that fired once, of one that crashes too often",
+        ),
+        pytest.param(
             runs(watchdogs=(NOON - 9 * S, NOON - S)), IncidentType.CRASH, RESTARTS, id="and is over"
         ),
     ],
@@ -91,6 +97,115 @@ def test_crash(known: Instance, type_: IncidentType, done: tuple[Reaction, Evict
     assert (found.type, (found.reaction, found.mode)) == (type_, done)
     often = f"crashes within {short_duration(LIMITS.crashes.within)}" in found.rule
     assert often is (len(known.crashes) > 0)
+
+
+PROBED = (Reaction.WAIT, Step.PROBE, timedelta(seconds=10))
+SHORT = timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "type_", "severity", "done"),
+    [
+        pytest.param(
+            Kind.STOPPED_CRASHED,
+            "",
+            IncidentType.CRASH,
+            Severity.CRITICAL,
+            (Reaction.RESTART, Step.RECOVER, SETTLE),
+            id="crashed",
+        ),
+        pytest.param(
+            Kind.PANICKED,
+            "",
+            IncidentType.CRASH,
+            Severity.CRITICAL,
+            (Reaction.RESTART, Step.RECOVER, PANIC_SETTLE),
+            id="panicked: libvirt may restart it",
+        ),
+        pytest.param(
+            Kind.ENDED_BY_BOOT,
+            "",
+            IncidentType.ENDED_BY_BOOT,
+            Severity.CRITICAL,
+            (Reaction.RESTART, Step.RECOVER, SETTLE),
+            id="ended by the boot",
+        ),
+        pytest.param(
+            Kind.RUNS_AFTER_BOOT,
+            "",
+            IncidentType.RUNS_AFTER_BOOT,
+            Severity.WARNING,
+            (Reaction.REPORT, Step.EXPIRE, timedelta(hours=1)),
+            id="runs after the boot",
+        ),
+        pytest.param(
+            Kind.STOPPED_DESTROYED,
+            "",
+            IncidentType.OUT_OF_BAND,
+            Severity.INFO,
+            (Reaction.REPORT, Step.EXPIRE, SHORT),
+            id="destroyed",
+        ),
+        pytest.param(
+            Kind.PAUSED,
+            "",
+            IncidentType.PAUSED,
+            Severity.WARNING,
+            (Reaction.REPORT, Step.PROBE, LIMITS.paused),
+            id="paused",
+        ),
+        pytest.param(
+            Kind.PAUSED_IO_ERROR,
+            "",
+            IncidentType.IO_ERROR,
+            Severity.CRITICAL,
+            PROBED,
+            id="paused by an error",
+        ),
+        pytest.param(
+            Kind.IO_ERROR,
+            "pause",
+            IncidentType.IO_ERROR,
+            Severity.CRITICAL,
+            PROBED,
+            id="an error that pauses",
+        ),
+        pytest.param(
+            Kind.WATCHDOG,
+            "reset",
+            IncidentType.WATCHDOG,
+            Severity.WARNING,
+            (Reaction.WAIT, Step.PROBE, COALESCE),
+            id="a watchdog that resets",
+        ),
+        pytest.param(
+            Kind.REBOOTED,
+            "",
+            IncidentType.REBOOTING,
+            Severity.INFO,
+            (Reaction.WAIT, Step.PROBE, COALESCE),
+            id="rebooted",
+        ),
+        pytest.param(
+            Kind.CONTROL_ERROR,
+            "",
+            IncidentType.CONTROL_ERROR,
+            Severity.WARNING,
+            PROBED,
+            id="the monitor is lost",
+        ),
+    ],
+)
+def test_first_of_its_kind(
+    kind: Kind,
+    action: str,
+    type_: IncidentType,
+    severity: Severity,
+    done: tuple[Reaction, Step, timedelta],
+) -> None:
+    found = judged(runs(), kind, action=action)
+    assert (found.type, found.severity) == (type_, severity)
+    assert (found.reaction, found.step, found.after) == done
 
 
 @pytest.mark.parametrize(
