@@ -12,7 +12,7 @@ from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.events import Event, EventQueue
 from hypercobalt.adapters.libvirt.host import DEADLINE, Host
 from hypercobalt.adapters.libvirt.keeper import Keeper, Pace
-from hypercobalt.adapters.libvirt.links import Answer, Call, within
+from hypercobalt.adapters.libvirt.links import Answer, Call
 from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
 
@@ -80,6 +80,4 @@ class KeptConnection:
     ) -> Answer:
         """See `Connection`."""
         client = self._keeper.client()
-        if subject:
-            return await self._hanging.run(subject, what, lambda: call(client), deadline=deadline)
-        return await within(deadline, what, call(client))
+        return await self._hanging.run(subject, what, lambda: call(client), deadline=deadline)

@@ -9,10 +9,11 @@ from hypercobalt.adapters.libvirt.inventory import lookup
 from hypercobalt.adapters.libvirt.links import within
 from hypercobalt.adapters.libvirt.model import DomainDocument, MigrationOptions
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.refusals import OFF, unless
 from hypercobalt.adapters.libvirt.rpc import numbers, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
-from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
 from hypercobalt.adapters.libvirt.rpc.numbers import DocumentFlag, ErrorCode, MigrateFlag
+from hypercobalt.adapters.libvirt.rpc.protocol import OneDomain, Procedure, Result
 from hypercobalt.adapters.libvirt.rpc.transport import connect
 from hypercobalt.adapters.libvirt.rpc.xdr import TypedParameter
 
@@ -47,12 +48,8 @@ async def migrate(address: str, uuid: str, options: MigrationOptions) -> None:
 
 async def abort(client: Client, uuid: str) -> None:
     """Abort the domain's job, if there is one."""
-    asked = protocol.OneDomain(await lookup(client, uuid))
-    try:
-        await client.call(protocol.DOMAIN_ABORT_JOB, asked)
-    except RemoteError as exc:
-        if exc.code != ErrorCode.OPERATION_INVALID:
-            raise  # that one means that no job is active
+    # Refused so: no job is active.
+    await unless({ErrorCode.OPERATION_INVALID}, _call(client, protocol.DOMAIN_ABORT_JOB, uuid))
 
 
 async def force_complete(client: Client, uuid: str) -> None:
@@ -63,28 +60,24 @@ async def force_complete(client: Client, uuid: str) -> None:
 
 async def resume(client: Client, uuid: str) -> None:
     """Resume the domain."""
-    await client.call(protocol.DOMAIN_RESUME, protocol.OneDomain(await lookup(client, uuid)))
+    await _call(client, protocol.DOMAIN_RESUME, uuid)
 
 
 async def destroy(client: Client, uuid: str) -> None:
     """End the domain's process, if there is one."""
-    try:
-        await client.call(protocol.DOMAIN_DESTROY, protocol.OneDomain(await lookup(client, uuid)))
-    except RemoteError as exc:
-        if exc.code not in {ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID}:
-            raise  # the latter means that it is off
+    await unless(OFF, _call(client, protocol.DOMAIN_DESTROY, uuid))
 
 
 async def boot(client: Client, uuid: str) -> None:
     """Start the domain."""
-    await client.call(protocol.DOMAIN_CREATE, protocol.OneDomain(await lookup(client, uuid)))
+    await _call(client, protocol.DOMAIN_CREATE, uuid)
 
 
 async def document(client: Client, uuid: str) -> DomainDocument:
     """The document of the domain as it is defined."""
     ref = await lookup(client, uuid)
     xml = await client.call(protocol.DOMAIN_GET_XML_DESC, protocol.DomainFlags(ref, _WHOLE))
-    autostart = await client.call(protocol.DOMAIN_GET_AUTOSTART, protocol.OneDomain(ref))
+    autostart = await client.call(protocol.DOMAIN_GET_AUTOSTART, OneDomain(ref))
     return DomainDocument(xml.text, bool(autostart.number))
 
 
@@ -97,12 +90,15 @@ async def define(client: Client, document: DomainDocument) -> None:
 
 async def undefine(client: Client, uuid: str) -> None:
     """Undefine the domain, if there is one."""
-    try:
-        asked = protocol.DomainFlags(await lookup(client, uuid), numbers.KEEP_NVRAM)
-        await client.call(protocol.DOMAIN_UNDEFINE_FLAGS, asked)
-    except RemoteError as exc:
-        if exc.code != ErrorCode.NO_DOMAIN:
-            raise
+    if ref := await unless({ErrorCode.NO_DOMAIN}, lookup(client, uuid)):
+        asked = protocol.DomainFlags(ref, numbers.KEEP_NVRAM)
+        gone = client.call(protocol.DOMAIN_UNDEFINE_FLAGS, asked)
+        await unless({ErrorCode.NO_DOMAIN}, gone)
+
+
+async def _call(client: Client, procedure: Procedure[OneDomain, Result], uuid: str) -> Result:
+    """Call a procedure that takes nothing but the domain."""
+    return await client.call(procedure, OneDomain(await lookup(client, uuid)))
 
 
 async def _migrate(client: Client, uuid: str, options: MigrationOptions) -> None:

@@ -29,6 +29,7 @@ from hypercobalt.adapters.libvirt.model import (
     Versions,
 )
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
+from hypercobalt.adapters.libvirt.refusals import NOT_RUNNING, UNSUPPORTED, unless
 from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import NotSupportedError, RemoteError
@@ -47,7 +48,6 @@ from hypercobalt.adapters.libvirt.statistics import (
     domain_stats,
     job_of,
 )
-from hypercobalt.adapters.libvirt.subscriptions import UNSUPPORTED
 from hypercobalt.adapters.libvirt.vocabulary import ControlState
 
 _Answer = TypeVar("_Answer")
@@ -60,7 +60,6 @@ _COUNTERS: Final = (
     | DomainStat.INTERFACE
 )
 _ALL: Final = ListFlag(0)
-_NO_JOB: Final = {ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID} | UNSUPPORTED
 _HUNG_SECONDS: Final = 2.0  # an emulator that is well answers in milliseconds
 # Hostile metadata takes a second to read; a guest with 500 devices has some 250 KiB.
 _LONG_DOCUMENT: Final = 64 * 1024
@@ -171,12 +170,8 @@ async def domains(client: Client, definitions: Definitions, *, jobs: bool) -> tu
 
 async def job(client: Client, uuid: str, *, completed: bool) -> JobStats | None:
     """A domain's present or last job; reading the last one leaves it to other readers."""
-    try:
-        return await _job(client, await lookup(client, uuid), completed=completed)
-    except RemoteError as exc:
-        if exc.code != ErrorCode.NO_DOMAIN:
-            raise
-        return None
+    ref = await unless({ErrorCode.NO_DOMAIN}, lookup(client, uuid))
+    return ref and await _job(client, ref, completed=completed)
 
 
 async def _job_unless_hung(client: Client, ref: DomainRef) -> JobStats | None:
@@ -193,7 +188,7 @@ async def _job(client: Client, ref: DomainRef, *, completed: bool = False) -> Jo
     except RemoteError as exc:
         if exc.code == _ONLY_ON_THE_SOURCE and not completed:
             return _INCOMING
-        if exc.code not in _NO_JOB:
+        if exc.code not in NOT_RUNNING:
             raise
         return None
     found = job_of(dict(answer.parameters) | {"type": answer.type})
@@ -249,12 +244,8 @@ async def _read(client: Client, ref: DomainRef, definitions: Definitions) -> Def
 
 async def _saved(client: Client) -> set[str]:
     """UUIDs of the domains whose memory is saved in a file."""
-    try:
-        return {one.uuid_text for one in await _list(client, ListFlag.MANAGED_SAVE)}
-    except RemoteError as exc:
-        if exc.code not in UNSUPPORTED:
-            raise
-        return set()
+    found = await unless(UNSUPPORTED, _list(client, ListFlag.MANAGED_SAVE))
+    return {one.uuid_text for one in found or ()}
 
 
 async def _states(client: Client) -> AsyncIterator[tuple[DomainRef, DomainState, int]]:

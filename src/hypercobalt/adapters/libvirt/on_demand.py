@@ -11,7 +11,7 @@ from typing import Final
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import WITHOUT_EVENTS, Definitions
 from hypercobalt.adapters.libvirt.host import DEADLINE, Host
-from hypercobalt.adapters.libvirt.links import Answer, Call, within
+from hypercobalt.adapters.libvirt.links import Answer, Call
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
 from hypercobalt.adapters.libvirt.port import Daemon
 from hypercobalt.adapters.libvirt.rpc.client import Client
@@ -74,11 +74,9 @@ class OnDemandConnection:
         self._stop_timer()
         self._asking += 1
         try:
-            if subject:
-                return await self._hanging.run(
-                    subject, what, lambda: self._ask(call), deadline=deadline
-                )
-            return await within(deadline, what, self._ask(call))
+            return await self._hanging.run(
+                subject, what, lambda: self._ask(call), deadline=deadline
+            )
         finally:
             self._asking -= 1
             if not self._asking:

@@ -44,7 +44,7 @@ class PerSubject:
         """Make a call when the one before about the same subject has ended.
 
         Args:
-            subject: that may hang.
+            subject: that may hang; "" for what does not, and is under way at once.
             what: of the call, for the error.
             call: makes it.
             deadline: seconds, the wait for earlier calls included.
@@ -54,6 +54,8 @@ class PerSubject:
             LibvirtError: it could not begin, as calls about other subjects have all places; else
                 see `links.within`.
         """
+        if not subject:
+            return await within(deadline, what, call())
         try:
             return await within(deadline, what, self._in_turn(subject, call), late=_LateError)
         except _LateError as exc:

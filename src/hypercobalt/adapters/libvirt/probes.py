@@ -8,8 +8,8 @@ from uuid import UUID
 from hypercobalt.adapters.libvirt import monitor
 from hypercobalt.adapters.libvirt.inventory import lookup
 from hypercobalt.adapters.libvirt.model import ControlInfo, DiskError
-from hypercobalt.adapters.libvirt.monitor import NOT_RUNNING, unless_off
 from hypercobalt.adapters.libvirt.port import DomainHungError
+from hypercobalt.adapters.libvirt.refusals import NOT_RUNNING, unless
 from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
@@ -25,7 +25,7 @@ _PING: Final = '{"execute":"guest-ping"}'
 
 async def control_info(client: Client, uuid: str) -> ControlInfo | None:
     """How the way to the domain's emulator is; never waits for it."""
-    ref = await unless_off(lookup(client, uuid))
+    ref = await unless(NOT_RUNNING, lookup(client, uuid))
     return ref and await monitor.control_info(client, ref)
 
 
@@ -35,7 +35,7 @@ async def disk_errors(client: Client, uuid: str) -> tuple[DiskError, ...]:
     if ref is None:
         return ()
     asked = protocol.GetDiskErrors(ref, _MOST_ERRORS)
-    found = await unless_off(client.call(protocol.DOMAIN_GET_DISK_ERRORS, asked))
+    found = await unless(NOT_RUNNING, client.call(protocol.DOMAIN_GET_DISK_ERRORS, asked))
     return tuple(DiskError(one.disk, _fault(one.error)) for one in found.errors) if found else ()
 
 
@@ -51,7 +51,7 @@ async def block_stats(
     if ref is None:
         return None
     asked = protocol.AllStats((ref,), DomainStat.BLOCK, StatsFlag.ACTIVE)
-    found = await unless_off(client.call(protocol.GET_ALL_DOMAIN_STATS, asked))
+    found = await unless(NOT_RUNNING, client.call(protocol.GET_ALL_DOMAIN_STATS, asked))
     return block_stats_of(dict(found.records[0].parameters)) if found and found.records else None
 
 
@@ -77,7 +77,7 @@ async def _asked(client: Client, uuid: str) -> DomainRef | None:
     Raises:
         DomainHungError: its emulator owes an answer already.
     """
-    ref = await unless_off(lookup(client, uuid))
+    ref = await unless(NOT_RUNNING, lookup(client, uuid))
     if ref is None or ref.id < 0:
         return None
     found = await monitor.control_info(client, ref)

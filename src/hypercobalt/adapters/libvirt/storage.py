@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+from typing import Final
 from xml.sax.saxutils import escape
 
+from hypercobalt.adapters.libvirt.refusals import unless
 from hypercobalt.adapters.libvirt.rpc import numbers, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
 from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
 from hypercobalt.adapters.libvirt.rpc.protocol import PoolRef, VolumeRef
-
-_Found = TypeVar("_Found")
 
 _NOT_THERE: Final = {ErrorCode.NO_STORAGE_POOL, ErrorCode.NO_STORAGE_VOL}
 
@@ -58,25 +56,22 @@ async def read(client: Client, directory: str) -> PoolRef | None:
 
 async def find(client: Client, pool: PoolRef, name: str) -> VolumeRef | None:
     """A file of a directory, as it was read last; None if it has none of that name."""
-    asked = protocol.PoolName(pool, name)
-    try:
-        return (await client.call(protocol.VOLUME_LOOKUP_BY_NAME, asked)).volume
-    except RemoteError as exc:
-        if exc.code != ErrorCode.NO_STORAGE_VOL:
-            raise  # a daemon that was restarted since knows neither the pool nor its files
-        return None
+    asked = client.call(protocol.VOLUME_LOOKUP_BY_NAME, protocol.PoolName(pool, name))
+    # A daemon that was restarted since knows neither the pool nor its files.
+    found = await unless({ErrorCode.NO_STORAGE_VOL}, asked)
+    return found and found.volume
 
 
 async def delete_file(client: Client, directory: str, name: str) -> None:
     """Delete the file where it is there."""
     pool = await read(client, directory)
     if pool and (file := await find(client, pool, name)):
-        await _or_none(client.call(protocol.VOLUME_DELETE, protocol.VolumeFlags(file)))
+        await unless(_NOT_THERE, client.call(protocol.VOLUME_DELETE, protocol.VolumeFlags(file)))
 
 
 async def _pool(client: Client, directory: str, flags: int = 0) -> PoolRef:
-    asked = protocol.Text(directory)
-    found = await _or_none(client.call(protocol.POOL_LOOKUP_BY_TARGET_PATH, asked))
+    asked = client.call(protocol.POOL_LOOKUP_BY_TARGET_PATH, protocol.Text(directory))
+    found = await unless(_NOT_THERE, asked)
     if found is None:
         name = f"hypercobalt-{hashlib.sha256(directory.encode()).hexdigest()[:16]}"
         document = protocol.Document(
@@ -88,12 +83,3 @@ async def _pool(client: Client, directory: str, flags: int = 0) -> PoolRef:
     if not (await client.call(protocol.POOL_IS_ACTIVE, found)).number:
         await client.call(protocol.POOL_CREATE, protocol.PoolFlags(found.pool, flags))
     return found.pool
-
-
-async def _or_none(call: Awaitable[_Found]) -> _Found | None:
-    try:
-        return await call
-    except RemoteError as exc:
-        if exc.code not in _NOT_THERE:
-            raise
-        return None
