@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tests.integration.runtime.scripted import eventually
 from tests.unit.ha.signs import NODE, U1
-from tests.unit.node_agent.incidents.test_recovery import Server
+from tests.unit.node_agent.incidents.server import Server
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState

@@ -8,38 +8,21 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
 from tests.unit.ha.signs import NODE, PLENTY, U1, uuid
+from tests.unit.node_agent.incidents.server import Server
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import FakeClock, Kube, ListResult
+from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.tasks import first
 
 U2 = uuid(2)
-
-
-class Server(Kube):
-    """Has the Hypervisor; `meanwhile` happens before its answer is read."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-        self.meanwhile: Callable[[], None] = lambda: None
-
-    async def list(  # type: ignore[override]
-        self, type_: type[Hypervisor], namespace: str | None = None, **options: object
-    ) -> ListResult[Hypervisor]:
-        self.reads += 1
-        self.meanwhile()
-        found = Hypervisor(metadata=ObjectMeta(name=NODE), spec=HypervisorSpec())
-        return ListResult([found], "9", {})
 
 
 class Acting:
