@@ -55,7 +55,8 @@ _UNDER_WAY: Final = timedelta(seconds=5)
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 """For one: an object that never ends must not keep an instance off."""
 KEPT: Final = timedelta(days=1)
-"""How long an Eviction stays for people to read; older ones go when the next is made."""
+"""How long an Eviction stays for people to read; older ones go when the next is made, as do the
+oldest of very many."""
 _STEPS: Final = (Step.RECOVER, Step.RESUME, Step.FOLLOW)
 
 
@@ -116,13 +117,22 @@ class Recoveries:
             await self._follow(uuid, case)
 
     async def _react(self, recoveries: Sequence[Recovery], now: datetime) -> None:
-        """Make Evictions and resume, or hold back what the own Hypervisor forbids."""
+        """Make Evictions and resume, or hold back what the own Hypervisor forbids.
+
+        What is left when that was read too long ago stays due.
+        """
         # Before: the answer may lie in the socket of a host that is frozen, and fenced meanwhile.
         asked_at = self._clock.monotonic()
         hypervisor = await self._hypervisor()
+
+        def is_old() -> bool:
+            return self._clock.monotonic() - asked_at > FRESH.total_seconds()
+
         waits = returning(hypervisor) if hypervisor else ""
         why = waits or (restraint(hypervisor) if hypervisor else "the host has no Hypervisor")
         for recovery in recoveries:
+            if is_old():
+                return
             if waits:
                 self._postpone(recovery, self._clock.now() + _GIVEN_BACK, waits)
             elif why:
@@ -130,11 +140,12 @@ class Recoveries:
             elif hypervisor is not None:
                 await self._recover(recovery, hypervisor)
         for uuid, case in self._due(Step.RESUME, now):
-            fresh = self._clock.monotonic() - asked_at <= FRESH.total_seconds()
+            if is_old():
+                return
             if why or self._config().dry_run:
                 text = why or "dry run: it would be resumed"
                 self._store.put(held(self._store.get(uuid), case.id, text))
-            elif fresh:
+            else:
                 await self._resume(uuid, case.id)
 
     def _due(self, step: Step, now: datetime) -> list[tuple[str, Case]]:
@@ -199,8 +210,10 @@ class Recoveries:
     async def _remove_old(self, made: str) -> None:
         """Remember the Eviction that was made, and remove those that ended long ago."""
         now, left = self._clock.now(), list[Made]()
-        for old in self._store.host.evictions:
-            if now - old.at < KEPT:
+        known = self._store.host.evictions
+        for number, old in enumerate(known):
+            is_one_too_many = len(known) - number >= MOST_EVICTIONS
+            if now - old.at < KEPT and not is_one_too_many:
                 left.append(old)
             elif (found := await self._kube.get(Eviction, old.name)) is not None:
                 if has_ended(found.status):

@@ -12,9 +12,13 @@ from tests.unit.node_agent.incidents.server import Server
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.api.conditions import ConditionStatus, set_condition
+from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.ha.cases import MOST_EVICTIONS, Case, Instance, Made, State, Step, key_of
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.signals import HOST
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store
@@ -42,12 +46,18 @@ class Acting:
             memory=lambda: PLENTY,
         )
 
-    def open(self, step: Step, state: State, who: str = U1) -> None:
-        """Have an I/O error of an instance be due."""
+    def open(
+        self,
+        step: Step,
+        state: State,
+        who: str = U1,
+        type_: IncidentType = IncidentType.IO_ERROR,
+    ) -> None:
+        """Have an incident of an instance be due."""
         now = self.clock.now()
         case = Case(
-            id=key_of(who, "1.1", IncidentType.IO_ERROR),
-            type=IncidentType.IO_ERROR,
+            id=key_of(who, "1.1", type_),
+            type=type_,
             severity=Severity.CRITICAL,
             start="1.1",
             first_seen=now,
@@ -74,6 +84,39 @@ async def test_answer_that_lay_in_the_socket_of_a_frozen_host_resumes_nothing() 
     acting.open(Step.RESUME, State.PAUSED)
     await acting.until(lambda: acting.libvirt.calls["resume"] == 1)
     assert resumed == [0, 0], "by the second answer, which is new"
+
+
+async def test_each_eviction_is_made_by_a_hypervisor_that_was_just_read() -> None:
+    acting, reads = Acting(), list[int]()
+
+    def slow() -> None:
+        reads.append(acting.server.reads)
+        acting.clock.advance(timedelta(seconds=3))
+
+    acting.server.meanwhile = slow
+    for who in (U1, U2):
+        acting.open(Step.RECOVER, State.RUNNING, who, IncidentType.WATCHDOG)
+    await acting.until(lambda: len(acting.server.evictions) == 2)
+    assert reads == [1, 1, 2, 2], "each after 3 s, and 6 s are too long"
+
+
+async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() -> None:
+    acting, now = Acting(), FakeClock().now()
+    made = [Made(name=f"ha-{number}", at=now) for number in range(MOST_EVICTIONS)]
+    ended = set_condition((), "Evicting", ConditionStatus.FALSE, "Succeeded", "", now=now)
+    for one in made:
+        eviction = Eviction(
+            metadata=ObjectMeta(name=one.name),
+            spec=EvictionSpec(hypervisor=NODE, reason="r"),
+            status=EvictionStatus(conditions=ended),
+        )
+        acting.server.evictions[one.name] = eviction
+    acting.store.put(Instance(uuid=HOST, evictions=tuple(made)))
+    acting.open(Step.RECOVER, State.RUNNING, U1, IncidentType.WATCHDOG)
+    await acting.until(lambda: acting.store.host.evictions != tuple(made))
+    names = [one.name for one in acting.store.host.evictions]
+    assert (len(names), names[0]) == (MOST_EVICTIONS, "ha-1")
+    assert set(acting.server.evictions) == set(names)
 
 
 async def test_server_is_not_asked_where_nothing_would_be_done() -> None:
