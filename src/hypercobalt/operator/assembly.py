@@ -185,7 +185,8 @@ def add_controllers(
         _add_compute(manager, options, shared, service, found, metrics=metrics)
         if options.ha.mode is HaMode.INTERNAL:
             add_ha(manager, shared, service, leases, found, settings=options.ha, metrics=metrics)
-    _add_hypervisors(manager, options, shared, metrics, switches)
+    recovers = connect is not None and options.ha.mode is HaMode.INTERNAL
+    _add_hypervisors(manager, options, shared, metrics, switches, recovers=recovers)
     _add_agents(manager, shared, leases)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
@@ -300,6 +301,8 @@ def _add_hypervisors(
     shared: Shared,
     metrics: Metrics,
     switches: Switches | None,
+    *,
+    recovers: bool,
 ) -> None:
     """Add what needs nothing but the API: Hypervisors of Nodes, `Ready` and `Tainted`."""
     kube, clock = manager.kube, manager.clock
@@ -316,6 +319,7 @@ def _add_hypervisors(
                 pods,
                 # A dead host whose Node is gone is fenced by the labels that it had.
                 copied=(*copied_labels(options.label_selector), *labels_of(options.fence_devices)),
+                recovers=recovers,
                 clock=clock,
                 events=shared.events,
             ),

@@ -33,6 +33,7 @@ from hypercobalt.api.hypervisor_conditions import (
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
 from hypercobalt.operator.from_node import first, follow, frozen
+from hypercobalt.operator.ha.facts import FINALIZER
 from hypercobalt.operator.node_conditions import accepts, health
 from hypercobalt.operator.node_facts import (
     internal_ip,
@@ -49,6 +50,7 @@ from hypercobalt.runtime import (
     Recorder,
     Result,
 )
+from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -224,6 +226,7 @@ class HypervisorReconciler:
         statuses: writes this controller's part of the status.
         pods: the agents' pods.
         copied: keys of the labels to copy from a Node.
+        recovers: this operator recovers hosts that fail; else what it kept for that is let go.
     """
 
     def __init__(
@@ -235,16 +238,21 @@ class HypervisorReconciler:
         pods: AgentPods,
         *,
         copied: Collection[str],
+        recovers: bool,
         clock: Clock,
         events: Recorder,
     ) -> None:
         self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
         self._nodes, self._hypervisors, self._pods = nodes, hypervisors, pods
         self._statuses = statuses
-        self._copied = tuple(copied)
+        self._copied, self._recovers = tuple(copied), recovers
+        self._recovery = Finalizer(FINALIZER, self._kube, hypervisors)
 
     async def reconcile(self, name: str, /) -> Result:
         node, known = self._nodes.get(name), self._hypervisors.get(name)
+        if known is not None and not self._recovers and self._recovery.is_on(known):
+            await self._recovery.remove(known)  # of a host that failed before `--ha` was changed
+            return Result(timedelta(0))
         if node is None:
             self._pods.release(name)
             if known is not None and is_kept(known):

@@ -17,6 +17,7 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
+from hypercobalt.operator.ha.facts import FINALIZER
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
@@ -66,6 +67,21 @@ def occupied(name: str, *others: str, **server: object) -> FakeCompute:
     size = Size(1, 1024, 0)
     compute.moves.add(Server("i1", "web", name, size=size, **server))  # type: ignore[arg-type]
     return compute
+
+
+async def test_what_a_recovery_kept_goes_once_this_operator_does_not_recover(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """The host failed before `--ha` was changed."""
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+    kept = {"metadata": {"finalizers": [FINALIZER]}}
+    await kube.merge_patch(Hypervisor, name, kept)
+    await vanish(kube, name)
+    assert await kube.get(Hypervisor, name) is not None
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await gone(kube, name)
 
 
 async def test_in_onboarding_its_test_server_is_deleted_and_it_may_come_back(
