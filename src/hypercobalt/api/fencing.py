@@ -78,6 +78,13 @@ class Fencing(Struct, frozen=True):
     forcedDownAt: Annotated[
         datetime | None, Field("When the compute service was declared down for good.")
     ] = None
+    livesSince: Annotated[
+        datetime | None,
+        Field(
+            "Since when the host shows life after this proof, of this boot or of another one: "
+            "nothing is started elsewhere by the proof any more."
+        ),
+    ] = None
     evidence: Annotated[
         tuple[str, ...], Field("What led to it, and what each method has answered, in order.")
     ] = ()
@@ -107,4 +114,15 @@ def is_ordered(fencing: Fencing | None, boot: str) -> bool:
     if fencing is None or not boot or fencing.bootID != boot:
         return False
     asked = fencing.phase == FencingPhase.ATTEMPTING and fencing.method == FencingMethod.AGENT
-    return asked or fencing.phase == FencingPhase.FENCED
+    return asked or is_declared_dead(fencing)
+
+
+def is_declared_dead(fencing: Fencing) -> bool:
+    """Whether instances of its host may have been started elsewhere, and it is not taken back.
+
+    A host that shows life after its proof is fenced anew when it is silent again; until then, and
+    meanwhile, what was begun by the first proof holds.
+    """
+    if fencing.phase == FencingPhase.RELEASED:
+        return False
+    return fencing.phase == FencingPhase.FENCED or fencing.forcedDownAt is not None

@@ -285,12 +285,14 @@ def is_evicted(hypervisor: Hypervisor) -> bool:
 def is_fenced(hypervisor: Hypervisor) -> bool:
     """Whether the last boot that the host has reported is proven dead: nothing of it runs.
 
-    A proof is about one boot, so a host that has never reported its boot ID is not fenced.
+    A proof is about one boot, so a host that has never reported its boot ID is not fenced, nor is
+    one that shows life since.
     """
     fencing, boot = hypervisor.status.fencing, hypervisor.status.bootID
     return (
         fencing is not None
         and fencing.phase == FencingPhase.FENCED
+        and fencing.livesSince is None
         and bool(boot)
         and fencing.bootID == boot
     )

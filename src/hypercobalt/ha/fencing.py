@@ -5,9 +5,11 @@
    it waits until the deadline: the first one's call may still switch the host off.
 3. The proof is recorded before any process acts on it. It is about one boot, and stays when nothing
    contradicts it; a boot that is proven dead is never fenced again.
-4. What is free comes first: a host that has booted anew proves its former boot dead, its agent may
-   have ended all instances, an administrator or another system may assert it.
+4. What is free comes first: the agent may have ended all instances, an administrator or another
+   system may assert that the boot is dead. Another boot proves the former one dead only while the
+   host answers: of a silent host the newest boot runs, for all that is known.
 5. A host that lives, or is back with another boot, is not switched off.
+6. A host that shows life after a proof has to be fenced anew when it is silent again.
 
 Source: docs/decisions, proof before evacuation; medik8s fence-agents-remediation.
 """
@@ -123,7 +125,7 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
     if not facts.boot:
         return Nothing()
     of_boot = stored if stored is not None and _counts(stored, facts.boot) else None
-    if of_boot is not None and of_boot.phase == FencingPhase.FENCED:
+    if of_boot is not None and holds(of_boot):
         return _confirmed(of_boot, facts, now)
     if free := _free(facts):
         method, proof = free
@@ -142,6 +144,11 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
 def _counts(stored: Fencing, boot: str) -> bool:
     """Whether a record goes on: of the same boot, and not closed since."""
     return stored.bootID == boot and stored.phase != FencingPhase.RELEASED
+
+
+def holds(stored: Fencing) -> bool:
+    """Whether the boot is proven dead, and has shown no life since."""
+    return stored.phase == FencingPhase.FENCED and stored.livesSince is None
 
 
 def is_under_way(stored: Fencing, now: datetime) -> bool:
@@ -176,6 +183,19 @@ def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
     )
 
 
+def overtaken(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
+    """The record of a proven boot whose host shows life since, of that boot or of another one.
+
+    Nothing was started elsewhere before the host was declared down.
+    """
+    texts = stored.evidence
+    for text in evidence:
+        texts = _with(texts, f"the host shows life after the proof: {text}")
+    since, begun = now.replace(microsecond=0), stored.forcedDownAt is not None
+    phase = stored.phase if begun else FencingPhase.FAILED
+    return replace(stored, phase=phase, livesSince=since if begun else None, evidence=texts)
+
+
 def released(stored: Fencing, boot: str) -> Fencing:
     """The record of a host that is back."""
     evidence = _with(stored.evidence, f"the host is back with boot {boot}")
@@ -190,7 +210,7 @@ def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> Step:
 
 
 def _free(facts: Facts) -> tuple[FencingMethod, str] | None:
-    if facts.node_boot and facts.node_boot != facts.boot:
+    if facts.node_boot and facts.node_boot != facts.boot and not facts.silent:
         text = f"the kubelet reports boot {facts.node_boot}: boot {facts.boot} is over"
         return FencingMethod.BOOT_ID, text
     if facts.stopped:
@@ -253,6 +273,7 @@ def _proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> 
         method=method,
         proof=proof[:_LONGEST],
         fencedAt=now.replace(microsecond=0),
+        livesSince=None,
         evidence=_with(base.evidence, proof),
     )
 

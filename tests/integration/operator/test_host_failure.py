@@ -326,6 +326,40 @@ async def test_device_that_lied_is_found_out_when_the_host_reports_again(
     assert [one.id for one in site.compute.moves.on(name)] == [server.id]
 
 
+async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_again(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    site.compute.moves.disabled.update(host.name for host in site.hosts)  # nowhere to go
+    async with recovering(kubeconfig, site.compute, site.fences):
+        cut_off = await start(site)
+        cut_off.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
+        await cut_off.dies()
+        await cut_off.until("Fenced", "Unknown/Failed")
+        note = {"metadata": {"annotations": {CLAIM: cut_off.boot}}}
+        await kube.merge_patch(Hypervisor, name, note)
+        await cut_off.until("Fenced", "True/Proven")
+        await eventually(lambda: site.compute.world.hosts[name].forced_down)
+        await cut_off.reports("True", "boot-1")  # it lives, in the same boot
+        found = await cut_off.until("Fenced", "Unknown/Failed")
+        assert "shows life after the proof" in message(found, "Fenced")
+        await gone(kube, name)
+        await cut_off.dies()
+        await until(kube, Hypervisor, name, lambda hv: phase(hv) in {"Fencing", "Blocked"})
+        await until(kube, Hypervisor, name, lambda hv: (fencing(hv).attempts or 0) > 1)
+        site.compute.moves.disabled.clear()
+        after = await cut_off.until("Fenced", "Unknown/Failed")
+        assert CLAIM not in after.metadata.annotations
+        assert not is_fenced(after)
+    assert len(site.compute.moves.on(name)) == 1
+    assert cut_off.device.orders == []
+
+
+def fencing(host: Hypervisor) -> Fencing:
+    assert host.status.fencing is not None
+    return host.status.fencing
+
+
 async def gone(kube: Kube, name: str) -> None:
     async def nothing() -> bool:
         return not await evictions_of(kube, name)

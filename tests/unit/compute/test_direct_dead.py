@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace as with_fields
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.documents.evacuated import marked
@@ -159,17 +160,19 @@ def _true(type_: str) -> Condition:
 
 
 @pytest.mark.parametrize(
-    ("phase", "boot", "fenced", "fenced_boot"),
+    ("phase", "boot", "fenced", "fenced_boot", "since"),
     [
-        (FencingPhase.ATTEMPTING, "boot-1", False, ""),
-        (FencingPhase.FAILED, "boot-1", False, ""),
-        (FencingPhase.FENCED, "boot-1", True, "boot-1"),
-        (FencingPhase.FENCED, "boot-2", False, "boot-1"),
-        (FencingPhase.RELEASED, "boot-1", False, ""),
+        (FencingPhase.ATTEMPTING, "boot-1", False, "", {}),
+        (FencingPhase.FAILED, "boot-1", False, "", {}),
+        (FencingPhase.FENCED, "boot-1", True, "boot-1", {}),
+        (FencingPhase.FENCED, "boot-2", False, "boot-1", {}),
+        (FencingPhase.RELEASED, "boot-1", False, "", {"forcedDownAt": _THEN}),
+        (FencingPhase.FENCED, "boot-1", False, "boot-1", {"livesSince": _THEN}),
+        (FencingPhase.FAILED, "boot-1", False, "boot-1", {"forcedDownAt": _THEN}),
     ],
 )
 def test_host_is_dead_for_the_boot_that_was_fenced(
-    phase: FencingPhase, boot: str, fenced: bool, fenced_boot: str
+    phase: FencingPhase, boot: str, fenced: bool, fenced_boot: str, since: dict[str, datetime]
 ) -> None:
     found = place(
         Hypervisor(
@@ -178,7 +181,7 @@ def test_host_is_dead_for_the_boot_that_was_fenced(
                 internalIp="192.0.2.1",
                 hostUUID="11111111-1111-4111-8111-111111111111",
                 bootID=boot,
-                fencing=Fencing(phase=phase, bootID="boot-1"),
+                fencing=with_fields(Fencing(phase=phase, bootID="boot-1"), **since),
                 conditions=(_true("Ready"), _true("LibVirtConnection")),
             ),
         ),

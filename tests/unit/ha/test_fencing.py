@@ -19,8 +19,10 @@ from hypercobalt.ha.fencing import (
     SwitchOff,
     WaitUntil,
     answered,
+    holds,
     is_under_way,
     next_step,
+    overtaken,
     released,
     void,
 )
@@ -106,6 +108,29 @@ def test_another_boot_proves_the_former_one_dead_without_a_call(stored: Fencing 
 
 
 @pytest.mark.parametrize("dead", [True, False])
+def test_another_boot_of_a_silent_host_proves_nothing(dead: bool) -> None:
+    """It may run instances, whichever of the two boots is the newer one."""
+    found = step(None, replace(DEAD, node_boot="b2", dead=dead))
+    assert found == (Record(ATTEMPT) if dead else Nothing())
+
+
+def test_proof_of_a_host_that_shows_life_since_is_not_gone_on_with() -> None:
+    down = with_fields(PROVEN, forcedDownAt=NOW)
+    lives = overtaken(down, ("Ready", "Lease"), NOW + timedelta(seconds=9, milliseconds=500))
+    assert (lives.phase, lives.livesSince) == ("Fenced", NOW + timedelta(seconds=9))
+    assert lives.evidence[-1] == "the host shows life after the proof: Lease"
+    assert (holds(down), holds(lives), holds(FAILED)) == (True, False, False)
+    assert step(down) == Nothing()
+    again = step(lives, later=200)
+    assert isinstance(again, Record)
+    assert (again.fencing.phase, again.fencing.livesSince) == ("Attempting", lives.livesSince)
+    proven = answered(again.fencing, Answer(True, "off"), NOW)
+    assert (proven.livesSince, proven.forcedDownAt) == (None, NOW)
+    early = overtaken(PROVEN, ("Ready",), NOW)
+    assert (early.phase, early.livesSince) == ("Failed", None), "nothing was begun by it"
+
+
+@pytest.mark.parametrize("dead", [True, False])
 def test_boot_that_the_kubelet_does_not_report_proves_nothing(dead: bool) -> None:
     found = step(None, replace(DEAD, node_boot="", dead=dead))
     assert (found.fencing.phase if isinstance(found, Record) else "") == (
@@ -156,7 +181,7 @@ def test_attempts_of_one_boot_are_one_record() -> None:
 
 
 def test_proof_that_comes_during_an_attempt_keeps_what_was_tried() -> None:
-    found = step(ATTEMPT, replace(DEAD, node_boot="b2"), later=60)
+    found = step(ATTEMPT, replace(DEAD, claim="asserted by ops"), later=60)
     assert isinstance(found, Record)
     assert (found.fencing.attempts, found.fencing.startedAt) == (1, NOW)
     assert found.fencing.evidence == ("silent", found.fencing.proof)

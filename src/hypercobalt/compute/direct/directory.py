@@ -19,7 +19,7 @@ from typing import Protocol
 
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
@@ -182,7 +182,7 @@ def _without_address(hypervisor: Hypervisor) -> Place:
 
 def _fenced_boot(hypervisor: Hypervisor) -> str:
     fencing = hypervisor.status.fencing
-    if fencing is None or fencing.phase != FencingPhase.FENCED:
+    if fencing is None or not is_declared_dead(fencing):
         return ""
     return fencing.bootID or "unknown"
 

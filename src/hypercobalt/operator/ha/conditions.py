@@ -34,9 +34,7 @@ def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
     """What a plan means for the status."""
     own = tuple(one for one in hypervisor.conditions if one.type in TYPES)
     if plan.fencing is not None:
-        own = set_condition(
-            own, _Type.FENCED, *_FENCED[plan.fencing.phase], _text(plan.fencing), now=now
-        )
+        own = set_condition(own, _Type.FENCED, *_state(plan.fencing), _text(plan.fencing), now=now)
     if plan.blocked is not None:
         reason, text = plan.blocked
         blocked = "True" if reason in _BLOCKING else "False"
@@ -71,9 +69,16 @@ def _note(one: Condition) -> Iterable[Note]:
         yield Note("Normal", "RecoveryAllowed", "Every gate of the host's recovery is open")
 
 
+def _state(fencing: Fencing) -> tuple[str, FencedReason]:
+    holds = fencing.phase != FencingPhase.FENCED or fencing.livesSince is None
+    return _FENCED[fencing.phase if holds else FencingPhase.FAILED]
+
+
 def _text(fencing: Fencing) -> str:
     last = fencing.evidence[-1] if fencing.evidence else ""
     match fencing.phase:
+        case FencingPhase.FENCED if fencing.livesSince is not None:
+            return f"Boot {fencing.bootID} was proven dead, but {last}"
         case FencingPhase.FENCED:
             return f"Boot {fencing.bootID} is proven dead: {fencing.proof}"
         case FencingPhase.ATTEMPTING:

@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
-from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.ha import fencing
@@ -63,8 +63,11 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     since = None if well else min(stored.unhealthySince or facts.now, facts.now)
     since = since and since.replace(microsecond=0)
     plan = Plan(since, stored.fencing, look_again=settings.poll)
-    if facts.stopped:
+    if is_stopped(facts):
         return _stopped(facts, plan, settings)
+    if stored.fencing is not None and (life := _life_after_proof(facts)):
+        record = fencing.overtaken(stored.fencing, life, facts.now)
+        return replace(plan, fencing=record, look_again=AT_ONCE)
     match facts.verdict:
         case Contradicted(evidence):
             return _contradicted(facts, plan, evidence)
@@ -83,8 +86,33 @@ def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
     plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
     if stored is not None and stored.forcedDownAt is None:
         return replace(plan, fencing=fencing.void(stored, evidence, facts.now))
+    if stored is not None and is_fenced(facts.hypervisor):
+        return replace(plan, fencing=fencing.overtaken(stored, evidence, facts.now))
     running = next((one for one in _running(facts) if is_recovery(one)), None)
     return replace(plan, action=DeleteEviction(running)) if running is not None else plan
+
+
+def is_stopped(facts: Facts) -> bool:
+    """Whether the agent has ended all instances, and the host has not booted since."""
+    return bool(facts.stopped) and not _is_booted_since(facts)
+
+
+def _life_after_proof(facts: Facts) -> tuple[str, ...]:
+    """What shows that a host which is proven dead runs: of its instances nothing is known then."""
+    if not is_fenced(facts.hypervisor):
+        return ()
+    match facts.verdict:
+        case Alive(evidence):
+            return evidence
+        case Well() | Returned() if _is_booted_since(facts):
+            return (f"the kubelet reports boot {facts.node_boot}",)
+        case _:
+            return ()
+
+
+def _is_booted_since(facts: Facts) -> bool:
+    """Whether the kubelet reports another boot than the node agent has last."""
+    return bool(facts.node_boot) and facts.node_boot != facts.hypervisor.status.bootID
 
 
 def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
@@ -261,8 +289,8 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     if _mode(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
         return replace(_at_rest(facts, plan), look_again=None)
     healthy = healthy_since(hypervisor)
-    if healthy is None or is_fenced(hypervisor):
-        return plan  # the agent of the new boot has not reported yet
+    if healthy is None or is_awaited(hypervisor):
+        return plan
     due = healthy + settings.waits.healthy
     if healthy <= facts.now < due:  # ahead of the clock: long ago, before the clock went back
         return replace(plan, look_again=_until(due, facts.now))
@@ -279,9 +307,16 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
     """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
     closed = fencing.released(stored, facts.hypervisor.status.bootID or facts.node_boot)
-    if stored.phase != FencingPhase.FENCED:
+    if not is_declared_dead(stored):
         return replace(plan, fencing=closed, look_again=AT_ONCE)
     return _then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
+
+
+def is_awaited(hypervisor: Hypervisor) -> bool:
+    """Whether a host was declared dead, and the agent of its next boot has not reported yet."""
+    status = hypervisor.status
+    stored = status.fencing
+    return stored is not None and is_declared_dead(stored) and stored.bootID == status.bootID
 
 
 def is_unreleased(hypervisor: Hypervisor) -> bool:

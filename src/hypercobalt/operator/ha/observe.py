@@ -14,7 +14,13 @@ from typing import Final
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended
-from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import (
+    CLAIM,
+    OUT_OF_SERVICE,
+    FencingMethod,
+    FencingPhase,
+    is_declared_dead,
+)
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.api.meta import ObjectMeta
@@ -223,7 +229,7 @@ class Observation:
             compute=compute.answers,
             leaving=shutdown or (lease is not None and lease.released),
             unhealthy_since=status.unhealthySince,
-            fenced=_fenced_boot(hypervisor),
+            fenced=declared_dead(hypervisor),
             question=self._peers.question(hypervisor.metadata.name),
         )
 
@@ -309,9 +315,10 @@ def vanished(hypervisor: Hypervisor) -> Node:
     )
 
 
-def _fenced_boot(hypervisor: Hypervisor) -> str:
+def declared_dead(hypervisor: Hypervisor) -> str:
+    """The boot that counts as dead until its host is taken back; "" for none."""
     fencing = hypervisor.status.fencing
-    if fencing is None or fencing.phase != FencingPhase.FENCED:
+    if fencing is None or not is_declared_dead(fencing):
         return ""
     # An agent that has ended the instances lives, and proves nothing wrong by that.
     return "" if fencing.method == FencingMethod.AGENT else fencing.bootID or ""

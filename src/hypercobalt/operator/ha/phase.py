@@ -18,7 +18,7 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import is_empty, is_unreleased
+from hypercobalt.operator.ha.decide import is_awaited, is_empty, is_stopped, is_unreleased
 from hypercobalt.operator.ha.facts import Facts, Plan
 from hypercobalt.operator.ha.fleet import healthy_since
 from hypercobalt.operator.ha.settings import HaSettings
@@ -39,7 +39,7 @@ def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
             moves = EvictionMode.LIVE
             return _elsewhere(facts, moves) if movable else Recovery(_Phase.BLOCKED)
         case Suspected() | RebootGrace() | Dead():
-            if facts.stopped or is_fenced(facts.hypervisor):
+            if is_stopped(facts) or is_fenced(facts.hypervisor):
                 return _elsewhere(facts, EvictionMode.EVACUATE)
             return _silent(facts, plan, settings)
 
@@ -76,7 +76,7 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
     if hypervisor.spec.maintenance != Maintenance.HA and not is_unreleased(hypervisor):
         return None
     healthy = healthy_since(hypervisor)
-    if healthy is None or is_fenced(hypervisor):
+    if healthy is None or is_awaited(hypervisor):
         return Recovery(_Phase.RETURNING)
     return Recovery(_Phase.RETURNING, healthy + settings.waits.healthy)
 

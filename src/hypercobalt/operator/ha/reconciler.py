@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -219,11 +219,27 @@ class HostFailureReconciler:
         if deadline is not None:
             # Noted before: of a write that fails it is not known whether it was stored.
             self._mine[hypervisor.metadata.name] = deadline
+        if is_disproved(hypervisor.status.fencing, plan.fencing):
+            await self._withdraw_claim(hypervisor)
         part = await self._put(hypervisor, plan, part)
         for note in conditions.notes(hypervisor, part):
             self._events.record(
                 hypervisor, note.type, note.reason, note.text, action="RecoveringHost"
             )
+
+    async def _withdraw_claim(self, hypervisor: Hypervisor) -> None:
+        """Take away an assertion that no longer holds: it would count when the host is silent."""
+
+        def without(found: Hypervisor) -> Hypervisor:
+            notes = {k: v for k, v in found.metadata.annotations.items() if k != CLAIM}
+            return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
+
+        if CLAIM not in hypervisor.metadata.annotations:
+            return
+        name = hypervisor.metadata.name
+        log.warning("fencing_claim_withdrawn", hypervisor=name)
+        if (written := await self._kube.modify(Hypervisor, name, without)) is not None:
+            self._world.hypervisors.wrote(written)
 
     async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
         """Write the status, also over a newer one in which the fencing is as the plan found it.
@@ -244,6 +260,13 @@ class HostFailureReconciler:
                 return part
         await self._statuses.put(found, part)
         return part
+
+
+def is_disproved(stored: Fencing | None, record: Fencing | None) -> bool:
+    """Whether a host shows life that was proven dead until now."""
+    if stored is None or record is None or record.phase == FencingPhase.RELEASED:
+        return False
+    return fencing.holds(stored) and not fencing.holds(record)
 
 
 def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | None:

@@ -37,6 +37,7 @@ from hypercobalt.operator.ha.facts import (
     TakeBack,
 )
 from hypercobalt.operator.ha.fences import Setup
+from hypercobalt.operator.ha.observe import declared_dead
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
 
 S = timedelta(seconds=1)
@@ -72,6 +73,7 @@ class World:
         on: the host has power.
         boot: number of its boot.
         heard: kubelet, agent and compute service reach the API.
+        agent: the agent runs while the host does; else the host's other programs do without it.
         at_source: boot in which the server was started there; None when it does not run there.
         elsewhere: the server runs on another host.
         lies: the device reports off without doing anything.
@@ -81,6 +83,7 @@ class World:
     on: bool = True
     boot: int = 1
     heard: bool = True
+    agent: bool = True
     at_source: int | None = 1
     elsewhere: bool = False
     lies: bool = False
@@ -109,7 +112,8 @@ class World:
             if self.ready != "True":
                 self.healthy_since = self.now
             self.ready, self.node_boot = "True", self.boot
-            self.store(bootID=str(self.boot))
+            if self.agent:
+                self.store(bootID=str(self.boot))
         else:
             self.ready = "Unknown"
 
@@ -120,6 +124,12 @@ class World:
     def boots(self) -> None:
         if not self.on:
             self.on, self.boot = True, self.boot + 1
+
+    def owner_starts(self) -> None:
+        """Nova starts a server that is off on its host, forced down or not, agent or not."""
+        ready = self.ready == "True" and self.node_boot == self.boot
+        if ready and self.on and self.heard and self.on_source and self.at_source is None:
+            self.at_source = self.boot
 
     def store(self, **fields: object) -> None:
         status = with_fields(self.hypervisor.status, **fields)
@@ -211,15 +221,14 @@ class World:
     def _facts(self, operator: Operator) -> Facts:
         status = self.hypervisor.status
         alive = self.on and self.heard
-        proven = status.fencing is not None and status.fencing.phase == FencingPhase.FENCED
         signs = Signs(
             ready=self.ready,
             node_boot=str(self.node_boot),
             boot=status.bootID or "",
-            agent=Agent.ALIVE if alive else Agent.SILENT,
+            agent=Agent.ALIVE if alive and self.agent else Agent.SILENT,
             compute=alive,
             unhealthy_since=status.unhealthySince,
-            fenced=(status.fencing.bootID or "") if proven and status.fencing else "",
+            fenced=declared_dead(self.hypervisor),
             question=operator.question,
         )
         servers = (SERVER,) if self.on_source else ()
@@ -244,7 +253,7 @@ class World:
         )
 
     def _health(self, alive: bool) -> tuple[Condition, ...]:
-        well = "True" if alive and self.ready == "True" else "False"
+        well = "True" if alive and self.agent and self.ready == "True" else "False"
         types = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
         return tuple(
             with_fields(condition(type_, well), lastTransitionTime=self.healthy_since)

@@ -1,14 +1,18 @@
-"""Which attempts a process counts as its own: those that it is about to record."""
+"""What of a record is a process's own, and what of it a host has disproved."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
+from tests.unit.operator.ha.made import hypervisor
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.operator.ha.reconciler import new_deadline
+from hypercobalt.operator.ha.conditions import part
+from hypercobalt.operator.ha.facts import Plan
+from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
 
 LATER = NOW + timedelta(minutes=5)
 
@@ -41,3 +45,40 @@ def test_an_attempt_is_a_process_s_own_once_it_is_about_to_record_it(
     stored: Fencing | None, record: Fencing | None, expected: datetime | None
 ) -> None:
     assert new_deadline(stored, record) == expected
+
+
+PROVEN = fencing(FencingPhase.FENCED)
+LIVES = replace(PROVEN, livesSince=NOW)
+
+
+@pytest.mark.parametrize(
+    ("stored", "record", "expected"),
+    [
+        pytest.param(PROVEN, LIVES, True, id="it lives"),
+        pytest.param(PROVEN, fencing(FencingPhase.FAILED), True, id="void"),
+        pytest.param(PROVEN, PROVEN, False, id="it is dead"),
+        pytest.param(LIVES, LIVES, False, id="known"),
+        pytest.param(PROVEN, fencing(FencingPhase.RELEASED), False, id="taken back"),
+        pytest.param(fencing(FencingPhase.FAILED), fencing(FencingPhase.FAILED), False, id="none"),
+        pytest.param(None, PROVEN, False, id="just proven"),
+        pytest.param(PROVEN, None, False, id="gone"),
+    ],
+)
+def test_assertion_is_withdrawn_when_the_host_shows_life(
+    stored: Fencing | None, record: Fencing | None, expected: bool
+) -> None:
+    assert is_disproved(stored, record) is expected
+
+
+@pytest.mark.parametrize(
+    ("record", "state", "text"),
+    [
+        (PROVEN, "True/Proven", "is proven dead"),
+        (LIVES, "Unknown/Failed", "was proven dead, but the kubelet reports boot b2"),
+    ],
+)
+def test_condition_does_not_outlive_the_proof(record: Fencing, state: str, text: str) -> None:
+    shown = replace(record, bootID="b1", evidence=("the kubelet reports boot b2",))
+    (fenced,) = part(hypervisor(shown), Plan(None, shown), NOW).conditions
+    assert f"{fenced.status}/{fenced.reason}" == state
+    assert text in fenced.message

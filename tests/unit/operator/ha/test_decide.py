@@ -33,8 +33,10 @@ from hypercobalt.api.eviction import (
     whole_host,
 )
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.ha.fencing import Answer, answered, overtaken
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -61,6 +63,7 @@ from hypercobalt.operator.ha.facts import (
 )
 
 LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
+LIVES = with_fields(DOWN, livesSince=NOW)
 FOREIGN = with_fields(LIVE, metadata=ObjectMeta(name="upgrade"))
 COLD = with_fields(FOREIGN, spec=with_fields(LIVE.spec, mode="cold"))
 DRAIN = whole_host(FACTS.hypervisor, "update", Trigger.MAINTENANCE, owner=None)
@@ -167,7 +170,6 @@ def test_host_that_is_not_judged_dead_stays_in_service(verdict: HostVerdict) -> 
 @pytest.mark.parametrize(
     ("changes", "method"),
     [
-        pytest.param({"node_boot": "b2"}, FencingMethod.BOOT_ID, id="another boot"),
         pytest.param({"claim": "ops"}, FencingMethod.EXTERNAL, id="asserted by a person"),
     ],
 )
@@ -181,6 +183,13 @@ def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
     assert plan.fencing is not None
     assert (plan.fencing.phase, plan.fencing.method) == (FencingPhase.FENCED, method)
     assert (plan.action, plan.look_again) == (None, 0 * S)
+
+
+@pytest.mark.parametrize("verdict", [DEAD, Suspected(("silent",)), RebootGrace((), NOW + S)])
+def test_boot_that_only_the_kubelet_has_reported_is_fenced_as_any(verdict: HostVerdict) -> None:
+    """Its agent does not run, but instances may: they are Nova's, or their owners', to start."""
+    plan = planned(verdict=verdict, node_boot="b2")
+    assert (plan.fencing, plan.action) == (ATTEMPT if verdict == DEAD else None, None)
 
 
 @pytest.mark.parametrize(
@@ -433,8 +442,59 @@ def test_wrong_proof_is_void_before_its_evacuation_is_stopped() -> None:
 def test_evacuation_of_a_host_that_lives_is_stopped(
     evictions: tuple[Eviction, ...], action: Action | None
 ) -> None:
-    plan = planned(fenced(DOWN), verdict=Contradicted(("Ready",)), evictions=evictions)
-    assert (plan.action, plan.fencing) == (action, DOWN)
+    wrong = Contradicted(("Ready",))
+    first = planned(fenced(DOWN), verdict=wrong, evictions=evictions)
+    assert (first.action, first.fencing) == (None, overtaken(DOWN, ("Ready",), NOW))
+    assert first.blocked is not None
+    plan = planned(fenced(LIVES), verdict=wrong, evictions=evictions)
+    assert (plan.action, plan.fencing) == (action, LIVES)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"verdict": Alive(("lease",))}, id="its agent"),
+        pytest.param({"verdict": Alive(("NotReady",), NOW + S)}, id="its kubelet, NotReady"),
+        pytest.param(
+            {"verdict": Well(), "ready": "True", "node_boot": "b2"}, id="its kubelet, booted anew"
+        ),
+        pytest.param(
+            {"verdict": Alive(("NotReady",)), "node_boot": "b2", "stopped": "all were ended"},
+            id="its kubelet, after its agent had ended every instance",
+        ),
+    ],
+)
+def test_proof_does_not_outlive_a_sign_of_life(changes: dict[str, object]) -> None:
+    plan = planned(fenced(DOWN), **changes)
+    assert plan.fencing is not None
+    assert (plan.fencing.phase, plan.fencing.livesSince) == (FencingPhase.FENCED, NOW)
+    assert (plan.action, plan.look_again) == (None, 0 * S)
+    assert not is_fenced(hypervisor(plan.fencing, mode="ha"))
+    early = planned(fenced(PROVEN), **changes).fencing
+    assert early is not None
+    assert (early.phase, early.livesSince) == (FencingPhase.FAILED, None)
+
+
+def test_proof_outlives_what_is_no_sign_of_life() -> None:
+    changes: dict[str, object]
+    for changes in (
+        {"verdict": Well(), "ready": ""},
+        {"verdict": Well(), "ready": "True", "node_boot": ""},
+        {"verdict": Suspected(("silent",)), "node_boot": "b2"},
+    ):
+        assert planned(fenced(DOWN), **changes).fencing == DOWN
+
+
+def test_host_that_is_silent_after_a_sign_of_life_is_fenced_anew() -> None:
+    plan = planned(fenced(LIVES))
+    assert plan.fencing is not None
+    assert (plan.fencing.phase, plan.fencing.attempts) == (FencingPhase.ATTEMPTING, 2)
+    again = answered(plan.fencing, Answer(True, "off"), NOW)
+    assert (again.livesSince, again.forcedDownAt) == (None, NOW)
+    assert planned(fenced(again)).action == Evict(EVACUATION)
+    refused = answered(plan.fencing, Answer(False, "409"), NOW)
+    taken = planned(back(with_fields(refused, deadline=NOW)))
+    assert isinstance(taken.action, TakeBack), "its instances may run elsewhere"
 
 
 # -- a host that is back ---------------------------------------------------------------------------
@@ -475,7 +535,7 @@ RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED)
         ),
         pytest.param(back(unwell="AgentReporting"), {}, None, 5 * S, id="its agent is not well"),
         pytest.param(back(reported=HEALTHY[:2]), {}, None, 5 * S, id="libvirt is not reported"),
-        pytest.param(back(boot="b1"), {}, None, 5 * S, id="the new boot has not reported"),
+        pytest.param(back(LIVES, boot="b1"), {}, None, 5 * S, id="the new boot has not reported"),
         pytest.param(back(), {"host": None}, None, 5 * S, id="unknown to the compute service"),
         pytest.param(back(RELEASED), {}, SetMaintenance(""), 0 * S, id="maintenance ends"),
         pytest.param(

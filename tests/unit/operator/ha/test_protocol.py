@@ -44,6 +44,14 @@ class Recovery:
     def partition(self, heard: bool) -> None:
         self.world.heard = heard
 
+    def agent(self, runs: bool) -> None:
+        self.world.agent = runs
+
+    def owner_starts(self) -> None:
+        """Some time after the host was Ready; nobody can start anything there before."""
+        self.goes_on_for_a_while(2)
+        self.world.owner_starts()
+
     def reports(self) -> None:
         self.world.report()
 
@@ -137,6 +145,8 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     (Recovery.host_boots,),
     tuple(partial(Recovery.partition, heard=heard) for heard in (True, False)),
     (Recovery.reports,),
+    tuple(partial(Recovery.agent, runs=runs) for runs in (True, False)),
+    (Recovery.owner_starts,),
     tuple(partial(Recovery.node_flaps, status=status) for status in ("False", "Unknown")),
     tuple(partial(Recovery.device, refuses=refuses) for refuses in (True, False)),
     tuple(partial(Recovery.gate, opened=opened) for opened in (True, False)),
@@ -303,3 +313,21 @@ def test_device_that_lies_is_found_out_by_the_host_and_nothing_more_is_evacuated
     world.evacuate()
     assert not world.elsewhere
     assert is_ordered(world.hypervisor.status.fencing, "1")  # its agent ends what runs there
+
+
+def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent() -> None:
+    """Its kubelet has reported that boot, its agent has not, and an owner's server runs there."""
+    machine = Recovery()
+    world = machine.world
+    machine.agent(runs=False)
+    world.power_off()
+    world.boots()
+    machine.owner_starts()
+    assert (world.at_source, world.hypervisor.status.bootID) == (2, "1")
+    machine.partition(heard=False)
+    for _ in range(12):
+        machine.goes_on_for_a_while(1)
+        world.evacuate()
+        machine.check()
+    assert world.elsewhere
+    assert not world.on

@@ -198,6 +198,8 @@ def unproven(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> str:
         why = "it is fenced; waiting until it is declared down"
     elif fencing is None or fencing.phase == FencingPhase.RELEASED:
         why = "it was not fenced"
+    elif fencing.livesSince is not None:
+        why = f"boot {fencing.bootID} was proven dead, but the host shows life since"
     elif fencing.phase == FencingPhase.FENCED:
         why = f"boot {fencing.bootID} was fenced, but the host has reported another one since"
     else:

@@ -338,6 +338,16 @@ def test_live_eviction_of_a_host_that_is_down_is_not_told_of_a_proof() -> None:
     assert unproven(forced, made.hypervisor(), DOWN).startswith("instances are started elsewhere")
 
 
+def test_eviction_names_a_host_that_lives_after_its_proof() -> None:
+    dead = made.hypervisor("Fenced")
+    assert dead.status.fencing is not None
+    record = replace(dead.status.fencing, livesSince=made.BEGAN)
+    lives = replace(dead, status=replace(dead.status, fencing=record))
+    forced = EvictionSpec(hypervisor="here", reason="test", mode="evacuate")
+    assert unproven(forced, dead, DOWN) == ""
+    assert "the host shows life since" in unproven(forced, lives, DOWN)
+
+
 def test_large_instance_takes_its_place_before_the_small_ones() -> None:
     sizes = (1024, 3072, 1024)
     servers = [server(str(n), size=Size(1, mib)) for n, mib in enumerate(sizes)]
