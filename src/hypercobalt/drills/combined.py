@@ -145,8 +145,8 @@ async def crash_while_moving(stage: Stage) -> None:
     await stage.until(f"the live migration of {vm} has begun", is_moving, within=RECOVERY)
     with suppress(ProcessLookupError):  # it was faster
         os.kill(source.pid, signal.SIGKILL)
-    await stage.runs([vm], within=RECOVERY, not_pids=[source.pid])
-    await stage.writes(vm, within=20)
+    await stage.writes(vm, within=RECOVERY)  # the target's QEMU is there, and waits for the source
+    await stage.runs([vm], within=1, not_pids=[source.pid])
     await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
     await _all_in_service(stage)
     await stage.runs([vm], within=1)
