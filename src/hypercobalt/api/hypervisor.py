@@ -24,6 +24,7 @@ from hypercobalt.api.hypervisor_conditions import (
 )
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ResourceInfo, Struct
+from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.api.schema import (
     Column,
     CustomObject,
@@ -296,6 +297,22 @@ def is_fenced(hypervisor: Hypervisor) -> bool:
         and bool(boot)
         and fencing.bootID == boot
     )
+
+
+_EMPTIED: Final = frozenset(
+    {RecoveryPhase.UNWELL, RecoveryPhase.RECOVERING, RecoveryPhase.RECOVERED}
+)
+
+
+def is_emptied_alive(hypervisor: Hypervisor) -> bool:
+    """Whether the HA service of the operator moves the instances of a host that lives.
+
+    It moves those that run: one that crashes meanwhile is recovered as anywhere.
+    """
+    fencing, recovery = hypervisor.status.fencing, hypervisor.status.recovery
+    unfenced = fencing is None or fencing.phase == FencingPhase.RELEASED
+    has_host = hypervisor.spec.maintenance == Maintenance.HA
+    return has_host and unfenced and recovery is not None and recovery.phase in _EMPTIED
 
 
 def is_claimed(hypervisor: Hypervisor) -> bool:

@@ -12,28 +12,37 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.ha_switch import switched_off
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_emptied_alive, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 
 FRESH: Final = timedelta(seconds=5)
 """A Hypervisor that was read longer ago decides nothing."""
 
 
-def returning(hypervisor: Hypervisor) -> str:
-    """Why reactions wait until the HA service gives the host back; "" when they do not."""
+def returning(hypervisor: Hypervisor, *, of_this_boot: bool) -> str:
+    """Why reactions wait until the HA service gives the host back; "" when they do not.
+
+    Args:
+        hypervisor: the host's.
+        of_this_boot: the reaction is to what has happened since the host booted. What a former
+            boot has ended may be evacuated by now.
+    """
     if is_fenced(hypervisor):
         return "the host is fenced"
-    if hypervisor.spec.maintenance == Maintenance.HA:
-        return "the HA service has the host"
-    return ""
+    if hypervisor.spec.maintenance != Maintenance.HA:
+        return ""
+    if of_this_boot and is_emptied_alive(hypervisor):
+        return ""
+    return "the HA service has the host"
 
 
 def restraint(hypervisor: Hypervisor) -> str:
     """What holds reactions back on this host for good; "" when nothing does."""
     spec, status = hypervisor.spec, hypervisor.status
+    emptied_alive = is_emptied_alive(hypervisor)
     if hypervisor.metadata.deletionTimestamp:
         return "the Hypervisor is being deleted"
-    if spec.maintenance:
+    if spec.maintenance and not emptied_alive:
         return f"maintenance: {spec.maintenance}"
     if spec.lifecycleEnabled is False:
         return "lifecycleEnabled is false"
@@ -46,7 +55,7 @@ def restraint(hypervisor: Hypervisor) -> str:
     onboarding = get_condition(status.conditions, HypervisorConditionType.ONBOARDING)
     if onboarding is not None and onboarding.reason != OnboardingReason.SUCCEEDED:
         return f"onboarding is not finished: {onboarding.reason}"
-    if is_true(status.conditions, HypervisorConditionType.EVICTING):
+    if is_true(status.conditions, HypervisorConditionType.EVICTING) and not emptied_alive:
         return "the host is being evicted"
     if status.updateStatus is not None and status.updateStatus.inProgress:
         return "the operating system is being updated"

@@ -13,6 +13,7 @@ from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
 from hypercobalt.api.hypervisor_status import HypervisorStatus, HyperVisorUpdateStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.recovery import Recovery
 from hypercobalt.ha.restraint import restraint, returning
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -104,7 +105,38 @@ def test_reactions_wait_until_the_ha_service_gives_the_host_back(
             bootID=boot, fencing=Fencing(phase=FencingPhase.FENCED, bootID="b1")
         ),
     )
-    assert bool(returning(found)) is waits
+    assert bool(returning(found, of_this_boot=True)) is waits
+
+
+@pytest.mark.parametrize(
+    ("phase", "fenced", "this_boot", "free"),
+    [
+        pytest.param("Recovering", None, True, True, id="moved live"),
+        pytest.param("Recovered", None, True, True, id="none is left that runs"),
+        pytest.param("Recovered", FencingPhase.RELEASED, True, True, id="fenced once"),
+        pytest.param("Recovering", None, False, False, id="ended by the boot"),
+        pytest.param("Recovering", FencingPhase.ATTEMPTING, True, False, id="being fenced"),
+        pytest.param("Recovering", FencingPhase.FENCED, True, False, id="a former boot is fenced"),
+        pytest.param("Returning", None, True, False, id="given back in a moment"),
+        pytest.param(None, None, True, False, id="another HA service"),
+    ],
+)
+def test_what_crashes_on_a_host_that_is_emptied_alive_is_recovered(
+    phase: str | None, fenced: str | None, *, this_boot: bool, free: bool
+) -> None:
+    conditions = set_condition((), "Evicting", "True", "Running", "", now=NOW)
+    status = HypervisorStatus(
+        bootID="b2",
+        fencing=Fencing(phase=fenced, bootID="b1") if fenced else None,
+        recovery=Recovery(phase) if phase else None,
+        conditions=conditions,
+    )
+    found = Hypervisor(
+        metadata=ObjectMeta(name="kvm-a"), spec=HypervisorSpec(maintenance="ha"), status=status
+    )
+    assert (returning(found, of_this_boot=this_boot) == "") is free
+    if this_boot:
+        assert (restraint(found) == "") is free
 
 
 def test_a_hypervisor_that_is_being_deleted_is_left_alone() -> None:

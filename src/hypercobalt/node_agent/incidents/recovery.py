@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionSpec, evicting, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.incident import LABEL, Reaction
+from hypercobalt.api.incident import LABEL, IncidentType, Reaction
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.migration import MIGRATION_TYPES, SERVER, Migration, label_value
 from hypercobalt.errors import HypercobaltError
@@ -128,22 +128,24 @@ class Recoveries:
         def is_old() -> bool:
             return self._clock.monotonic() - asked_at > FRESH.total_seconds()
 
-        waits = returning(hypervisor) if hypervisor else ""
-        why = waits or (restraint(hypervisor) if hypervisor else "the host has no Hypervisor")
+        why = restraint(hypervisor) if hypervisor else "the host has no Hypervisor"
         for recovery in recoveries:
             if is_old():
                 return
+            this_boot = self._is_of_this_boot(recovery)
+            waits = returning(hypervisor, of_this_boot=this_boot) if hypervisor else ""
             if waits:
                 self._postpone(recovery, self._clock.now() + _GIVEN_BACK, waits)
             elif why:
                 self._hold(recovery, why)
             elif hypervisor is not None:
                 await self._recover(recovery, hypervisor)
+        waits = returning(hypervisor, of_this_boot=True) if hypervisor else ""
         for uuid, case in self._due(Step.RESUME, now):
             if is_old():
                 return
-            if why or self._config().dry_run:
-                text = why or "dry run: it would be resumed"
+            if waits or why or self._config().dry_run:
+                text = waits or why or "dry run: it would be resumed"
                 self._store.put(held(self._store.get(uuid), case.id, text))
             else:
                 await self._resume(uuid, case.id)
@@ -170,6 +172,16 @@ class Recoveries:
     def _postpone(self, recovery: Recovery, due: datetime, why: str) -> None:
         for uuid, case_id in self._still(recovery):
             self._store.put(postponed(self._store.get(uuid), case_id, due, why))
+
+    def _is_of_this_boot(self, recovery: Recovery) -> bool:
+        """Whether it is about instances alone that ran since the host booted."""
+        types = {
+            case.type
+            for uuid, case_id in recovery.cases
+            for case in self._store.get(uuid).cases
+            if case.id == case_id
+        }
+        return bool(recovery.instances) and IncidentType.ENDED_BY_BOOT not in types
 
     def _still(self, recovery: Recovery) -> list[tuple[str, str]]:
         """Those of its cases that are open still: an instance may run again by now."""

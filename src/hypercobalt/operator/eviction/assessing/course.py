@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode, EvictionSpec, Trigger
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_emptied_alive, is_fenced
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.model.facts import Facts
 
@@ -84,8 +84,8 @@ def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:
     mode = _mode(spec)
     if mode is not EvictionMode.AUTO:
         return mode is EvictionMode.EVACUATE
-    failed = spec.trigger == Trigger.NODE_FAILURE or hypervisor.spec.maintenance == Maintenance.HA
-    return failed or is_down(host)
+    has_failed = hypervisor.spec.maintenance == Maintenance.HA and not is_emptied_alive(hypervisor)
+    return spec.trigger == Trigger.NODE_FAILURE or has_failed or is_down(host)
 
 
 def is_asked_by_person(spec: EvictionSpec) -> bool:

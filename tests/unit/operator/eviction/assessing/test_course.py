@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace as with_fields
 from tests.unit.operator.eviction.made import eviction, facts, hypervisor
 
 from hypercobalt.api.eviction import Trigger
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.recovery import Recovery
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
@@ -116,3 +119,20 @@ def test_when_a_proof_is_needed(
 ) -> None:
     of = eviction(**spec)
     assert needs_proof(of.spec, hypervisor(maintenance=maintenance), host) is needed
+
+
+@pytest.mark.parametrize(
+    ("trigger", "host", "needed"),
+    [
+        pytest.param("InstanceCrash", UP, False, id="an instance crashed"),
+        pytest.param("InstanceCrash", DOWN, True, id="the host is down by now"),
+        pytest.param("NodeFailure", UP, True, id="the node has failed"),
+    ],
+)
+def test_no_proof_is_needed_on_a_host_that_is_emptied_alive(
+    trigger: str, host: Host, *, needed: bool
+) -> None:
+    emptied = with_fields(
+        hypervisor(maintenance="ha"), status=HypervisorStatus(recovery=Recovery("Recovered"))
+    )
+    assert needs_proof(eviction(trigger=trigger).spec, emptied, host) is needed
