@@ -12,7 +12,14 @@ from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionSpec, Evict
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.ha.evictions import is_recovery, is_whole, present, recovery, succeeded
+from hypercobalt.operator.ha.evictions import (
+    failed_before,
+    is_recovery,
+    is_whole,
+    present,
+    recovery,
+    succeeded,
+)
 
 
 def host(name: str = "kvm-a", boot: str = "b1") -> Hypervisor:
@@ -105,6 +112,26 @@ def test_eviction_that_has_ended_well_has_succeeded(status: str, reason: str, we
     found = EvictionStatus(conditions=(condition("Evicting", status, reason),))
     assert succeeded(replace(OURS, status=found)) is well
     assert not succeeded(OURS)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "later", "failed"),
+    [
+        pytest.param("False", "Failed", 0, True, id="just then"),
+        pytest.param("False", "Failed", 1, True, id="before"),
+        pytest.param("False", "Failed", -1, False, id="since"),
+        pytest.param("False", "Cancelled", 0, True, id="cancelled"),
+        pytest.param("False", "Succeeded", 0, False, id="succeeded"),
+        pytest.param("True", "Running", 0, False, id="runs"),
+    ],
+)
+def test_eviction_that_failed_before_a_moment(
+    status: str, reason: str, later: int, *, failed: bool
+) -> None:
+    found = EvictionStatus(conditions=(condition("Evicting", status, reason),))
+    at = found.conditions[0].lastTransitionTime + timedelta(seconds=later)
+    assert failed_before(replace(OURS, status=found), at) is failed
+    assert not failed_before(OURS, at)
 
 
 def made(name: str, minute: int | None, state: str = "", *, going: bool = False) -> Eviction:

@@ -48,6 +48,7 @@ def ended(of: Eviction) -> Eviction:
     ("of", "held"),
     [
         pytest.param(other("Pending"), True, id="the earlier one has it"),
+        pytest.param(other("Pending", mode="live"), True, id="also one that moves live"),
         pytest.param(other("Pending", made=AFTER), False, id="the later one waits"),
         pytest.param(other("Pending", made=BEGAN), False, id="made at once: by their names"),
         pytest.param(other("Pending", passed=False), False, id="one that its checks stop"),
