@@ -244,6 +244,27 @@ async def test_recovery_waits_while_the_compute_service_is_away(
     assert all(host.device.orders == [] for host in site.hosts[1:])
 
 
+@pytest.mark.parametrize(
+    "error",
+    [RefusedError("401 token cannot be validated", code=401), UnreachableError("503")],
+    ids=["refused", "not answered"],
+)
+async def test_dead_host_is_forced_down_once_the_compute_service_allows_it(
+    kube: Kube, kubeconfig: Path, name: str, error: HypercobaltError
+) -> None:
+    """Nothing changes meanwhile that would lead to another pass."""
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        site.compute.world.fault = lambda call, _: error if call == "hosts.force_down" else None
+        await dead.dies()
+        await until(
+            kube, Hypervisor, name, lambda hv: "not forced down yet" in message(hv, BLOCKED)
+        )
+        site.compute.world.fault = None
+        await recovered(site, name)
+
+
 async def test_many_hosts_at_once_are_left_alone_until_enough_are_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

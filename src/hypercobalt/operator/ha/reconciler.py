@@ -17,7 +17,7 @@ from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.ha import fencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
@@ -94,6 +94,13 @@ class HostFailureReconciler:
         """Deadlines of attempts that this process has recorded, until it makes the call."""
 
     async def reconcile(self, name: str, /) -> Result:
+        try:
+            return await self._pass(name)
+        except TerminalError as error:
+            # Nothing of a dead host changes that would lead to another pass.
+            raise TransientError(str(error)) from error
+
+    async def _pass(self, name: str) -> Result:
         if self._observation.is_quiet(name):
             self._metrics.judged(name, ())
             await self._peers.forget(name)
@@ -199,7 +206,12 @@ class HostFailureReconciler:
     async def _force_down(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
         if facts.host is None:
             return plan
-        await self._world.compute.hosts.force_down(facts.host)
+        try:
+            await self._world.compute.hosts.force_down(facts.host)
+        except (UnreachableError, RefusedError, ConflictError) as error:
+            text = f"The host is proven dead, but not forced down yet: {error}"
+            blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
+            return replace(plan, blocked=blocked, look_again=self._settings.poll)
         at = self._clock.now().replace(microsecond=0)
         return replace(plan, fencing=with_fields(record, forcedDownAt=at))
 
