@@ -52,6 +52,10 @@ _GIVEN_BACK: Final = timedelta(seconds=10)
 """Between looks whether the HA service has given the host back."""
 _UNDER_WAY: Final = timedelta(seconds=5)
 """Between looks at a migration or an Eviction that has to end first."""
+_CLOCK: Final = timedelta(seconds=30)
+"""Between looks whether the clock was set."""
+_SET_BACK: Final = timedelta(seconds=1)
+"""A clock that is slowed down for a while is not set."""
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 """For one: an object that never ends must not keep an instance off."""
 KEPT: Final = timedelta(days=1)
@@ -82,16 +86,19 @@ class Recoveries:
         self._kube, self._libvirt, self._store = kube, libvirt, store
         self._settings, self._metrics, self._clock = settings, metrics, clock
         self._config, self._memory = config, memory
+        self._offset = self._clock_offset()
 
     async def run(self) -> None:
         """Recover until cancelled."""
         failures = 0
         while True:
+            self._follow_clock()
             state, now = self._store.changes.value, self._clock.now()
             due = self._store.next_due(*_STEPS)
             if due is None or due > now:
+                wait = min(due - now, _CLOCK) if due else _CLOCK
                 with suppress(TimeoutError):
-                    async with asyncio.timeout((due - now).total_seconds() if due else None):
+                    async with asyncio.timeout(wait.total_seconds()):
                         await self._store.changes.changed(state)
                 continue
             try:
@@ -101,6 +108,17 @@ class Recoveries:
                 log.warning("recovery_waits", error=str(error))
                 await asyncio.sleep(_API_AWAY.wait(failures))
                 failures += 1
+
+    def _clock_offset(self) -> datetime:
+        return self._clock.now() - timedelta(seconds=self._clock.monotonic())
+
+    def _follow_clock(self) -> None:
+        """Bring forward what is due by a clock that was set back since: it would wait so long."""
+        offset = self._clock_offset()
+        back, self._offset = self._offset - offset, offset
+        if back > _SET_BACK:
+            log.warning("clock_set_back", seconds=round(back.total_seconds()))
+            self._store.bring_forward(back)
 
     async def _act(self, now: datetime) -> None:
         """Do everything that is due.

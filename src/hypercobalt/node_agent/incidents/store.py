@@ -6,7 +6,9 @@ Single-threaded, on the event loop. What is stored is immutable, so a change is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from hypercobalt.ha.cases import Case, Instance, Step
 from hypercobalt.ha.signals import HOST
@@ -67,6 +69,12 @@ class Store:
     def next_due(self, *steps: Step) -> datetime | None:
         """When the first of those steps is due."""
         return min((case.due for _, case in self.cases(*steps) if case.due), default=None)
+
+    def bring_forward(self, by: timedelta) -> None:
+        """Have everything be due so much sooner."""
+        for instance in tuple(self._known.values()):
+            sooner = (replace(c, due=c.due - by) if c.due else c for c in instance.cases)
+            self.put(replace(instance, cases=tuple(sooner)))
 
     def _changed(self, before: Instance, after: Instance) -> None:
         for handler in self._handlers:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
 from tests.unit.ha.signs import NODE, PLENTY, U1, uuid
@@ -52,6 +55,7 @@ class Acting:
         state: State,
         who: str = U1,
         type_: IncidentType = IncidentType.IO_ERROR,
+        due_in: timedelta = timedelta(0),
     ) -> None:
         """Have an incident of an instance be due."""
         now = self.clock.now()
@@ -65,7 +69,7 @@ class Acting:
             about=f"/pool/{who}",
         )
         self.libvirt.put(Domain(who, who, True, DomainState.PAUSED))
-        known = Instance(uuid=who, state=state, start="1.1", cases=(case.then(step, now),))
+        known = Instance(uuid=who, state=state, start="1.1", cases=(case.then(step, now + due_in),))
         self.store.put(known)
 
     async def until(self, good: Callable[[], bool]) -> None:
@@ -128,3 +132,33 @@ async def test_server_is_not_asked_where_nothing_would_be_done() -> None:
         lambda: all((acting.store.get(who).cases[0].due or later) > later for who in (U1, U2))
     )
     assert acting.server.reads == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "made"), [(-3600, 1), (0, 0), (3600, 1)], ids=["back", "not at all", "forward"]
+)
+async def test_clock_that_is_set_holds_up_no_recovery(steps: int, made: int) -> None:
+    """As after a boot, by the time of day that the hardware has."""
+    acting, due_in = Acting(), timedelta(seconds=20)
+    acting.open(Step.RECOVER, State.RUNNING, U1, IncidentType.WATCHDOG, due_in)
+    passed = due_in if steps else due_in / 2
+    acting.clock.step(timedelta(seconds=steps))
+    acting.clock.advance(passed)
+    if made:
+        await acting.until(lambda: len(acting.server.evictions) == made)
+    else:
+        await first(acting.recoveries.run(), asyncio.sleep(0.05))
+    assert len(acting.server.evictions) == made
+
+
+def test_what_waits_for_nothing_is_not_brought_forward() -> None:
+    acting = Acting()
+    acting.open(Step.RECOVER, State.RUNNING, U1)
+    case = acting.store.get(U1).cases[0]
+    idle = replace(case, id="idle", step=Step.NONE, due=None)
+    acting.store.put(acting.store.get(U1).with_case(idle))
+    acting.store.bring_forward(timedelta(seconds=7))
+    assert [one.due for one in acting.store.get(U1).cases] == [
+        case.due and case.due - timedelta(seconds=7),
+        None,
+    ]
