@@ -28,7 +28,9 @@ def capture(
     /,
     *,
     filter: Annotated[str, Parameter(name="--filter")] = "",
-    write: Annotated[str, Parameter(name=["--write", "-w"])] = _STDOUT,
+    write: Annotated[
+        str, Parameter(name=["--write", "-w"], allow_leading_hyphen=True)  # as a name, - alone
+    ] = _STDOUT,
     duration: int = 60,
     packets: int = 10_000,
     snaplen: int = 96,
