@@ -195,7 +195,7 @@ async def test_a_secret_that_cannot_be_installed_is_reported_and_a_good_one_is_i
             pid = await shown(host, "MainPID")
             for content, text in (
                 ({"ca.crt": good["ca.crt"]}, "lacks tls.crt, tls.key"),
-                ({**good, "ca.crt": b"\xff" * 900_000}, "the CA is no certificate"),
+                ({**good, "ca.crt": b"\xff" * 900_000}, "the CA is not a certificate"),
                 (
                     {**good, "tls.crt": b"-----BEGIN CERTIFICATE-----\n"},
                     "certificate and key are not in PEM form",

@@ -112,9 +112,9 @@ async def test_without_a_lab_every_command_names_the_one_that_makes_it(
     [
         ("up --hosts 0", "--hosts 0: must be 1 or more"),
         ("up --hosts 100000", "MiB of memory are needed for 100000 hosts"),
-        ("up --vms -1", "--vms is -1"),
+        ("up --vms -1", "--vms -1: must be 0 or more"),
         ("up --port 65536", "--port 65536: must be 0 to 65535"),
-        ("up --port -1", "--port is -1"),
+        ("up --port -1", "--port -1: must be 0 to 65535"),
     ],
 )
 async def test_an_impossible_lab_is_refused(data: Path, arguments: str, complaint: str) -> None:
