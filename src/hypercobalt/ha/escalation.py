@@ -40,6 +40,7 @@ _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
 _CRASHES: Final = frozenset({*CRASHES, IncidentType.HOST_OUT_OF_MEMORY})
+_A_MOMENT: Final = timedelta(seconds=1)
 _SHARED_BY: Final = 2
 FOLLOW: Final = timedelta(seconds=30)
 """Interval of reading an Eviction that was made: libvirt mostly shows its end first."""
@@ -167,6 +168,21 @@ def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
         for case in instance.cases
     )
     return replace(instance, cases=cases, recoveries=with_time(instance.recoveries, now))
+
+
+def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why: str) -> Instance:
+    """After the Eviction of a case failed.
+
+    An instance that is off gets another one once the cool-down is over, as long as its limits
+    allow: storage may be back later than its hosts. What is recovered for another reason may be
+    well by then, and is given up.
+    """
+    told = case.with_evidence(why)
+    if case.type in _CRASHES:
+        again = now + config.limits.cool_down + _A_MOMENT
+        return instance.with_case(replace(told, eviction="").then(Step.RECOVER, again))
+    given_up = replace(exhausted(told), reaction=Reaction.REPORT)
+    return instance.with_case(given_up.then(Step.NONE))
 
 
 def held(instance: Instance, case_id: str, why: str) -> Instance:

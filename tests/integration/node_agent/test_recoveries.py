@@ -166,13 +166,20 @@ async def ended(kube: Kube, acting: Acting, reason: EvictionReason, message: str
     return await kube.patch_status(made, EvictionStatus(conditions=conditions))
 
 
-async def test_an_eviction_that_failed_is_given_up(kube: Kube) -> None:
+async def test_an_eviction_that_failed_is_made_again_after_a_while(kube: Kube) -> None:
+    """Its instance is off still: what has prevented it may be over."""
     acting = Acting(kube)
-    await ended(kube, acting, EvictionReason.FAILED, "no valid host")
+    made = await ended(kube, acting, EvictionReason.FAILED, "no valid host")
     acting.clock.advance(timedelta(seconds=31))
     async with background(acting.recoveries.run):
-        await eventually(lambda: acting.case.type is IncidentType.RECOVERY_EXHAUSTED)
-    assert "no valid host" in acting.case.evidence[-1]
+        await eventually(lambda: acting.case.step is Step.RECOVER)
+        assert "no valid host" in acting.case.evidence[-1]
+        acting.clock.advance(timedelta(minutes=11))
+        acting.store.put(replace(acting.store.get(U1), memory_bytes=1))  # wakes it
+        await eventually(lambda: acting.case.step is Step.FOLLOW)
+    again = await kube.get(Eviction, made.metadata.name)
+    assert again is not None
+    assert again.metadata.uid != made.metadata.uid
 
 
 async def test_an_eviction_that_was_deleted_is_given_up(kube: Kube) -> None:

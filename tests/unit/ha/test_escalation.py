@@ -27,6 +27,7 @@ from hypercobalt.ha.escalation import (
     Plan,
     admit,
     exhausted,
+    failed,
     held,
     plan,
     postponed,
@@ -328,6 +329,29 @@ def test_what_is_held_or_postponed_is_one_case_alone() -> None:
         one.with_evidence("a migration goes first").then(Step.RECOVER, later),
     )
     assert held(known(OTHER, one)[U1], one.id, "maintenance").cases[0] == OTHER
+
+
+@pytest.mark.parametrize(
+    ("type_", "again"),
+    [
+        (IncidentType.CRASH, True),
+        (IncidentType.ENDED_BY_BOOT, True),
+        (IncidentType.WATCHDOG, False),
+        (IncidentType.MONITOR_HUNG, False),
+    ],
+)
+def test_a_failed_recovery_of_what_is_off_is_tried_again_after_its_cool_down(
+    type_: IncidentType, *, again: bool
+) -> None:
+    one = case(type_, eviction="ha-1")
+    (after,) = failed(known(one)[U1], one, HaConfig(), NOON, "Eviction ha-1 Failed").cases
+    assert after.evidence[-1] == "Eviction ha-1 Failed"
+    if again:
+        assert (after.type, after.step, after.eviction) == (type_, Step.RECOVER, "")
+        assert after.due == NOON + timedelta(minutes=10, seconds=1)
+    else:
+        assert (after.type, after.step) == (IncidentType.RECOVERY_EXHAUSTED, Step.NONE)
+        assert after.reaction is Reaction.REPORT
 
 
 def test_given_up_is_shown() -> None:

@@ -32,6 +32,7 @@ from hypercobalt.ha.escalation import (
     Memory,
     Recovery,
     exhausted,
+    failed,
     held,
     plan,
     postponed,
@@ -345,6 +346,9 @@ class Recoveries:
             f"{ended.reason}: {ended.message}" if ended else "was deleted"
         )
         log.warning("recovery_failed", server=uuid, incident=case.id, reason=text)
+        if ended is not None and ended.reason == EvictionReason.FAILED:
+            self._store.put(failed(instance, case, self._config(), now, text))
+            return
         given_up = replace(exhausted(case), reaction=Reaction.REPORT).with_evidence(text)
         self._store.put(instance.with_case(given_up.then(Step.NONE)))
 
