@@ -800,7 +800,7 @@ async def test_an_instance_is_in_one_running_eviction(
         waiting = await until_it(kube, later, lambda e: bool(e.status.instances))
         await until_ended(kube, name)
         done = await until_ended(kube, later)
-    assert f"Eviction {name} has it" in (waiting.status.instances[0].message or "")
+    assert f"Eviction {name} has this instance" in (waiting.status.instances[0].message or "")
     assert state(done) == "False/Succeeded"
     assert not compute.moves.calls["restart"]
     assert set(compute.moves.started.values()) == {1}

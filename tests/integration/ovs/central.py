@@ -83,7 +83,8 @@ class Central(Processes):
         self.synchronize()
 
     def leave(self) -> None:
-        """Take away what the controller and tests have made here."""
+        """End the controller, and take away what it and tests have made here."""
+        self.daemons.kill(OVN_CONTROLLER)  # it would register itself again
         self.sbctl("--if-exists", "chassis-del", CHASSIS)
         self.nbctl("--if-exists", "ls-del", "net")
 

@@ -130,7 +130,7 @@ async def test_ports_in_a_table_and_one_in_full(
     assert "received      7 packets, 700 bytes, 0 dropped, 0 errors" in shown
     assert "table 0       priority 100, cookie 0x72fd84cb: 5 packets" in shown
     assert await asyncio.to_thread(ports, NODE, "nope", kubeconfig=site.admin) == 2
-    assert "port 'nope' is no port" in capsys.readouterr().err
+    assert "port 'nope' is not a port of this host" in capsys.readouterr().err
 
 
 async def test_each_needs_its_right(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
