@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
@@ -63,6 +64,39 @@ def shown(default: object) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return str(default) if default not in (None, "") else "none"
+
+
+def tables(page: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """The last heading and the rows, in cells, of every table of a page."""
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        header, _, *rows = (
+            [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            for line in block.splitlines()
+        )
+        yield header[-1], rows
+
+
+def proven(page: str) -> list[list[list[str]]]:
+    """The rows of each table whose last column is for tests."""
+    return [rows for heading, rows in tables(page) if heading.startswith("Test")]
+
+
+def named_tests(text: str) -> set[str]:
+    """Tests in backquotes, with a file before them or not."""
+    return set(re.findall(r"`(?:[\w/.]+::)?(test_\w+)`", text))
+
+
+def unknown_tests(page: str) -> list[str]:
+    """The tests that a page names and that no module of tests defines."""
+    return sorted(named_tests(page) - _defined_tests())
+
+
+@cache
+def _defined_tests() -> frozenset[str]:
+    found: set[str] = set()
+    for module in (ROOT / "tests").rglob("*.py"):
+        found.update(re.findall(r"^ *(?:async )?def (test_\w+)\(", module.read_text(), re.M))
+    return frozenset(found)
 
 
 def typed(page: str) -> Iterator[tuple[list[str], list[str]]]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.pages import ROOT, broken_links, first_cells, section
+from tests.pages import ROOT, broken_links, first_cells, proven, section, unknown_tests
 
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.incident import IncidentType
@@ -82,23 +82,11 @@ def test_every_metric_stands_there() -> None:
     assert set(first_cells(section(PAGE, "## Metrics of the agent"))) == names
 
 
-@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(test_\w+)`", PAGE))))
-def test_every_test_exists(test: str) -> None:
-    files = [*(ROOT / "tests").rglob("test_*.py")]
-    assert any(f"def {test}(" in file.read_text() for file in files)
+def test_every_test_exists() -> None:
+    assert unknown_tests(PAGE) == []
 
 
-def tables() -> Iterator[tuple[str, list[list[str]]]]:
-    """The last heading and the rows of every table of the page."""
-    for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
-        header, _, *rows = (
-            [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-            for line in block.splitlines()
-        )
-        yield header[-1], rows
-
-
-PROVEN = [rows for heading, rows in tables() if heading.startswith("Test")]
+PROVEN = proven(PAGE)
 """Rows that have to name a test or a drill each."""
 
 
