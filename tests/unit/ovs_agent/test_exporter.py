@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -32,22 +34,34 @@ from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import Observer, Timing
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import FakeClock
 
 
-async def page(facts: Facts, switch: FakeSwitch | None = None) -> list[str]:
+async def page(
+    facts: Facts, switch: FakeSwitch | None = None, timings: Mapping[str, Timing] | None = None
+) -> list[str]:
     """The lines of a scrape."""
+    return await scraped(exporter(facts, switch, timings))
+
+
+def exporter(
+    facts: Facts, switch: FakeSwitch | None = None, timings: Mapping[str, Timing] | None = None
+) -> Exporter:
     clock, made = FakeClock(NOW), switch or FakeSwitch()
     observer = Observer(made, clock)
     observer.facts.set(facts)
+    observer.timings |= timings or {}
     judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
     judge.adopt(())
-    exporter = Exporter(made, observer, judge)
+    return Exporter(made, observer, judge)
+
+
+async def scraped(exporter_: Exporter) -> list[str]:
     registry = CollectorRegistry()
-    registry.register(exporter)
-    await exporter.refresh()
+    registry.register(exporter_)
+    await exporter_.refresh()
     lines = generate_latest(registry).decode().splitlines()
     return [line for line in lines if not line.startswith("#")]
 
@@ -113,6 +127,13 @@ async def test_bond_of_the_kernel_has_series() -> None:
     assert 'ovs_bond_lacp_negotiated{bond="bond9"} 1.0' in lines
 
 
+async def test_answers_of_sources_have_their_time_and_one_that_never_answered_has_none() -> None:
+    lines = await page(healthy(), timings={"bonds": Timing(1764000000.0, 0.25), "flows": Timing()})
+    assert 'ovs_agent_last_success_timestamp_seconds{source="bonds"} 1.764e+09' in lines
+    assert 'ovs_agent_probe_duration_seconds{probe="bonds"} 0.25' in lines
+    assert not [line for line in lines if '"flows"' in line]
+
+
 @pytest.mark.parametrize("prefix", ["ovs_bond_", "ovs_vswitchd_bridge_flows", "ovs_build_info"])
 async def test_dead_switch_leaves_a_gap_and_its_source_shows_it(prefix: str) -> None:
     lines = await page(without(healthy(), "vswitchd"))
@@ -157,6 +178,7 @@ async def test_events_memory_upcalls_and_pmds_have_series_and_what_is_gone_has_n
         "ovs_memory_udpif_keys_total 5.0",
         "ovs_memory_idl_cells_open_vswitch_total 8.0",
         'ovs_upcall_flows{datapath="netdev@ovs-netdev"} 5.0',
+        'ovs_upcall_flows_max{datapath="netdev@ovs-netdev"} 38.0',
         'ovs_upcall_flows_limit{datapath="netdev@ovs-netdev"} 38000.0',
         'ovs_upcall_dump_duration_seconds{datapath="netdev@ovs-netdev"} 0.012',
         'ovs_pmd_rx_packets{cpu="3",numa="0"} 11.0',
@@ -176,3 +198,25 @@ async def test_switch_that_fails_during_the_scrape_still_gives_a_page() -> None:
     lines = await page(healthy(), switch)
     assert 'ovs_agent_source_up{source="ovs-vswitchd"} 1.0' in lines
     assert not [line for line in lines if "lookup" in line]
+
+
+@pytest.mark.looptime
+async def test_switch_that_hangs_during_the_scrape_still_gives_a_page() -> None:
+    class Hanging(FakeSwitch):
+        async def datapaths(self) -> tuple[Datapath, ...]:
+            await asyncio.Event().wait()
+            return ()
+
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    lines = await page(healthy(), Hanging())
+    assert loop.time() - began == pytest.approx(3)
+    assert 'ovs_agent_source_up{source="ovs-vswitchd"} 1.0' in lines
+    assert not [line for line in lines if "lookup" in line]
+
+
+async def test_scrapes_that_follow_each_other_cost_one() -> None:
+    switch = FakeSwitch()
+    exporter_ = exporter(healthy(), switch)
+    assert await scraped(exporter_) == await scraped(exporter_)
+    assert (switch.calls["datapaths"], switch.calls["statistics"]) == (1, 1)

@@ -131,6 +131,18 @@ def but_message(reading: Reading[Southbound], message: str) -> Reading[Southboun
     return Reading(reading.value, reading.failures, reading.fault, message, reading.since)
 
 
+def test_texts_of_the_switch_are_cut_at_512_characters() -> None:
+    facts = healthy(hostile("x" * 513, 1))
+    status = judged(facts).status
+    assert status.ovnController is not None
+    (mapping,) = status.ovnController.bridgeMappings
+    for text in (status.ovnController.chassisId or "", mapping.network, status.dpdkVersion or ""):
+        assert (len(text), text[-1]) == (512, "\u2026")
+    exact = judged(healthy(hostile("x" * 511, 1))).status.ovnController
+    assert exact is not None
+    assert exact.bridgeMappings[0].network == "x" * 511 + "0"
+
+
 def test_what_is_at_fault_stays_in_a_list_that_is_too_long() -> None:
     rows = database({f"a{n:04}" + "x" * 200: () for n in range(1000)} | {"br-int": [tap()]})
     down = but(rows.bridges["b-br-int"], datapath_id=None)

@@ -16,8 +16,10 @@ from hypercobalt.adapters.ovs.model import DaemonName, Flow
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.ovs_agent import flow_scan, probes
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.rules.flows import assess_flows
+from hypercobalt.ovs_agent.rules.ports import assess_ports
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import FakeClock
 
@@ -235,7 +237,12 @@ async def test_flows_that_are_too_many_to_read_are_not_read_again_and_again(
     monkeypatch.setattr(probes, "MOST_FLOWS", 0)
     switch = fake()
     monkeypatch.setattr(flow_scan, "MOST", 0)  # counted before it reads
-    async with observing(switch):
+    async with observing(switch) as observer:
         switch.calls.clear()
         await asyncio.sleep(600)
         assert 10 <= switch.calls["flows"] <= 20
+        facts = observer.facts.value
+    assert (facts.statistics, facts.classifier, facts.samples) == (Reading(), Reading(), ())
+    assert {"PortSilentlyDead", "StaleFlowInPort"} <= {
+        code.value for assess in (assess_ports, assess_flows) for code in assess(facts).unmeasured
+    }

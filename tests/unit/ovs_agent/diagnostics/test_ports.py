@@ -11,6 +11,7 @@ from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.ovs_agent.diagnostics import ports as reporting
 from hypercobalt.ovs_agent.diagnostics.ports import ports
 from hypercobalt.ovs_agent.diagnostics.report import PortFlow, PortReport
 from hypercobalt.ovs_agent.rules.findings import Finding
@@ -104,3 +105,9 @@ async def test_what_cannot_be_read_is_a_note(away: DaemonName, note: str) -> Non
     found = await ports(fake, facts(), (), {})
     assert len(found.ports) == len(rows().interfaces)
     assert [one.partition(":")[0] for one in found.notes] == [note]
+
+
+async def test_too_many_flows_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "MOST_FLOWS", 0)
+    found = await ports(switch(), facts(), (), {})
+    assert [one.partition(":")[0] for one in found.notes] == ["flows of table 0 are missing"]

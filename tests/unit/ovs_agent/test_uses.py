@@ -1,0 +1,51 @@
+"""The bridges as people get them from the agent itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from tests.unit.ovs_agent.switches import NOW, healthy, without
+
+from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.adapters.ovs.port import SwitchError
+from hypercobalt.agent.diagnostics.use import Asked, Use
+from hypercobalt.api.ovsnode import Bridge
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.judging import Judge
+from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.status.parts import Board, Parts
+from hypercobalt.ovs_agent.uses import uses
+from hypercobalt.runtime import FakeClock
+from hypercobalt.runtime.routes import Answer, Requester
+
+ASKED = Asked({}, b"", Requester("jane"))
+
+
+def offered(facts: Facts) -> dict[str, Use]:
+    clock, fake = FakeClock(NOW), FakeSwitch()
+    observer = Observer(fake, clock)
+    observer.facts.set(facts)
+    judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
+    return {one.name: one for one in uses(fake, observer, judge)}
+
+
+async def statuses(facts: Facts) -> dict[str, str | None]:
+    answer = await offered(facts)["bridges"].handle(ASKED)
+    assert isinstance(answer, Answer)
+    bridges = msgspec.json.decode(answer.body, type=tuple[Bridge, ...])
+    return {one.name: one.status for one in bridges}
+
+
+async def test_bridges_are_those_of_this_moment() -> None:
+    use = offered(healthy())["bridges"]
+    assert (use.method, use.right) == ("GET", "diagnose")
+    assert await statuses(healthy()) == {"br-ex": "Active", "br-int": "Active"}
+    away = without(healthy(), "vswitchd")
+    assert await statuses(away) == {"br-ex": "Unknown", "br-int": "Unknown"}
+
+
+async def test_bridges_are_not_empty_before_the_switch_was_read() -> None:
+    with pytest.raises(SwitchError, match="not read yet"):
+        await statuses(Facts())
