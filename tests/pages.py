@@ -70,7 +70,7 @@ def tables(page: str) -> Iterator[tuple[str, list[list[str]]]]:
     """The last heading and the rows, in cells, of every table of a page."""
     for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
         header, _, *rows = (
-            [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])]
             for line in block.splitlines()
         )
         yield header[-1], rows

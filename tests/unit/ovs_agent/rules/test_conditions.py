@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from enum import StrEnum
 
 import pytest
+from tests.pages import ROOT, section, tables
 from tests.unit.ovs_agent.switches import (
+    IFACE,
     NOW,
     OVN,
     bond,
     but,
     database,
+    gone,
     healthy,
     interface,
     later,
+    mirrored,
     shown,
     tap,
     without,
@@ -26,13 +31,16 @@ from hypercobalt.adapters.ovs.model import (
     FlowCounts,
     LacpStatus,
     Link,
+    LocalBinding,
     Southbound,
 )
 from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.rows import ManagerRow, MirrorRow
 from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
+from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.rules.ports import GRACE
 
 ALL = (
@@ -86,6 +94,7 @@ def southbound(connected: bool) -> Facts:
 
 UNPROBED = without(healthy(), "southbound", Fault.UNSUPPORTED)
 PLAIN = {key: value for key, value in tap().external_ids.items() if key != "ovn-installed"}
+UNINSTALLED = database({"br-int": [tap(external_ids=PLAIN)]})
 NO_OVN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {})
 DEAD_TAP = tuple(Sample(100, {tap().uuid: n}, {tap().uuid: 1}, {1: 5}) for n in (0, 20, 40))
 SAMPLES = (Sample(100, {}, {}, {}),) * 3
@@ -244,6 +253,36 @@ CASES = [
 @pytest.mark.parametrize(("facts", "type_", "expected"), CASES)
 def test_condition_has_its_reason(facts: Facts, type_: str, expected: str) -> None:
     assert stated(facts)[type_] == expected
+
+
+TUNNEL = interface("t", 9, type="geneve", bfd_status={"state": "down"})
+PATCHED = database({"br-int": [tap(ofport=None), TUNNEL]})
+MIRRORED = mirrored(PATCHED, "br-int", MirrorRow("m-1", "m0"))
+OF_NO_CONDITION = (
+    healthy(but(PATCHED, switch=replace(PATCHED.switch, ovs_version="3.3.0"))),
+    healthy(but(MIRRORED, managers={"m": ManagerRow("m", "tcp:192.0.2.9:6640")})),
+    healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 0),)), database=Reading(UNINSTALLED)),
+    healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 1),)), database=Reading(UNINSTALLED)),
+    healthy(database({"br-int": [gone(tap())]}), links=Reading({})),
+    healthy(scans={0: TableScan(lasting_outputs=frozenset({9}), lasting_cookies=frozenset({7}))}),
+)
+"""With findings that make no condition False, or one that others make False too."""
+
+
+def test_findings_have_to_last_as_long_as_the_page_has_it() -> None:
+    """The second reading of a table takes the place of a grace."""
+    made = {
+        one.finding.code.value: one.finding.grace
+        for facts in (*(facts for facts, _, _ in CASES), *OF_NO_CONDITION)
+        for one in judge(facts, {}, now=NOW, monotonic=0.0).ledger.values()
+    }
+    assert made.keys() == set(reasons.IssueCode)
+    page = (ROOT / "docs/ovs-agent.md").read_text()
+    ((_, rows),) = tables(section(page, "## Issues"))
+    written = {code: cells[2] for cells in rows for code in re.findall(r"`(\w+)`", cells[0])}
+    expected = {code: f"{grace.seconds} s" if grace else "" for code, grace in made.items()}
+    twice = dict.fromkeys(("StaleFlowOutput", "StaleFlowCookie"), "two readings of the table")
+    assert written == expected | twice
 
 
 OF_THE_OPERATOR = {reasons.ReadyReason.AGENT_SILENT.value}
