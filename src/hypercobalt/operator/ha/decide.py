@@ -188,7 +188,7 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Ste
     known = fencing.Facts(
         boot=facts.hypervisor.status.bootID or "",
         node_boot=facts.node_boot,
-        stopped=facts.stopped,
+        stopped=facts.stopped if is_stopped(facts) else "",
         claim=facts.claim,
         device=", ".join(facts.fence.devices),
         lasts=facts.fence.lasts,

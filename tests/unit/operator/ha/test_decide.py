@@ -188,8 +188,9 @@ def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
 @pytest.mark.parametrize("verdict", [DEAD, Suspected(("silent",)), RebootGrace((), NOW + S)])
 def test_boot_that_only_the_kubelet_has_reported_is_fenced_as_any(verdict: HostVerdict) -> None:
     """Its agent does not run, but instances may: they are Nova's, or their owners', to start."""
-    plan = planned(verdict=verdict, node_boot="b2")
-    assert (plan.fencing, plan.action) == (ATTEMPT if verdict == DEAD else None, None)
+    for stopped in ("", "all were ended before"):
+        plan = planned(verdict=verdict, node_boot="b2", stopped=stopped)
+        assert (plan.fencing, plan.action) == (ATTEMPT if verdict == DEAD else None, None)
 
 
 @pytest.mark.parametrize(
