@@ -236,12 +236,12 @@ def is_to_be_kept(facts: Facts) -> bool:
 def is_over(facts: Facts) -> bool:
     """Whether its Hypervisor need not be kept any more.
 
-    That is when no proof is open and the host answers; of a deleted one when nothing is left on the
-    host, or nothing is done about it.
+    That is when the host does not count as dead, and answers; of a deleted one when nothing is left
+    on the host, or nothing is done about it.
     """
     stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
-    proven = stored is not None and stored.phase == FencingPhase.FENCED
-    if not (proven or _is_silent(facts)):
+    counts_as_dead = stored is not None and is_declared_dead(stored)
+    if not (counts_as_dead or _is_silent(facts)):
         return True
     return going is not None and (facts.abandoned or is_empty(facts))
 

@@ -675,6 +675,13 @@ def test_which_hypervisor_must_not_go_with_its_node(
             False,
             id="another boot is back, and not taken back",
         ),
+        pytest.param(
+            with_fields(LIVES, phase=FencingPhase.FAILED),
+            True,
+            {"verdict": Alive(("lease",))},
+            False,
+            id="it lives after an evacuation, and could not be fenced anew: its guests have to end",
+        ),
     ],
 )
 def test_when_a_deleted_hypervisor_may_go(
