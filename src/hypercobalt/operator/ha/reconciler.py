@@ -225,15 +225,21 @@ class HostFailureReconciler:
         return replace(plan, fencing=record)
 
     async def _write(self, facts: Facts, plan: Plan) -> None:
-        hypervisor = facts.hypervisor
+        hypervisor, name = facts.hypervisor, facts.hypervisor.metadata.name
         part = conditions.part(hypervisor, plan, self._clock.now())
         deadline = new_deadline(hypervisor.status.fencing, plan.fencing)
         if deadline is not None:
             # Noted before: of a write that fails it is not known whether it was stored.
-            self._mine[hypervisor.metadata.name] = deadline
-        if is_disproved(hypervisor.status.fencing, plan.fencing):
-            await self._withdraw_claim(hypervisor)
-        part = await self._put(hypervisor, plan, part)
+            self._mine[name] = deadline
+            # A host whose last attempt has failed is not counted until this one is stored.
+            self._observation.fleet.begin(hypervisor)
+        try:
+            if is_disproved(hypervisor.status.fencing, plan.fencing):
+                await self._withdraw_claim(hypervisor)
+            part = await self._put(hypervisor, plan, part)
+        finally:
+            if deadline is not None:
+                self._observation.fleet.written(name)
         for note in conditions.notes(hypervisor, part):
             self._events.record(
                 hypervisor, note.type, note.reason, note.text, action="RecoveringHost"
