@@ -17,6 +17,7 @@ from hypercobalt.api.eviction import Eviction, Trigger, has_ended
 from hypercobalt.api.fencing import (
     CLAIM,
     OUT_OF_SERVICE,
+    Fencing,
     FencingMethod,
     FencingPhase,
     is_declared_dead,
@@ -297,9 +298,20 @@ def claim(hypervisor: Hypervisor, node: Node) -> str:
     if boot and hypervisor.metadata.annotations.get(CLAIM) == boot:
         return f"the annotation {CLAIM} of the Hypervisor asserts that boot {boot} is dead"
     taint = next((one for one in node.spec.taints if one.key == OUT_OF_SERVICE), None)
-    if taint is not None:
+    if taint is not None and not _is_disproved(hypervisor.status.fencing, boot):
         return f"the Node has the taint {OUT_OF_SERVICE}={taint.value}:{taint.effect}"
     return ""
+
+
+def _is_disproved(stored: Fencing | None, boot: str | None) -> bool:
+    """Whether a boot has shown life after it was asserted or proven to be dead.
+
+    A taint names no boot and no time: that it is still there asserts nothing anew.
+    """
+    if stored is None or stored.bootID != boot or stored.phase == FencingPhase.RELEASED:
+        return False
+    asserted = stored.method == FencingMethod.EXTERNAL and stored.phase != FencingPhase.FENCED
+    return asserted or stored.livesSince is not None
 
 
 def vanished(hypervisor: Hypervisor) -> Node:
