@@ -79,6 +79,8 @@ def details(host: Hypervisor) -> Iterable[Group]:
         yield Group("Gates of its recovery", tuple(blocked.message.split(SEPARATOR)))
     if fencing is not None and fencing.phase != FencingPhase.RELEASED:
         boot = f"Fencing of boot {fencing.bootID}: {fencing.phase}"
+        if fencing.livesSince is not None:
+            boot = f"{boot}, but the host has shown life since {fencing.livesSince:%H:%M:%S} UTC"
         yield Group(boot, fencing.evidence)
 
 

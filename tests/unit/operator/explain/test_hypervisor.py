@@ -433,6 +433,10 @@ def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
     assert "  - Observer open: heard" in lines
     assert "Fencing of boot b1: Failed" in lines
     assert "  - attempt 1: 401 Unauthorized" in lines
+    lives = replace(tried, phase=FencingPhase.FENCED, livesSince=NOW)
+    shown = explained(replace(host, status=replace(host.status, fencing=lives))).lines
+    since = f"{NOW:%H:%M:%S} UTC"
+    assert f"Fencing of boot b1: Fenced, but the host has shown life since {since}:" in shown
 
 
 UNREACHABLE = of("NodeUnreachable", condition("Fenced", "True", "Proven", "proof"))
