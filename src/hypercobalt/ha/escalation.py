@@ -174,11 +174,11 @@ def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why:
     """After the Eviction of a case failed.
 
     An instance that is off gets another one once the cool-down is over, as long as its limits
-    allow: storage may be back later than its hosts. What is recovered for another reason may be
-    well by then, and is given up.
+    allow: storage may be back later than its hosts. It has crashed, or a restart has left it off.
+    What runs, and is recovered for another reason, may be well by then, and is given up.
     """
     told = case.with_evidence(why)
-    if case.type in _CRASHES:
+    if case.type in _CRASHES or instance.state is State.OFF:
         again = now + config.limits.cool_down + _A_MOMENT
         return instance.with_case(replace(told, eviction="").then(Step.RECOVER, again))
     given_up = replace(exhausted(told), reaction=Reaction.REPORT)

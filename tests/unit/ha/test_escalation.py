@@ -332,19 +332,22 @@ def test_what_is_held_or_postponed_is_one_case_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "again"),
+    ("type_", "state", "again"),
     [
-        (IncidentType.CRASH, True),
-        (IncidentType.ENDED_BY_BOOT, True),
-        (IncidentType.WATCHDOG, False),
-        (IncidentType.MONITOR_HUNG, False),
+        (IncidentType.CRASH, State.UNKNOWN, True),
+        (IncidentType.ENDED_BY_BOOT, State.OFF, True),
+        (IncidentType.WATCHDOG, State.UNKNOWN, False),
+        (IncidentType.MONITOR_HUNG, State.RUNNING, False),
+        (IncidentType.WATCHDOG, State.OFF, True),
+        (IncidentType.REBOOT_FAILED, State.OFF, True),
     ],
 )
 def test_a_failed_recovery_of_what_is_off_is_tried_again_after_its_cool_down(
-    type_: IncidentType, *, again: bool
+    type_: IncidentType, state: State, *, again: bool
 ) -> None:
     one = case(type_, eviction="ha-1")
-    (after,) = failed(known(one)[U1], one, HaConfig(), NOON, "Eviction ha-1 Failed").cases
+    was = known(one, state=state)[U1]
+    (after,) = failed(was, one, HaConfig(), NOON, "Eviction ha-1 Failed").cases
     assert after.evidence[-1] == "Eviction ha-1 Failed"
     if again:
         assert (after.type, after.step, after.eviction) == (type_, Step.RECOVER, "")
