@@ -230,6 +230,8 @@ def _merge(old: Case, new: Case) -> Case:
         return again
     if old.step is Step.PROBE and new.step is not Step.RECOVER:
         return again
+    if new.step is Step.PROBE:  # which goes by the type: one that was given up has another
+        again = replace(again, type=new.type)
     return replace(again, step=new.step, due=new.due, mode=new.mode, reaction=new.reaction)
 
 

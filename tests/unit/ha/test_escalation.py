@@ -88,6 +88,23 @@ def test_what_was_given_up_is_recovered_when_it_happens_again_within_the_limits(
     assert story.only().id == given_up.id
 
 
+def test_what_was_given_up_is_probed_when_it_happens_again() -> None:
+    story = Story()
+    for _ in range(3):
+        story.run()
+        crashed(story)
+        story.plan(after=200)
+    story.run()
+    story.see(Kind.WATCHDOG, action="none")
+    assert story.plan(after=200).recoveries == ()
+    assert story.only().type is IncidentType.RECOVERY_EXHAUSTED
+    story.pass_(3600)
+    story.see(Kind.WATCHDOG, action="reset")
+    again = story.only()
+    assert (again.type, again.step) == (IncidentType.WATCHDOG, Step.PROBE)
+    assert again.shown
+
+
 def test_after_five_recoveries_in_a_day_it_is_given_up() -> None:
     story, made = Story(), 0
     for _ in range(8):
