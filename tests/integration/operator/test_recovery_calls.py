@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.integration.operator.conftest import operator, until
@@ -18,7 +18,13 @@ from hypercobalt.operator.eviction.model.policy import Policy
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DISABLED = "HypervisorDisabled=True/Succeeded"
-DEAD = Fencing(phase="Fenced", bootID="1", method="BMC", proof="power is off")
+DEAD = Fencing(
+    phase="Fenced",
+    bootID="1",
+    method="BMC",
+    proof="power is off",
+    forcedDownAt=datetime(2026, 1, 1, tzinfo=UTC),
+)
 SOON = Policy(settle=timedelta(seconds=0.2), restart_waits=(timedelta(seconds=0.2),))
 
 

@@ -89,7 +89,10 @@ def hypervisor(
     phase: str = "", *, boot: str = "1", maintenance: str = "", evidence: tuple[str, ...] = ()
 ) -> Hypervisor:
     """A host that reports this boot; the fencing, if there is one, is of boot 1."""
-    fencing = Fencing(phase=phase, bootID="1", proof="power is off", evidence=evidence)
+    down = BEGAN if phase == "Fenced" else None
+    fencing = Fencing(
+        phase=phase, bootID="1", proof="power is off", forcedDownAt=down, evidence=evidence
+    )
     return Hypervisor(
         metadata=ObjectMeta(name="here"),
         spec=HypervisorSpec(maintenance=maintenance),

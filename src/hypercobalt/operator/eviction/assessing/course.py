@@ -75,8 +75,15 @@ def recovers(facts: Facts) -> bool:
 
 
 def is_dead(hypervisor: Hypervisor | None, host: Host | None) -> bool:
-    """Whether the host's present boot is proven dead, and the compute service knows it is down."""
-    return hypervisor is not None and host is not None and is_fenced(hypervisor) and is_down(host)
+    """Whether the host's present boot is proven dead, and the compute service knows it is down.
+
+    That it was declared down is recorded first: the agent of a host that was not, and whose proof
+    was wrong, does not end its instances.
+    """
+    if hypervisor is None or host is None or not is_fenced(hypervisor):
+        return False
+    fencing = hypervisor.status.fencing
+    return fencing is not None and fencing.forcedDownAt is not None and is_down(host)
 
 
 def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:

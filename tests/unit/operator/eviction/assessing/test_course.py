@@ -7,6 +7,7 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.eviction.made import eviction, facts, hypervisor
 
 from hypercobalt.api.eviction import Trigger
+from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.recovery import Recovery
@@ -23,6 +24,8 @@ UP = Host("here", "h", "s", enabled=False)
 DOWN = Host("here", "h", "s", enabled=False, up=False)
 FORCED = Host("here", "h", "s", enabled=False, forced_down=True)
 DEAD = hypervisor("Fenced")
+RECORD = Fencing(phase=FencingPhase.FENCED, bootID="1", proof="power is off")
+PROVEN = with_fields(DEAD, status=with_fields(DEAD.status, fencing=RECORD))
 INSTANCES = {
     Trigger.INSTANCE_CRASH,
     Trigger.REBOOT_FAILED,
@@ -54,6 +57,8 @@ def test_a_mode_that_is_named_is_kept_to(mode: str, host: Host) -> None:
         pytest.param(DEAD, DOWN, Course.EVACUATE, id="fenced, and down"),
         pytest.param(DEAD, FORCED, Course.EVACUATE, id="fenced, and forced down"),
         pytest.param(DEAD, UP, Course.LEAVE, id="fenced, and not down yet"),
+        pytest.param(PROVEN, DOWN, Course.LEAVE, id="fenced, and not declared down yet"),
+        pytest.param(PROVEN, FORCED, Course.LEAVE, id="declared down, and that is not recorded"),
         pytest.param(hypervisor(), DOWN, Course.LEAVE, id="down"),
         pytest.param(hypervisor(), FORCED, Course.LEAVE, id="forced down proves nothing"),
         pytest.param(hypervisor("Attempting"), DOWN, Course.LEAVE, id="is being fenced"),
