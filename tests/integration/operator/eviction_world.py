@@ -196,13 +196,11 @@ async def add_hypervisor(
     )
 
 
-async def fence(
-    kube: Kube, name: str, *, proven: bool = True, forced_down: bool = False
-) -> Hypervisor:
-    """Record that the host's boot is proven dead; or that of one before its last."""
-    at = SystemClock().now() if forced_down else None
+async def fence(kube: Kube, name: str, *, proven: bool = True) -> Hypervisor:
+    """Record that the host's boot is proven dead and declared down; or that of an earlier boot."""
+    now = SystemClock().now()
     fencing = Fencing(
-        phase="Fenced", bootID="1", method="BMC", proof="power is off", forcedDownAt=at
+        phase="Fenced", bootID="1", method="BMC", proof="power is off", forcedDownAt=now
     )
     status = HypervisorStatus(
         bootID="1" if proven else "2", fencing=fencing, numInstances=0, conditions=()

@@ -681,7 +681,7 @@ async def test_instances_of_a_dead_host_are_evacuated_once_it_is_proven_dead(
         assert {c.name: c.result for c in waiting.status.checks}["HostFenced"] == "Pending"
         assert not compute.moves.started
         compute.moves.dead.add(name)
-        await fence(kube, name, forced_down=True)
+        await fence(kube, name)
         done = await until_ended(kube, name)
     assert state(done) == "False/Succeeded"
     assert compute.moves.calls["evacuate"] == 2
@@ -704,7 +704,7 @@ async def test_maintenance_of_a_host_that_dies_goes_on_by_evacuation(
         await eventually(lambda: bool(compute.moves.started))
         (first,) = compute.moves.started
         compute.moves.dead.add(name)
-        await fence(kube, name, forced_down=True)
+        await fence(kube, name)
         done = await until_ended(kube, name)
     assert state(done) == "False/Succeeded"
     assert set(compute.moves.started.values()) == {1}
