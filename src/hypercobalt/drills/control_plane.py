@@ -30,7 +30,7 @@ async def deployment(stage: Stage) -> AsyncGenerator[None]:
         while True:
             if not stage.lab.operator.is_running:
                 await stage.do("the operator starts again", stage.lab.operator.start())
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # nothing reports the end of a process that another one started
 
     task = asyncio.create_task(keep(), name="deployment")
     try:
