@@ -211,3 +211,23 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
         scans={},
         samples=(),
     )
+
+
+def sample_of(
+    facts: Facts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
+) -> Sample | None:
+    """What ports and flows count at the same time; None without rows or ovs-vswitchd."""
+    database, vswitchd = facts.effective, facts.vswitchd.proven
+    if database is None or vswitchd is None:
+        return None
+    ports = {
+        uuid: row.ofport
+        for uuid, row in database.interfaces.items()
+        if row.external_ids.get("iface-id") and row.ofport is not None and row.ofport > 0
+    }
+    matched: dict[int, int] = {}
+    for flow in flows:
+        if flow.in_port is not None:
+            matched[flow.in_port] = matched.get(flow.in_port, 0) + flow.packets
+    received = {uuid: statistics.get(uuid, {}).get("rx_packets", 0) for uuid in ports}
+    return Sample(vswitchd.pid, received, ports, matched)

@@ -29,9 +29,9 @@ from hypercobalt.ovs_agent import flow_scan
 from hypercobalt.ovs_agent.facts import (
     Facts,
     Reading,
-    Sample,
     bridge_named,
     interfaces_of,
+    sample_of,
     with_vswitchd,
 )
 from hypercobalt.ovs_agent.flow_scan import TableScan
@@ -312,7 +312,7 @@ def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
         if reading.value is None or reading.failures:
             return replace(facts, statistics=Reading(), classifier=Reading(), samples=())
         statistics, flows = reading.value
-        sample = _sample(facts, statistics, flows) if flows is not None else None
+        sample = sample_of(facts, statistics, flows) if flows is not None else None
         samples = (*facts.samples, sample)[-3:] if sample else ()
         return replace(
             facts,
@@ -330,25 +330,6 @@ def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
         wanted=lambda facts: facts.effective is not None,
         again=COUNTS,
     )
-
-
-def _sample(
-    facts: Facts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
-) -> Sample | None:
-    database, vswitchd = facts.effective, facts.vswitchd.proven
-    if database is None or vswitchd is None:
-        return None
-    ports = {
-        uuid: row.ofport
-        for uuid, row in database.interfaces.items()
-        if row.external_ids.get("iface-id") and row.ofport is not None and row.ofport > 0
-    }
-    matched: dict[int, int] = {}
-    for flow in flows:
-        if flow.in_port is not None:
-            matched[flow.in_port] = matched.get(flow.in_port, 0) + flow.packets
-    received = {uuid: statistics.get(uuid, {}).get("rx_packets", 0) for uuid in ports}
-    return Sample(vswitchd.pid, received, ports, matched)
 
 
 def _bridges(database: Database) -> object:
