@@ -388,6 +388,23 @@ async def gone(kube: Kube, name: str) -> None:
     await eventually(nothing, seconds=20)
 
 
+async def delete_node(kube: Kube, name: str) -> None:
+    """Delete a Node whose Hypervisor is kept from going with it."""
+    await kube.delete(Node, name)
+    with suppress(NotFoundError):  # where no collector does it
+        await kube.delete(Hypervisor, name)
+    await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+
+
+async def goes(kube: Kube, name: str) -> None:
+    """Wait until there is no Hypervisor of the name."""
+
+    async def is_gone() -> bool:
+        return await kube.get(Hypervisor, name) is None
+
+    await eventually(is_gone, seconds=20)
+
+
 async def test_dead_host_whose_node_is_deleted_is_evacuated_before_its_record_goes(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
@@ -397,17 +414,10 @@ async def test_dead_host_whose_node_is_deleted_is_evacuated_before_its_record_go
         dead = await start(site)
         await dead.dies()
         await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
-        await kube.delete(Node, name)
-        with suppress(NotFoundError):  # where no collector does it
-            await kube.delete(Hypervisor, name)
-        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+        await delete_node(kube, name)
         site.compute.moves.disabled.clear()
         await recovered(site, name)
-
-        async def is_gone() -> bool:
-            return await kube.get(Hypervisor, name) is None
-
-        await eventually(is_gone, seconds=20)
+        await goes(kube, name)
     assert dead.device.orders == [PowerState.OFF]
 
 
@@ -423,21 +433,14 @@ async def test_silent_host_whose_node_is_deleted_is_fenced_and_evacuated_all_the
         site.compute.world.fault = lambda *_: UnreachableError("503")  # nothing is done meanwhile
         await dead.dies()
         await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
-        await kube.delete(Node, name)
-        with suppress(NotFoundError):  # where no collector does it
-            await kube.delete(Hypervisor, name)
-        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+        await delete_node(kube, name)
         site.compute.world.fault = None
         if asserted:
             await dead.until("Fenced", "Unknown/Failed")
             note = {CLAIM: dead.boot}
             await kube.merge_patch(Hypervisor, name, {"metadata": {"annotations": note}})
         await recovered(site, name)
-
-        async def is_gone() -> bool:
-            return await kube.get(Hypervisor, name) is None
-
-        await eventually(is_gone, seconds=20)
+        await goes(kube, name)
         await gone(kube, name)
     assert dead.device.orders == ([] if asserted else [PowerState.OFF])
 
@@ -473,11 +476,7 @@ async def test_dead_host_whose_node_is_deleted_in_the_foreground_is_evacuated(
         await eventually(is_unowned, seconds=20)
         site.compute.moves.disabled.clear()
         await recovered(site, name)
-
-        async def is_gone() -> bool:
-            return await kube.get(Hypervisor, name) is None
-
-        await eventually(is_gone, seconds=20)
+        await goes(kube, name)
         await gone(kube, name)
     assert dead.device.orders == [PowerState.OFF]
 
@@ -491,16 +490,9 @@ async def test_silent_host_that_answers_again_after_its_node_was_deleted_goes_wi
         cut_off.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
         await cut_off.dies()
         await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
-        await kube.delete(Node, name)
-        with suppress(NotFoundError):  # where no collector does it
-            await kube.delete(Hypervisor, name)
-        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+        await delete_node(kube, name)
         site.compute.world.change_host(name, up=True)
-
-        async def is_gone() -> bool:
-            return await kube.get(Hypervisor, name) is None
-
-        await eventually(is_gone, seconds=20)
+        await goes(kube, name)
     assert len(site.compute.moves.on(name)) == 1
 
 
