@@ -40,5 +40,17 @@ class TerminalError(HypercobaltError):
         self.reason = reason
 
 
-class ConfigurationError(HypercobaltError):
+class InvalidRequestError(HypercobaltError):
+    """What is requested cannot be: a name, a value or the state of an object is in the way.
+
+    A command ends with exit code 2, where any other error ends it with 1.
+    """
+
+
+class ConfigurationError(InvalidRequestError):
     """A flag, an environment variable or a configuration file cannot be used."""
+
+
+def words(error: BaseException) -> str:
+    """The message of an error; its class where it has none, as a TimeoutError of asyncio."""
+    return str(error) or type(error).__name__

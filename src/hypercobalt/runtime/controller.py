@@ -184,14 +184,14 @@ class _Enqueue(Generic[T]):
 
 
 class Controller:
-    """Runs a reconciler for the keys that its watches lead to.
+    """Runs a reconciler for the keys that its watches lead to, where the process leads.
 
     Args:
         name: label of metrics and log lines; lower case words with dashes.
         watches: where keys come from; passes begin when all have synced.
-        concurrency: most passes at once, each for another key.
+        concurrency: most passes at once, each for another key: they wait for the API server, to
+            which a client has 16 connections.
         backoff: waits after errors.
-        leader_only: False for a controller that every process runs, such as an agent's.
     """
 
     def __init__(
@@ -200,11 +200,10 @@ class Controller:
         reconciler: Reconciler,
         *,
         watches: Sequence[Watch],
-        concurrency: int = 1,
+        concurrency: int = 8,
         backoff: KeyBackoff | None = None,
-        leader_only: bool = True,
     ) -> None:
-        self.name, self.leader_only = name, leader_only
+        self.name = name
         self._reconciler, self._watches = reconciler, watches
         self._concurrency, self._backoff = concurrency, backoff
 

@@ -9,6 +9,7 @@ Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -133,7 +134,10 @@ class Endpoints:
                 ssl_shutdown_timeout=_SECONDS if tls else None,
             )
         except OSError as exc:
-            raise ConfigurationError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
+            # asyncio's own text has the address once more; that of the system has none.
+            number = exc.errno or 0
+            why = os.strerror(number) if number > 0 else exc.strerror or str(exc)
+            raise ConfigurationError(f"cannot listen on {host}:{port}: {why}") from exc
         taken: int = self._server.sockets[0].getsockname()[1]
         log.info("endpoints_opened", host=host, port=taken)
         return Address(host, taken)

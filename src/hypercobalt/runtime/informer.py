@@ -54,7 +54,6 @@ class Informer(Generic[T]):
         indexes: name to index function, see `Cache`.
         share: see `Cache`.
         managers: see `Cache`.
-        length: the server ends a watch in good order after this.
         idle: longest silence before a watch counts as dead.
         retry: the waits between attempts while the server cannot be reached.
 
@@ -71,7 +70,6 @@ class Informer(Generic[T]):
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         share: bool = True,
         managers: bool = False,
-        length: timedelta = WATCH_LENGTH,
         idle: timedelta = IDLE,
         page: int = PAGE,
         retry: Backoff = RETRY,
@@ -79,7 +77,7 @@ class Informer(Generic[T]):
         self.selection = selection
         self.cache: Cache[T] = Cache(indexes, share=share, managers=managers)
         self.breaks = 0
-        self._kube, self._length, self._idle, self._page = kube, length, idle, page
+        self._kube, self._idle, self._page = kube, idle, page
         self._retry, self._failures, self._trouble = retry, 0, ""
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
@@ -160,7 +158,7 @@ class Informer(Generic[T]):
             labels=of.labels,
             fields=of.fields,
             resource_version=self._version,
-            length=self._length,
+            length=WATCH_LENGTH,
             idle=self._idle,
         ) as events:
             self._hear()

@@ -25,7 +25,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.runtime.cache import IndexFunction
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.clock import Clock, SystemClock
+from hypercobalt.runtime.clock import SystemClock
 from hypercobalt.runtime.controller import Controller
 from hypercobalt.runtime.endpoints import Address, Check, Endpoints, Guard, Refresh
 from hypercobalt.runtime.events import Recorder
@@ -71,7 +71,6 @@ class Manager:
         kube: Kube,
         *,
         metrics: Metrics,
-        clock: Clock | None = None,
         election: Election | None = None,
         address: Address | None = None,
         metrics_address: Address | Literal["same"] | None = "same",
@@ -80,7 +79,7 @@ class Manager:
         abort: Callable[[], None] = end_process,
     ) -> None:
         self._client, self.metrics = kube, metrics
-        self.clock = clock or SystemClock()
+        self.clock = SystemClock()
         self._elector = (
             LeaderElector(kube, election, clock=self.clock, metrics=metrics, abort=abort)
             if election
@@ -231,12 +230,11 @@ class Manager:
         self._abort()
 
     async def _work(self) -> None:
-        leading, others = [*self._leading.items()], list[tuple[str, Service]]()
+        leading = [*self._leading.items()]
         for controller in self._controllers:
             work = partial(controller.run, metrics=self.metrics, clock=self.clock)
-            (leading if controller.leader_only else others).append((controller.name, work))
+            leading.append((controller.name, work))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._run_all(others), name="controllers")
             if leading and self._elector:
                 tasks.create_task(
                     self._elector.run(lambda: self._run_all(leading), self._stop), name="lease"

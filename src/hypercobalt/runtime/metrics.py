@@ -19,14 +19,10 @@ _CALL_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 6
 
 
 class Metrics:
-    """The runtime's metrics in `registry`; a manager, its client and its queues share one.
+    """The runtime's metrics in `registry`; a manager, its client and its queues share one."""
 
-    Two series of the same name in one registry are a mistake and raise, so make one `Metrics` for
-    each `CollectorRegistry`.
-    """
-
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.registry = registry or CollectorRegistry()
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
         self._declare_controller()
         self._declare_queue()
         self._declare_client()

@@ -85,11 +85,6 @@ class WorkQueue:
         """Keys that wait now; delayed ones and those being worked on are not counted."""
         return len(self._waiting)
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing waits and nothing is worked on; delayed keys do not count."""
-        return not (self._waiting or self._working)
-
     def add(self, key: str) -> None:
         """Let a worker have the key as soon as possible; nothing happens after `close`."""
         if self._closed or key in self._waiting or key in self._again:

@@ -39,6 +39,10 @@ REFUSED_SECONDS: Final = 0.5
 """For which a token that was refused keeps its place: a flood of them is eight reviews a second."""
 
 
+def _places() -> asyncio.Semaphore:
+    return asyncio.Semaphore(_AT_ONCE)
+
+
 @dataclass(slots=True)
 class ResourceGuard:
     """Decides who a requester is and what it may.
@@ -50,8 +54,8 @@ class ResourceGuard:
 
     kube: Kube
     audience: str
-    rights: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
-    tokens: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _rights: asyncio.Semaphore = field(default_factory=_places, init=False)
+    _tokens: asyncio.Semaphore = field(default_factory=_places, init=False)
 
     async def admits(self, request: Request, route: Route | None) -> Requester | Answer:
         """The requester, or the refusal: 401, 403, or 503 while the API server does not decide."""
@@ -79,7 +83,7 @@ class ResourceGuard:
                 f"{self.audience}",
             )
         spec = TokenReviewSpec(token=token, audiences=(self.audience,))
-        async with self.tokens:
+        async with self._tokens:
             review = (await self.kube.create(TokenReview(spec=spec))).status
             good = review.authenticated and self.audience in review.audiences
             if not good:
@@ -93,7 +97,7 @@ class ResourceGuard:
         spec = SubjectAccessReviewSpec(
             user=who.user, uid=who.uid, groups=who.groups, resourceAttributes=access
         )
-        async with self.rights:
+        async with self._rights:
             answer = (await self.kube.create(SubjectAccessReview(spec=spec))).status
         if answer.allowed:
             return who

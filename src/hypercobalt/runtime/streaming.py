@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, words
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.routes import Stream
 
@@ -102,7 +102,7 @@ async def _pump(chunks: AsyncGenerator[bytes, None], writer: asyncio.StreamWrite
         except StopAsyncIteration:
             return ""
         except HypercobaltError as error:
-            return str(error) or type(error).__name__
+            return words(error)
         except Exception:  # a bug ends one stream, not the process
             log.exception("stream_failed")
             return "internal error; see the log of the agent"

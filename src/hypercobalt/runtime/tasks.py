@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import cast
 
 
@@ -25,6 +26,19 @@ async def first(*waits: Coroutine[None, None, object]) -> None:
         await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for task in running:
             task.cancel()
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[None, None, None], *, name: str) -> AsyncGenerator[None]:
+    """Run background work until the block is left; raise the error that ended the work."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
 
 
 class NamedTasks:

@@ -251,7 +251,7 @@ async def test_health_readiness_and_metrics(server: ScriptedServer) -> None:
 
 async def test_a_taken_port_is_named(server: ScriptedServer, kube: Kube, metrics: Metrics) -> None:
     manager = Manager(kube, metrics=metrics, address=Address(port=server.port))
-    with pytest.raises(ConfigurationError, match=str(server.port)):
+    with pytest.raises(ConfigurationError, match=f":{server.port}: Address already in use$"):
         await manager.run()
 
 

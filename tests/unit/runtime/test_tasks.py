@@ -1,4 +1,4 @@
-"""Work that is begun and ended by name."""
+"""Work that goes on beside other work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hypercobalt.runtime.tasks import NamedTasks
+from hypercobalt.runtime.tasks import NamedTasks, beside
 
 
 class Work:
@@ -101,3 +101,23 @@ async def test_what_is_begun_while_an_error_ends_the_service_never_runs() -> Non
     with pytest.raises(ExceptionGroup, match="unhandled"):
         await tasks.run(asyncio.Event())
     assert not other.began.is_set()
+
+
+async def test_work_beside_a_block_ends_with_it() -> None:
+    work = Work()
+    async with beside(work.run(), name="work"):
+        await work.began.wait()
+        assert not work.ended.is_set()
+    assert work.ended.is_set()
+
+
+async def test_error_of_work_beside_a_block_is_raised_at_its_end() -> None:
+    failed = asyncio.Event()
+
+    async def fail() -> None:
+        failed.set()
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        async with beside(fail(), name="work"):
+            await failed.wait()

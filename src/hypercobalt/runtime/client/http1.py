@@ -21,6 +21,8 @@ from typing import Final
 
 import httpx2
 
+from hypercobalt.errors import words
+
 KEPT_SECONDS: Final = 60.0
 """How long an idle connection is kept."""
 
@@ -251,7 +253,7 @@ def _errors(
     except TimeoutError as exc:
         raise late("timed out") from exc
     except OSError as exc:
-        raise broken(str(exc) or type(exc).__name__) from exc
+        raise broken(words(exc)) from exc
     except asyncio.IncompleteReadError as exc:
         raise httpx2.RemoteProtocolError("the server closed the connection") from exc
     except (asyncio.LimitOverrunError, ValueError) as exc:

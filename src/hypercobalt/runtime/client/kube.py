@@ -48,6 +48,7 @@ T = TypeVar("T", bound=Object)
 
 _MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
+_CONFLICTS = 5  # in a row, until `modify` gives up
 
 
 class Kube(Reader):
@@ -256,7 +257,6 @@ class Kube(Reader):
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-        attempts: int = 5,
     ) -> T | None:
         """Read an object, decide what it should be, patch it; from the start after a conflict.
 
@@ -266,7 +266,7 @@ class Kube(Reader):
             The object as written, None if there is none.
 
         Raises:
-            ConflictError: `attempts` conflicts in a row.
+            ConflictError: five conflicts in a row.
         """
         conflicts = 0
         while (current := await self.get(type_, name, namespace)) is not None:
@@ -274,7 +274,7 @@ class Kube(Reader):
                 return await self.patch(current, decide(current), subresource=subresource)
             except ConflictError:
                 conflicts += 1
-                if conflicts == attempts:
+                if conflicts == _CONFLICTS:
                     raise
             except NotFoundError:  # it went in the meantime
                 break

@@ -209,7 +209,9 @@ def from_files(paths: Sequence[Path], *, context: str | None = None) -> Connecti
     name = context or next((f.current_context for _, f in files if f.current_context), None)
     where = ", ".join(str(path) for path in paths)
     if not name:
-        raise ConfigurationError(f"{where}: has no current-context; set one or name a context")
+        raise ConfigurationError(
+            f"{where}: has no current-context; `kubectl config use-context NAME` sets one"
+        )
     _, chosen = _find(
         [(p, c.name, c.context) for p, f in files for c in f.contexts or ()], "context", name, where
     )
@@ -256,7 +258,7 @@ def _read(path: Path) -> _File:
     except (yaml.YAMLError, msgspec.ValidationError, ValueError) as exc:
         # A YAML error quotes the line, which may hold a token: its place is enough.
         mark = getattr(exc, "problem_mark", None)
-        what = f"line {mark.line + 1} is not YAML" if mark else str(exc)
+        what = f"line {mark.line + 1} is not YAML" if mark else f"no kubeconfig: {exc}"
         raise ConfigurationError(f"kubeconfig {path}: {what}") from None
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from hypercobalt.errors import ConfigurationError, HypercobaltError
+from hypercobalt.errors import ConfigurationError, HypercobaltError, words
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.auth import Credential, Credentials, credentials_for
 from hypercobalt.runtime.client.errors import (
@@ -236,7 +236,7 @@ class Transport:
         try:
             return await exchange.read()
         except httpx2.TransportError as exc:
-            raise _no_answer(call, exc) from exc
+            raise _no_answer(call, self._host, exc) from exc
         finally:
             await exchange.aclose()
 
@@ -250,7 +250,7 @@ class Transport:
             exchange = await session.open(request, watch=watch)
             code = str(exchange.response.status_code)
         except httpx2.TransportError as exc:
-            raise _no_answer(call, exc) from exc
+            raise _no_answer(call, self._host, exc) from exc
         finally:
             self._metrics.requests.labels(code, call.method, self._host).inc()
         if exchange.response.status_code < _FIRST_ERROR:
@@ -328,16 +328,12 @@ async def _chunks(exchange: Exchange, call: Call, idle: timedelta) -> AsyncItera
         silence = f"silent for {idle.total_seconds():g} s"
         raise WatchClosedError(f"{call.about}: {silence}") from exc
     except httpx2.TransportError as exc:
-        raise WatchClosedError(f"{call.about}: {_say(exc)}") from exc
+        raise WatchClosedError(f"{call.about}: {words(exc)}") from exc
 
 
-def _no_answer(call: Call, exc: httpx2.TransportError) -> HypercobaltError:
+def _no_answer(call: Call, host: str, exc: httpx2.TransportError) -> HypercobaltError:
     if isinstance(exc, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)):
-        return NotSentError(f"{call.about}: cannot connect: {_say(exc)}")
+        return NotSentError(f"{call.about}: cannot connect to {host}: {words(exc)}")
     if isinstance(exc, httpx2.TimeoutException):
-        return DeadlineExceededError(f"{call.about}: {_say(exc)}")
-    return ConnectionFailedError(f"{call.about}: {_say(exc)}")
-
-
-def _say(exc: Exception) -> str:
-    return str(exc) or type(exc).__name__
+        return DeadlineExceededError(f"{call.about}: {words(exc)}")
+    return ConnectionFailedError(f"{call.about}: {words(exc)}")
