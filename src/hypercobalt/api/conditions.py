@@ -116,10 +116,31 @@ def set_condition(
     Raises:
         InvalidConditionError: the API server would refuse the condition.
     """
-    _check(type_, status, reason, now)
     old = get_condition(conditions, type_)
+    new = next_condition(
+        old, type_, status, reason, message, now=now, observed_generation=observed_generation
+    )
+    if old is None:
+        return (*conditions, new)
+    if old == new:
+        return conditions
+    return tuple(new if c.type == type_ else c for c in conditions)
+
+
+def next_condition(
+    old: Condition | None,
+    type_: str,
+    status: str,
+    reason: str,
+    message: str,
+    *,
+    now: datetime,
+    observed_generation: int | None = None,
+) -> Condition:
+    """The new version of the condition `old`, which may be None. See `set_condition`."""
+    _check(type_, status, reason, now)
     since = now.astimezone(UTC).replace(microsecond=0)
-    new = Condition(
+    return Condition(
         type=type_,
         status=str(status),
         reason=str(reason),
@@ -129,11 +150,6 @@ def set_condition(
             old.observedGeneration if old and observed_generation is None else observed_generation
         ),
     )
-    if old is None:
-        return (*conditions, new)
-    if old == new:
-        return conditions
-    return tuple(new if c.type == type_ else c for c in conditions)
 
 
 def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
@@ -145,6 +161,12 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
     """Whether the condition is there and True; absent and Unknown are both no."""
     found = get_condition(conditions, type_)
     return found is not None and found.status == ConditionStatus.TRUE
+
+
+def is_false(conditions: Iterable[Condition], type_: str) -> bool:
+    """Whether the condition is there and False; absent and Unknown are both no."""
+    found = get_condition(conditions, type_)
+    return found is not None and found.status == ConditionStatus.FALSE
 
 
 def remove_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:

@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
+from hypercobalt.api.conditions import Condition, get_condition, is_false, is_true
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, OwnerReference, ResourceInfo, Struct
 from hypercobalt.api.schema import (
@@ -188,6 +188,13 @@ class EvictionInstance(Struct, frozen=True):
             limits=Limits(enum=_TRIED),
         ),
     ] = None
+    ran: Annotated[
+        bool | None,
+        Field(
+            "Whether the instance ran when it was last seen on its host. An instance that has "
+            "crashed since, or ended with its host, is started before it moves."
+        ),
+    ] = None
     target: Annotated[str | None, Field("Name of the host it goes or went to.")] = None
     attempts: Annotated[
         int | None,
@@ -207,8 +214,8 @@ class EvictionCheck(Struct, frozen=True):
     name: Annotated[
         str,
         Field(
-            "HostUp, HostFenced, HostDisabled, Instances, TargetCapacity, ServerGroups or "
-            "ServerGroupsListed; a newer operator may have more."
+            "HostUp, HostFenced, HostDisabled, RecoveryOn, Instances, TargetCapacity, "
+            "ServerGroups or ServerGroupsListed; a newer operator may have more."
         ),
     ]
     result: Annotated[
@@ -313,14 +320,12 @@ def evicting(status: EvictionStatus) -> Condition | None:
 
 def has_begun(status: EvictionStatus) -> bool:
     """Whether the checks have passed once, so that moves may be under way."""
-    found = get_condition(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
-    return found is not None and found.status == "True"
+    return is_true(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
 
 
 def has_ended(status: EvictionStatus) -> bool:
     """Whether the Eviction is over: it is never opened again."""
-    found = evicting(status)
-    return found is not None and found.status == ConditionStatus.FALSE
+    return is_false(status.conditions, EvictionConditionType.EVICTING)
 
 
 _STAY: Final = frozenset({EvictionMode.RESTART, EvictionMode.LIVE})

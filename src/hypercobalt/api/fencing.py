@@ -32,11 +32,15 @@ class FencingPhase(StrEnum):
 class FencingMethod(StrEnum):
     """Values of `status.fencing.method`, in the order in which they are tried."""
 
-    BOOT_ID = "BootID"
     AGENT = "Agent"
     BMC = "BMC"
     STORAGE = "Storage"
     EXTERNAL = "External"
+
+
+_FORMER: Final = "BootID"
+"""A method of earlier versions. A schema without it would refuse every write of a status that has
+it, whoever writes."""
 
 
 class Fencing(Struct, frozen=True):
@@ -57,10 +61,10 @@ class Fencing(Struct, frozen=True):
     method: Annotated[
         str | None,
         Field(
-            "BootID: the host has booted again. Agent: its agent has stopped all instances. BMC: "
-            "the power is off. Storage: its access to the shared storage is blocked. External: "
-            "asserted from outside.",
-            limits=Limits(enum=tuple(FencingMethod)),
+            "Agent: the node agent has stopped all instances. BMC: the power is off. Storage: its "
+            "access to the shared storage is blocked. External: asserted from outside. BootID: the "
+            "host has booted again; earlier versions recorded that.",
+            limits=Limits(enum=(*FencingMethod, _FORMER)),
         ),
     ] = None
     device: Annotated[str | None, Field("Address of the fence device, if one is used.")] = None
@@ -68,7 +72,10 @@ class Fencing(Struct, frozen=True):
         int | None,
         Field("How often a method was begun.", limits=Limits(minimum=0, format="int32")),
     ] = None
-    startedAt: Annotated[datetime | None, Field("When the first attempt began.")] = None
+    startedAt: Annotated[
+        datetime | None,
+        Field("When the fencing began; the node agent repeats it in guestsStopped."),
+    ] = None
     deadline: Annotated[
         datetime | None,
         Field("Until when the present attempt may still switch the host off."),
@@ -83,6 +90,34 @@ class Fencing(Struct, frozen=True):
         Field(
             "Since when the host shows life after this proof, of this boot or of another one: "
             "nothing is started elsewhere by the proof any more."
+        ),
+    ] = None
+    nodeBootID: Annotated[
+        str | None,
+        Field(
+            "The last boot that the kubelet had reported when the fencing began, if it is not "
+            "bootID: the proof is about both."
+        ),
+    ] = None
+    leaseRenewedAt: Annotated[
+        str | None,
+        Field(
+            "The renewal time in the node agent's Lease when the proof was recorded. A later "
+            "renewal is a sign of life."
+        ),
+    ] = None
+    poweredSince: Annotated[
+        datetime | None,
+        Field(
+            "Since when the host's power is on again after this proof. The host has "
+            "--ha-reboot-grace to boot and report."
+        ),
+    ] = None
+    taintDisproved: Annotated[
+        bool | None,
+        Field(
+            "The host has shown life while its Node had the taint out-of-service: the taint is "
+            "ignored until it was removed."
         ),
     ] = None
     evidence: Annotated[
@@ -105,13 +140,18 @@ class GuestsStopped(Struct, frozen=True):
     ] = None
 
 
+def proven_boots(fencing: Fencing) -> frozenset[str]:
+    """The boots of a record: the agent's, and the kubelet's if that is newer."""
+    return frozenset(boot for boot in (fencing.bootID, fencing.nodeBootID) if boot)
+
+
 def is_ordered(fencing: Fencing | None, boot: str) -> bool:
     """Whether the node agent of this boot has to end every instance of its host.
 
     That is by order (method Agent), and on a host that was declared dead and is not: its instances
     may be started elsewhere at any moment.
     """
-    if fencing is None or not boot or fencing.bootID != boot:
+    if fencing is None or boot not in proven_boots(fencing):
         return False
     asked = fencing.phase == FencingPhase.ATTEMPTING and fencing.method == FencingMethod.AGENT
     return asked or is_declared_dead(fencing)

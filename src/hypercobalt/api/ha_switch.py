@@ -1,4 +1,4 @@
-"""High availability of one host, switched by another controller: an annotation of its Hypervisor.
+"""Who may switch high availability of one host off, and how. Pure.
 
 `spec.highAvailability` is a person's, or the Node's. A controller that used to switch the existing
 HA service on and off keeps its wish apart from that, and both must allow high availability.
@@ -12,6 +12,22 @@ from hypercobalt.api.hypervisor import Hypervisor
 
 HA_ENABLED: Final = "kvm.cloud.sap/ha-enabled"
 """Annotation of a Hypervisor: `false` is off; `true`, as anything else, leaves it to the spec."""
+
+
+PAUSE: Final = "kvm.cloud.sap/pause-recovery"
+"""Annotation of a Hypervisor: nothing automatic is done about it; the value is why, for people."""
+
+
+def recovery_off(hypervisor: Hypervisor) -> str:
+    """Why the host is not recovered when it fails; "" while its recovery is on."""
+    spec, notes = hypervisor.spec, hypervisor.metadata.annotations
+    if PAUSE in notes:
+        return f"recovery is paused by the annotation {PAUSE}: {notes[PAUSE] or 'no reason given'}"
+    if not spec.highAvailability:
+        return "spec.highAvailability is false"
+    if why := switched_off(hypervisor):
+        return why
+    return "" if spec.lifecycleEnabled else "spec.lifecycleEnabled is false"
 
 
 def switched_off(hypervisor: Hypervisor) -> str:

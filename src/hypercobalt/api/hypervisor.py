@@ -55,6 +55,10 @@ class Maintenance(StrEnum):
     TERMINATION = "termination"
 
 
+EMPTYING: Final = frozenset({Maintenance.MANUAL, Maintenance.AUTO, Maintenance.TERMINATION})
+"""Modes in which the operator empties the host."""
+
+
 class TraitGroup(Struct, frozen=True):
     """Membership in the group of hosts that carry a trait."""
 

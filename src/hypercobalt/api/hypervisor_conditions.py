@@ -171,6 +171,7 @@ class AcceptsReason(StrEnum):
     NODE_HEALTHY = "NodeHealthy"
     NODE_UNHEALTHY = "NodeUnhealthy"
     NETWORK_BROKEN = "NetworkBroken"
+    MEMORY_FAILED = "MemoryFailed"
 
 
 class NetworkHealthyReason(StrEnum):
@@ -230,6 +231,8 @@ class HaConfigReason(StrEnum):
     VALID = "Valid"
     DEFAULTS = "Defaults"  # there is no ConfigMap
     INVALID = "Invalid"  # the last valid one counts
+    NONE_VALID = "NoneValid"  # and no valid one is known: nothing is recovered
+    NOT_READ = "NotRead"  # since the agent started: nothing is recovered
 
 
 class AutostartReason(StrEnum):
@@ -255,6 +258,7 @@ class RecoveryBlockedReason(StrEnum):
     GATES_PASSED = "GatesPassed"
     GATES_CLOSED = "GatesClosed"
     MANY_HOSTS = "ManyHosts"  # one of those that are closed is about many hosts at once
+    CRASH_LOOP = "CrashLoop"
     NOT_NEEDED = "NotNeeded"
 
 

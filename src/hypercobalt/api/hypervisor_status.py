@@ -200,6 +200,13 @@ class HypervisorStatus(Struct, frozen=True):
     bootedAt: Annotated[
         datetime | None, Field("When the host was booted. Written by the node agent.")
     ] = None
+    recentBoots: Annotated[
+        tuple[datetime, ...],
+        Field(
+            "When the host was booted again, in the hour before its last boot; at most ten. "
+            "Written by the node agent."
+        ),
+    ] = ()
     instances: Annotated[
         tuple[Instance, ...],
         Field("Virtual machines on the host, the running ones first. Written by the node agent."),
@@ -333,6 +340,13 @@ class HypervisorStatus(Struct, frozen=True):
             "Written by the operator."
         ),
     ] = None
+    failingStorage: Annotated[
+        tuple[str, ...],
+        Field(
+            "Storages with I/O errors on this host and on others, sorted: instances on them wait "
+            "and are not moved. Written by the operator."
+        ),
+    ] = ()
     conditions: Annotated[
         tuple[Condition, ...],
         Field(

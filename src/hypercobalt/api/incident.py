@@ -15,6 +15,9 @@ from hypercobalt.api.schema import Field, Limits
 LABEL: Final = "kvm.cloud.sap/incident"
 """On an Eviction: `id` of the incident that it was made for."""
 
+SINCE: Final = "kvm.cloud.sap/incident-since"
+"""Annotation of such an Eviction: `firstSeen` of its incident, of which the status may lack it."""
+
 MOST: Final = 20
 """Open incidents in a status."""
 
@@ -75,8 +78,9 @@ class Incident(Struct, frozen=True):
     reaction: Annotated[
         str | None,
         Field(
-            "Report: nothing is done. Wait: it may pass by itself. Resume: the node agent resumes "
-            "the instance. Restart, Move, Evacuate: an Eviction was made for it.",
+            "Report: no reaction. Wait: the incident may pass, or is held back. Resume: the "
+            "node agent resumes the instance. Restart, Move, Evacuate: an Eviction was made for "
+            "it.",
             limits=Limits(enum=tuple(Reaction)),
         ),
     ] = None
@@ -87,6 +91,13 @@ class Incident(Struct, frozen=True):
     ] = None
     firstSeen: Annotated[datetime | None, Field("When it was seen first.")] = None
     lastSeen: Annotated[datetime | None, Field("When it was seen last.")] = None
+    storage: Annotated[
+        str | None,
+        Field(
+            "The storage that fails: directory or pool of the disk. Absent: not known, or its name "
+            "may mean another one on another host."
+        ),
+    ] = None
     evidence: Annotated[
         tuple[str, ...], Field("What was seen, and what follows from it; the newest last.")
     ] = ()

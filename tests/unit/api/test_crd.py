@@ -38,6 +38,11 @@ def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
             yield from nodes(cast("Schema", schema[word]), f"{path}[]")
 
 
+def test_a_fencing_record_of_an_earlier_version_can_be_written_back() -> None:
+    enum = at("Hypervisor", "status.fencing.method")["enum"]
+    assert "BootID" in cast("list[str]", enum)
+
+
 REQUIRED = {
     ("Hypervisor", ""): None,
     ("Hypervisor", "spec"): (
