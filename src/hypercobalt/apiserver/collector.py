@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 from collections.abc import Callable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +23,7 @@ from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resour
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
-from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at
+from hypercobalt.apiserver.values import list_at, metadata, object_at, stamp_of, text_at
 from hypercobalt.apiserver.worklist import Worklist
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger
@@ -67,7 +66,7 @@ _decoder = msgspec.json.Decoder(_Object)
 def _is_older(meta: _Meta, limit: datetime) -> bool:
     """Whether an object was last written before `limit`."""
     newest = max([meta.creationTimestamp, *(entry.time for entry in meta.managedFields)])
-    return newest < limit.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return newest < stamp_of(limit)
 
 
 class Collector:
@@ -316,4 +315,4 @@ class Collector:
     ) -> None:
         call = Call.internal(resource, key, MANAGER, subresource)
         with contextlib.suppress(NotFoundError):
-            await self._writer.change(call, lambda obj: change(copy.deepcopy(obj)))
+            await self._writer.change(call, change)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 
 import msgspec
 
@@ -71,9 +70,7 @@ class Definitions:
             if key != call.key and _group(key) == _group(call.key)
         ]
         with contextlib.suppress(StatusError):  # it went in the meantime
-            await self._writer.change(
-                call, lambda obj: establish(copy.deepcopy(obj), others, call.stamp)
-            )
+            await self._writer.change(call, lambda obj: establish(obj, others, call.stamp))
 
     def _members(self, group: str) -> list[Key]:
         return [key for key, _ in self._store.scan(CRD_RESOURCE) if key.name.endswith(group)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -25,7 +24,7 @@ from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
-from hypercobalt.apiserver.values import at, object_at, objects_at, text_at
+from hypercobalt.apiserver.values import at, object_at, objects_at, stamp_of, text_at
 from hypercobalt.apiserver.worklist import Worklist
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger
@@ -61,7 +60,7 @@ class Mark(NamedTuple):
 
 def silenced(node: JSONObject, stamp: str) -> JSONObject:
     """A Node whose kubelet has not reported for the grace period: what it reported is Unknown."""
-    status: JSONObject = copy.copy(object_at(node, "status"))
+    status: JSONObject = {**object_at(node, "status")}
     known = {text_at(one, "type"): one for one in objects_at(status, "conditions")}
     created = text_at(node, "metadata", "creationTimestamp")
     for type_ in _KUBELET_CONDITIONS:
@@ -205,7 +204,7 @@ class NodeLifecycle:
             return
         node: JSONObject = msgspec.json.decode(stored.data)
         self._reports.note(name, Mark(self._renewed(name), _posted(node)), now)
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = stamp_of(datetime.now(UTC))
         if self._reports.is_silent(name, now):
             node = await self._write(name, node, lambda found: silenced(found, stamp), "status")
         await self._write(name, node, lambda found: tainted(found, stamp))
@@ -226,7 +225,7 @@ class NodeLifecycle:
             assert resource is not None  # noqa: S101 - a built-in kind
             call = Call.internal(resource, Key(NODES, "", name), MANAGER, subresource)
             with contextlib.suppress(NotFoundError):
-                await self._writer.change(call, lambda found: change(copy.deepcopy(found)))
+                await self._writer.change(call, change)
         return wanted
 
 

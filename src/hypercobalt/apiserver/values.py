@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeVar, cast
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
@@ -52,6 +53,11 @@ def metadata(obj: JSONObject) -> JSONObject:
     if not isinstance(meta, dict):
         meta = obj["metadata"] = {}
     return meta
+
+
+def stamp_of(moment: datetime) -> str:
+    """A time in UTC as objects hold it: whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def clone(value: T) -> T:

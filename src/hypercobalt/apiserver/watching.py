@@ -1,8 +1,8 @@
 """Watches: every published event, to each watch that selects it, in the requested form.
 
 An event is encoded once and its bytes are shared by all plain watchers; watchers with one selection
-share its verdict. A watcher that does not
-read is cut off when too much waits for it; it comes back with a list.
+share its verdict. A watcher that does not read is cut off when too much waits for it; it comes back
+with a list.
 
 Source: API concepts, "Efficient detection of changes"; apiserver storage/cacher.
 """

@@ -96,14 +96,17 @@ class Writer:
             if metadata(body).get("resourceVersion"):
                 raise verbs.unversioned(call)
             return await self.create(call)
-        return await self.change(call, lambda _: clone(body))
+        return await self._replace(call, lambda _: clone(body))
 
     async def change(self, call: Call, to: Change) -> Written:
-        """Write what `to` makes of the object.
+        """Write what `to` makes of a copy of the object.
 
         Raises:
             StatusError: 404; 409 when the result names another resourceVersion; 422.
         """
+        return await self._replace(call, lambda old: to(clone(old)))
+
+    async def _replace(self, call: Call, to: Change) -> Written:
         return await self._write(call, lambda call, held: verbs.change(call, held, to))
 
     async def patch(self, call: Call) -> Written:

@@ -204,7 +204,7 @@ ODD = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), ODD, max_size=6), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_checks_take_any_object(obj: Object, anew: bool) -> None:
     for kind, check in checks.CHECKS.items():
         with contextlib.suppress(StatusError):  # what does not decode is not checked

@@ -158,7 +158,7 @@ def allows(rule: Rule, asked: Attributes) -> bool:
     )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(WRITES, max_size=12), st.lists(st.tuples(USERS, ASKED), min_size=1, max_size=6))
 def test_index_decides_as_a_walk_over_all_bindings(
     writes: list[tuple[Key, dict[str, object] | None]], questions: list[tuple[User, Attributes]]

@@ -10,7 +10,7 @@ import pytest
 
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.schema import validation
-from hypercobalt.apiserver.schema.cel import CompiledRule, compile_rule
+from hypercobalt.apiserver.schema.cel import CelRule, compile_rule
 from hypercobalt.apiserver.schema.node import Rule, compile_schema
 
 Object = dict[str, Any]
@@ -126,7 +126,7 @@ def test_compiled_rules_go_with_their_definition() -> None:
     assert holds(expression, "x")
     gc.collect()
 
-    left = [found for found in gc.get_objects() if isinstance(found, CompiledRule)]
+    left = [found for found in gc.get_objects() if isinstance(found, CelRule)]
 
     assert expression not in [found.source.rule for found in left]
 

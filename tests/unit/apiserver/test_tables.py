@@ -226,14 +226,13 @@ ODD = st.recursive(
 
 
 @given(st.dictionaries(NAMES, ODD, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_object_is_too_odd_for_a_row(obj: Object) -> None:
     for resource in KINDS.values():
         msgspec.json.encode(resource.printer.row(obj, NOW))
 
 
 @given(ODD)
-@settings(deadline=None)
 def test_no_value_is_too_odd_for_a_column(value: JSON) -> None:
     for kind in ("string", "integer", "number", "boolean", "date"):
         printer = custom_printer([{"name": "C", "type": kind, "jsonPath": ".v"}])

@@ -86,7 +86,8 @@ def read_tokens(path: Path) -> dict[str, User]:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file, skipinitialspace=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigurationError(f"token file {path} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(f"token file {path} cannot be read: {why}") from error
     return dict(_user(path, number, row) for number, row in enumerate(rows, 1) if any(row))
 
 

@@ -9,7 +9,6 @@ component-helpers auth/rbac/reconciliation.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from importlib import resources as package_files
@@ -21,7 +20,7 @@ from hypercobalt.apiserver.access.rbac import GROUP
 from hypercobalt.apiserver.access.rules import Grants, Rule, missing_rules
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Request, Response, Stream
-from hypercobalt.apiserver.values import list_at, object_at, text_at
+from hypercobalt.apiserver.values import clone, list_at, object_at, text_at
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -39,7 +38,7 @@ def first_objects() -> list[JSONObject]:
 
 def reconciled(held: JSONObject, wanted: JSONObject) -> JSONObject | None:
     """A stored object with everything that it must have; None when it is to stay as it is."""
-    new = copy.deepcopy(held)
+    new = clone(held)
     for name in ("labels", "annotations"):
         meta = new.setdefault("metadata", {})
         if isinstance(meta, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 from pathlib import Path
 
 import msgspec
@@ -72,12 +73,13 @@ def write(path: Path, data: bytes) -> None:
             )
         write_secret(path.resolve(), data)
     except OSError as error:
-        raise ConfigurationError(f"kubeconfig {path} cannot be written: {error}") from error
+        why = f"kubeconfig {path} cannot be written: {error.strerror}"
+        raise ConfigurationError(f"{why}; name another file with --kubeconfig") from error
 
 
 def _read(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise OSError("it is not a file")
+        raise OSError(errno.EINVAL, "it is not a file")
     try:
         return path.read_bytes()
     except FileNotFoundError:

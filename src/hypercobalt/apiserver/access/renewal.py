@@ -10,6 +10,7 @@ from datetime import timedelta
 from hypercobalt.apiserver.access.pki import Pki
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.tasks import beside
 
 log = get_logger(__name__)
 
@@ -26,12 +27,8 @@ async def keeping_current(
         prepare: gives the files, renewed if it is time; called in a thread.
         use: puts renewed files into use; called in the loop.
     """
-    task = asyncio.create_task(_keep(files, every, prepare, use), name="certificates")
-    try:
+    async with beside(_keep(files, every, prepare, use), name="certificates"):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 async def _keep(

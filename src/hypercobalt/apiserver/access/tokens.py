@@ -25,6 +25,7 @@ from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.requests.request import AUTHENTICATED, Call, Response, User
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
+from hypercobalt.apiserver.values import stamp_of
 
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)  # of a token that names no other: this server
@@ -171,7 +172,7 @@ class Accounts:
         }
         shown["status"] = {
             "token": self._key.sign(msgspec.json.encode(claims)),
-            "expirationTimestamp": f"{expires:%Y-%m-%dT%H:%M:%SZ}",
+            "expirationTimestamp": stamp_of(expires),
         }
         return shown
 

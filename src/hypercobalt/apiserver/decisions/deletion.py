@@ -17,7 +17,7 @@ from hypercobalt.apiserver.kinds import serving
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
-from hypercobalt.apiserver.values import clone, metadata, object_at, text_at, texts_at
+from hypercobalt.apiserver.values import clone, metadata, object_at, stamp_of, text_at, texts_at
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -105,7 +105,7 @@ def _marked(call: Call, obj: JSONObject, grace_seconds: int) -> JSONObject:
     marked = clone(obj)
     meta = metadata(marked)
     due = call.now + timedelta(seconds=min(grace_seconds, MAX_GRACE_SECONDS))
-    meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+    meta["deletionTimestamp"] = stamp_of(due)
     if call.resource.qualified == CRD_RESOURCE:
         serving.mark_terminating(marked, call.stamp)
         return marked
@@ -126,7 +126,7 @@ def _sooner(old: JSONObject, grace_seconds: int) -> JSONObject:
     if isinstance(given, int) and grace_seconds < given:
         spared = max(min(given, MAX_GRACE_SECONDS) - grace_seconds, 0)
         due = datetime.fromisoformat(str(meta["deletionTimestamp"])) - timedelta(seconds=spared)
-        meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionTimestamp"] = stamp_of(due)
         meta["deletionGracePeriodSeconds"] = grace_seconds
     return marked
 

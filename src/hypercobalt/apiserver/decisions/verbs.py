@@ -96,6 +96,11 @@ def check_update(call: Call) -> JSONObject:
 def change(call: Call, held: Stored | None, to: Change) -> Prepared:
     """What an update writes over the stored object.
 
+    Args:
+        call: the update.
+        held: the stored object.
+        to: gives the object after it, which shares nothing with the one before.
+
     Raises:
         StatusError: 400; 404; 409 when the result names another resourceVersion; 422.
     """
@@ -240,7 +245,7 @@ def _check_revision(call: Call, new: JSONObject, held: Stored) -> None:
 
 
 def _patched(call: Call, obj: JSONObject) -> JSONObject:
-    """What the call's patch makes of the object, which may be changed."""
+    """What the call's patch makes of the object, which it may change."""
     patch = call.body.value
     if call.request.content_type == JSON_PATCH:
         changed = patches.json_patch(obj, patch)

@@ -49,8 +49,9 @@ _VALUE_TEXT = (
 NameRule = Callable[[str], list[str]]
 
 
-def _too_long(value: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} bytes"] if len(value.encode()) > limit else []
+def _too_long(value: str) -> list[str]:
+    long = len(value.encode()) > MAX_LABEL
+    return [f"must be no more than {MAX_LABEL} bytes"] if long else []
 
 
 def _rule(pattern: str, limit: int, text: str) -> NameRule:
@@ -64,9 +65,9 @@ def _rule(pattern: str, limit: int, text: str) -> NameRule:
     return errors
 
 
-subdomain_errors = _rule(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
-label_errors = _rule(_LABEL, 63, _LABEL_TEXT)
-dns_1035_errors = _rule(_DNS_1035, 63, _DNS_1035_TEXT)
+subdomain_errors = _rule(_SUBDOMAIN, MAX_SUBDOMAIN, _SUBDOMAIN_TEXT)
+label_errors = _rule(_LABEL, MAX_LABEL, _LABEL_TEXT)
+dns_1035_errors = _rule(_DNS_1035, MAX_LABEL, _DNS_1035_TEXT)
 
 
 def dotless_label_errors(value: str) -> list[str]:
@@ -96,7 +97,7 @@ def label_key_errors(key: str) -> list[str]:
     if not name:
         errors.append("name part must be non-empty")
     else:
-        errors += [f"name part {text}" for text in _too_long(name, 63)]
+        errors += [f"name part {text}" for text in _too_long(name)]
     if not re.fullmatch(_QUALIFIED, name, re.ASCII):
         errors.append(f"name part {_QUALIFIED_TEXT}")
     return errors
@@ -104,7 +105,7 @@ def label_key_errors(key: str) -> list[str]:
 
 def label_value_errors(value: str) -> list[str]:
     bad = [] if re.fullmatch(_VALUE_PATTERN, value, re.ASCII) else [_VALUE_TEXT]
-    return _too_long(value, 63) + bad
+    return _too_long(value) + bad
 
 
 BARE_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"

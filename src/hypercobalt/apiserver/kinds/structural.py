@@ -11,7 +11,6 @@ pkg/apis/apiextensions/validation.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from hypercobalt.apiserver.schema.changing import prune
 from hypercobalt.apiserver.schema.node import compile_schema
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import validate
-from hypercobalt.apiserver.values import object_at, objects_at, texts_at
+from hypercobalt.apiserver.values import clone, object_at, objects_at, texts_at
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _INT_OR_STRING: list[JSON] = [{"type": "integer"}, {"type": "string"}]
@@ -212,5 +211,5 @@ def _check_defaults(raw: JSONObject, place: str) -> Iterator[Cause]:
     node = compile_schema(raw)
     for cause in validate(node, default):
         yield replace(cause, field=f"{place}.default{'.' if cause.field else ''}{cause.field}")
-    if prune(node, copy.deepcopy(default)):
+    if prune(node, clone(default)):
         yield FieldErrors.invalid(f"{place}.default", default, "must not have unknown fields")

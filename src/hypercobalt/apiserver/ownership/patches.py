@@ -6,7 +6,6 @@ strategic merge patch (apimachinery pkg/util/strategicpatch), for built-in kinds
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 
 import jsonpatch
@@ -21,6 +20,7 @@ from hypercobalt.apiserver.errors import (
 )
 from hypercobalt.apiserver.requests.bodies import MAX_BODY, check_shape
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
+from hypercobalt.apiserver.values import clone
 
 MAX_OPERATIONS = 10_000  # as kube-apiserver
 MAX_COPIED = MAX_BODY  # bytes that the copies of one patch add, as kube-apiserver
@@ -125,7 +125,7 @@ def strategic_merge(node: Node, target: JSONObject, patch: JSONObject) -> JSONOb
     Raises:
         StatusError: 400 for a bad directive or an item without its merge key.
     """
-    return _merge_map(node, copy.deepcopy(target), patch)
+    return _merge_map(node, clone(target), patch)
 
 
 def _merge_map(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:

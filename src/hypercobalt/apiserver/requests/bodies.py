@@ -64,10 +64,6 @@ def decode(content_type: str, data: bytes) -> Body:
     return Body(value, duplicate_fields(data))
 
 
-def decode_json(data: bytes) -> JSON:
-    return _decode_json(data)[0]
-
-
 def _decode_json(data: bytes) -> tuple[JSON, int]:
     """A value, and how many names its objects have."""
     try:

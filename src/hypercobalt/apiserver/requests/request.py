@@ -19,6 +19,7 @@ from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.ownership.managed import Manager, Operation
 from hypercobalt.apiserver.requests.bodies import JSON_TYPE, Body
 from hypercobalt.apiserver.storage.objects import Key
+from hypercobalt.apiserver.values import stamp_of
 
 MAX_MANAGER = 128  # bytes of a field manager's name
 OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
@@ -242,7 +243,7 @@ class Call:
 
     @property
     def stamp(self) -> str:
-        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return stamp_of(self.now)
 
     def manager(self, operation: Operation = "Update") -> Manager:
         return Manager(self.request.manager, operation, self.resource.api_version, self.subresource)

@@ -24,7 +24,7 @@ from hypercobalt.api.duration import parse_nanoseconds
 from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.identifiers import LITERAL, OLD_SELF, escape
 from hypercobalt.apiserver.schema.library import RENAMED, UNSERVED, declarations
-from hypercobalt.apiserver.schema.node import Node, Rule
+from hypercobalt.apiserver.schema.node import CompiledRule, Node, Rule
 from hypercobalt.errors import HypercobaltError
 
 MAX_EXPRESSION = 8 * 1024  # characters
@@ -50,8 +50,8 @@ class MessageError(RuleError):
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledRule:
-    """A rule that can be evaluated for the values of its node."""
+class CelRule:
+    """A `CompiledRule` of the engine."""
 
     source: Rule
     _node: Node
@@ -61,12 +61,6 @@ class CompiledRule:
     _message: cel.Expression | None
 
     def failure(self, value: JSON, old: JSON) -> str | None:
-        """None when the rule holds for a value; else the message to report.
-
-        Args:
-            value: not null.
-            old: the value before; null where there was none, or it was null.
-        """
         if old is None and self.source.transition and not self.source.optional_old_self:
             return None
         expression = self._without_old if old is None else self._with_old
@@ -103,7 +97,7 @@ def compile_rule(rule: Rule, node: Node) -> CompiledRule:
     return found
 
 
-def _compiled(rule: Rule, node: Node) -> CompiledRule:
+def _compiled(rule: Rule, node: Node) -> CelRule:
     optional = rule.transition and bool(rule.optional_old_self)
     with_old = compile_expression(untyped(_SELF), rule.rule, _OPTIONAL if optional else "oldSelf")
     without = with_old
@@ -116,7 +110,7 @@ def _compiled(rule: Rule, node: Node) -> CompiledRule:
         except RuleError as error:
             raise MessageError(str(error)) from error
     converted = any(below.format in _CONVERTED for below in node.walk()) or "__" in rule.rule
-    return CompiledRule(rule, node, converted, with_old, without, message)
+    return CelRule(rule, node, converted, with_old, without, message)
 
 
 class Environment(Protocol):

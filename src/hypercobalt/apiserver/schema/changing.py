@@ -5,10 +5,9 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}; Go's 
 
 from __future__ import annotations
 
-import copy
-
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
+from hypercobalt.apiserver.values import clone
 
 MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
 # What Go reads null as.
@@ -21,10 +20,10 @@ _EMPTY: dict[str, JSON] = {
 }
 
 
-def prune(node: Node, value: JSON, path: str = "") -> list[str]:
+def prune(node: Node, value: JSON) -> list[str]:
     """Remove in place every field that the schema does not declare; return their paths."""
     removed: list[str] = []
-    _prune(node, value, path, removed)
+    _prune(node, value, "", removed)
     return removed
 
 
@@ -64,7 +63,7 @@ def apply_defaults(node: Node, value: JSON) -> None:
             if known.has_default and (
                 name not in value or (value[name] is None and not known.nullable)
             ):
-                value[name] = copy.deepcopy(known.default)
+                value[name] = clone(known.default)
             if name in value:
                 apply_defaults(known, value[name])
         if node.values is not None:
@@ -88,11 +87,11 @@ def drop_nulls(node: Node, value: JSON) -> None:
             elif name in node.fields:
                 del value[name]
             else:
-                value[name] = copy.copy(_EMPTY.get(known.type))
+                value[name] = clone(_EMPTY.get(known.type))
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             if item is None:
-                value[index] = copy.copy(_EMPTY.get(node.items.type))
+                value[index] = clone(_EMPTY.get(node.items.type))
             else:
                 drop_nulls(node.items, item)
 

@@ -12,13 +12,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.identifiers import reads_old
-
-if TYPE_CHECKING:
-    from hypercobalt.apiserver.schema.cel import CompiledRule
 
 PREFIX = "#/components/schemas/"
 
@@ -34,6 +31,19 @@ class Rule:
     field_path: str = ""
     optional_old_self: bool | None = None
     transition: bool = False  # it reads oldSelf
+
+
+class CompiledRule(Protocol):
+    """A rule that can be evaluated for the values of its node."""
+
+    def failure(self, value: JSON, old: JSON) -> str | None:
+        """None when the rule holds for a value; else the message to report.
+
+        Args:
+            value: not null.
+            old: the value before; null where there was none, or it was null.
+        """
+        ...
 
 
 def _no_fields() -> dict[str, Node]:

@@ -8,12 +8,11 @@ Source: kubernetes pkg/apis/*/v1/defaults.go.
 from __future__ import annotations
 
 import base64
-import copy
 from collections.abc import Callable
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.builtin import policies
-from hypercobalt.apiserver.values import object_at, objects_at
+from hypercobalt.apiserver.values import clone, object_at, objects_at
 
 Change = Callable[[JSONObject], None]
 
@@ -178,4 +177,4 @@ DEFAULTS: dict[str, Change] = {
 def _set(target: JSONObject, **values: JSON) -> None:
     for name, value in values.items():
         if target.get(name) is None:
-            target[name] = copy.deepcopy(value)
+            target[name] = clone(value)

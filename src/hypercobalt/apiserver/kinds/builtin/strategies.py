@@ -5,11 +5,9 @@ Source: kubernetes pkg/registry/*/strategy.go.
 
 from __future__ import annotations
 
-import copy
-
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds import names
-from hypercobalt.apiserver.values import object_at, objects_at, texts_at
+from hypercobalt.apiserver.values import clone, object_at, objects_at, texts_at
 
 # Kinds with quantities in them, which are stored in canonical form.
 WITH_QUANTITIES = frozenset({"Pod", "Deployment", "DaemonSet", "Node"})
@@ -67,7 +65,7 @@ NAME_RULES: dict[str, names.NameRule] = {
 def begin(kind: str, obj: JSONObject) -> None:
     """Set what every new object begins with and no client owns."""
     if kind in INITIAL_STATUS:
-        obj["status"] = copy.deepcopy(INITIAL_STATUS[kind])
+        obj["status"] = clone(INITIAL_STATUS[kind])
     if kind == "Namespace":
         asked = texts_at(obj, "spec", "finalizers")
         own = [] if "kubernetes" in asked else ["kubernetes"]
