@@ -1,4 +1,4 @@
-"""One switch for all tests of a worker, emptied between them."""
+"""One switch, and one central OVN, for all tests of a worker, emptied between them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.ovs.central import SOUTHBOUND, Central
 from tests.integration.ovs.daemons import Daemons
 
 
@@ -34,3 +35,26 @@ def daemons(running_daemons: Daemons) -> Iterator[Daemons]:
     """A switch without bridges, both of whose daemons run."""
     yield running_daemons
     running_daemons.reset()
+
+
+@pytest.fixture(scope="session")
+def running_central(running_daemons: Daemons) -> Iterator[Central]:
+    central = Central(Path(tempfile.mkdtemp(prefix="ovn-")), running_daemons)
+    try:
+        central.create()
+        yield central
+    finally:
+        central.close()
+        shutil.rmtree(central.folder)
+
+
+@pytest.fixture
+def central(running_central: Central, daemons: Daemons) -> Iterator[Central]:
+    """With a controller that is connected; the southbound database runs afterwards."""
+    del daemons
+    running_central.join()
+    yield running_central
+    if SOUTHBOUND not in running_central.running:
+        running_central.start(SOUTHBOUND)
+    running_central.resume(SOUTHBOUND)
+    running_central.leave()

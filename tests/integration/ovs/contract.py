@@ -230,7 +230,6 @@ class Contract:
             for call in (
                 switch.bridges,
                 switch.bonds,
-                switch.lacp,
                 switch.datapaths,
                 switch.upcalls,
             ):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import eq
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -26,29 +23,6 @@ QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
 BOUND = 20.0
 HEALTHY = ControllerState(connected=True, paused=False)
 Value = TypeVar("Value")
-
-
-@pytest.fixture(scope="module")
-def running_central(running_daemons: Daemons) -> Iterator[Central]:
-    central = Central(Path(tempfile.mkdtemp(prefix="ovn-")), running_daemons)
-    try:
-        central.create()
-        yield central
-    finally:
-        central.close()
-        shutil.rmtree(central.folder)
-
-
-@pytest.fixture
-def central(running_central: Central, daemons: Daemons) -> Iterator[Central]:
-    """With a controller that is connected; both databases run afterwards."""
-    del daemons
-    running_central.join()
-    yield running_central
-    if SOUTHBOUND not in running_central.running:
-        running_central.start(SOUTHBOUND)
-    running_central.resume(SOUTHBOUND)
-    running_central.leave()
 
 
 @pytest.fixture
@@ -89,6 +63,16 @@ async def test_all_witnesses_of_a_connected_controller(
     assert after == (before[0] + 1, before[0] + 1)
     assert (await switch.memory(VSWITCHD))["ofconns"] == 3
     assert (await switch.flow_counts("br-int")).total > 0
+
+
+async def test_parts_of_its_work_have_been_timed(central: Central, switch: HostSwitch) -> None:
+    central.synchronize()
+    names = {one.name for one in await switch.stopwatches() if one.samples}
+    assert names >= {"flow-generation", "flow-installation", "patch-run"}
+    # Each thread adds what it has counted once a second.
+    await until(
+        lambda: switch.coverage(OVN_CONTROLLER), lambda found: found.get("txn_success", 0) > 0
+    )
 
 
 async def test_bindings_with_and_without_a_logical_port(

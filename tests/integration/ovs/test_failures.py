@@ -23,7 +23,7 @@ async def everything(switch: HostSwitch) -> set[Fault | None]:
     """Make each call at once; gives how they failed, None for an answer."""
     calls = (
         *(switch.daemon(VSWITCHD), switch.daemon(OVSDB_SERVER), switch.statistics()),
-        *(switch.bridges(), switch.bonds(), switch.lacp(), switch.datapaths(), switch.upcalls()),
+        *(switch.bridges(), switch.bonds(), switch.datapaths(), switch.upcalls()),
         *(switch.memory(VSWITCHD), switch.coverage(VSWITCHD), switch.memory(OVSDB_SERVER)),
         *(switch.flow_counts("br-int"), switch.flows("br-int", 0, limit=9)),
         *(switch.links(), switch.kernel_bonds(), switch.openflow_peers("br-int")),
@@ -61,7 +61,7 @@ async def test_calls_to_a_hung_daemon_one_after_another_cost_one_deadline(
     switch = HostSwitch(daemons.paths)
     with daemons.stopped(VSWITCHD):
         begun = time.monotonic()
-        for call in (switch.bridges, switch.bonds, switch.lacp, switch.datapaths, switch.upcalls):
+        for call in (switch.bridges, switch.bonds, switch.datapaths, switch.upcalls):
             with pytest.raises(SwitchError) as failed:
                 await call()
             assert failed.value.fault is Fault.TIMEOUT

@@ -26,7 +26,6 @@ async def collect(switch: HostSwitch) -> int:
     for call in (
         switch.bridges,
         switch.bonds,
-        switch.lacp,
         switch.datapaths,
         switch.upcalls,
         switch.pmds,

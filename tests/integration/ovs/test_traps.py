@@ -119,8 +119,6 @@ async def test_a_silent_partner_of_lacp_stops_all_traffic_under_green_lights(
         for name in ("p0", "p1"):
             await interface(watcher, name, lambda row: is_up(row) and row.lacp_current is False)
     assert bond.lacp is LacpStatus.CONFIGURED
-    (lacp,) = await switch.lacp()
-    assert {member.state for member in lacp.members} <= {"expired", "defaulted"}
 
 
 def _configured(found: tuple[BondState, ...]) -> bool:

@@ -44,7 +44,7 @@ async def test_rows_are_as_ovs_vsctl_has_made_them(daemons: Daemons, watcher: Wa
     daemons.add_link("p0", "q0")
     add_bridge(
         daemons,
-        *("--", "set", "bridge", "br-int", "fail_mode=secure", "protocols=[OpenFlow13,OpenFlow15]"),
+        *("--", "set", "bridge", "br-int", "protocols=[OpenFlow13,OpenFlow15]"),
         *("--", "set", "bridge", "br-int", 'external_ids={ovn-nb-cfg="7",a="b\\"{}"}'),
         *("--", "add-port", "br-int", "p0", "tag=5"),
         *("--", "set", "interface", "p0", "external_ids:iface-id=lp1"),
@@ -52,7 +52,7 @@ async def test_rows_are_as_ovs_vsctl_has_made_them(daemons: Daemons, watcher: Wa
     )
     database = await watcher.database(has_link("p0", up=True))
     (bridge,) = database.bridges.values()
-    assert (bridge.name, bridge.datapath_type, bridge.fail_mode) == ("br-int", "netdev", "secure")
+    assert (bridge.name, bridge.datapath_type) == ("br-int", "netdev")
     assert bridge.protocols == ("OpenFlow13", "OpenFlow15")
     assert bridge.external_ids == {"ovn-nb-cfg": "7", "a": 'b"{}'}
     assert len(bridge.datapath_id or "") == 16
@@ -93,7 +93,7 @@ async def test_sets_maps_and_optional_values_change_by_what_differs(
 ) -> None:
     def bridge(*protocols: str, **config: str) -> Callable[[Database], bool]:
         return lambda database: any(
-            (one.protocols, one.other_config) == (protocols, config)
+            (one.protocols, one.external_ids) == (protocols, config)
             for one in database.bridges.values()
         )
 
@@ -102,7 +102,7 @@ async def test_sets_maps_and_optional_values_change_by_what_differs(
 
     add_bridge(daemons)
     vsctl = daemons.vsctl
-    vsctl("set", "bridge", "br-int", "protocols=OpenFlow13", "other_config={a=1,b=2}")
+    vsctl("set", "bridge", "br-int", "protocols=OpenFlow13", "external_ids={a=1,b=2}")
     await watcher.database(bridge("OpenFlow13", a="1", b="2"))
     vsctl("add", "bridge", "br-int", "protocols", "OpenFlow14")
     await watcher.database(bridge("OpenFlow13", "OpenFlow14", a="1", b="2"))
@@ -112,9 +112,9 @@ async def test_sets_maps_and_optional_values_change_by_what_differs(
     await watcher.database(bridge("OpenFlow14", a="1", b="2"))
     vsctl("clear", "port", "br-int", "tag")
     await watcher.database(tag(None))
-    vsctl("set", "bridge", "br-int", "other_config:b=3", "other_config:c=4")
+    vsctl("set", "bridge", "br-int", "external_ids:b=3", "external_ids:c=4")
     await watcher.database(bridge("OpenFlow14", a="1", b="3", c="4"))
-    vsctl("remove", "bridge", "br-int", "other_config", "a", "c")
+    vsctl("remove", "bridge", "br-int", "external_ids", "a", "c")
     await watcher.database(bridge("OpenFlow14", b="3"))
 
 
@@ -154,10 +154,10 @@ async def test_changes_of_one_moment_come_as_one(daemons: Daemons, watcher: Watc
     )
     count = len(watcher.reported)
     words = [
-        w for n in range(50) for w in ("--", "set", "bridge", "br-int", f"other_config:k{n}=v")
+        w for n in range(50) for w in ("--", "set", "bridge", "br-int", f"external_ids:k{n}=v")
     ]
     daemons.vsctl(*words[1:])
-    await watcher.database(lambda one: [len(b.other_config) for b in one.bridges.values()] == [50])
+    await watcher.database(lambda one: [len(b.external_ids) for b in one.bridges.values()] == [50])
     assert len(watcher.reported) - count <= 3
 
 

@@ -30,7 +30,6 @@ class Order:
         duration: at most DURATION.
         packets: at most PACKETS.
         snaplen: bytes of each packet, SHORTEST to LONGEST.
-        most: bytes of the whole capture.
     """
 
     device: str
@@ -38,4 +37,3 @@ class Order:
     duration: timedelta = DURATION
     packets: int = PACKETS
     snaplen: int = SNAPLEN
-    most: int = BYTES

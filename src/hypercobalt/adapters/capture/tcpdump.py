@@ -20,7 +20,7 @@ from typing import Final
 
 from hypercobalt.adapters import child
 from hypercobalt.adapters.capture.filters import FilterError, check_filter, is_device
-from hypercobalt.adapters.capture.order import SNAPLEN, Order
+from hypercobalt.adapters.capture.order import BYTES, SNAPLEN, Order
 from hypercobalt.adapters.capture.pcap import CaptureError, Records
 from hypercobalt.adapters.child import Child
 from hypercobalt.logs import get_logger
@@ -77,7 +77,7 @@ async def capture(order: Order) -> AsyncGenerator[bytes]:
     if not is_device(order.device):
         raise CaptureError(f"{order.device!a} is not a name that tcpdump takes for a device")
     await compile_filter(order.expression, order.snaplen)
-    records = Records(longest=order.snaplen, most=order.most)
+    records = Records(longest=order.snaplen, most=BYTES)
     argv = child.bounded(
         child.unprivileged(_installed(_command(order)), "net_raw"), order.duration + _SPARE
     )
@@ -151,9 +151,9 @@ def _command(order: Order) -> tuple[str, ...]:
     return ("tcpdump", "-i", order.device, *numbers, *how, "--", order.expression)
 
 
-def missing_capabilities(status: Path = Path("/proc/self/status")) -> tuple[str, ...]:
+def missing_capabilities() -> tuple[str, ...]:
     """What this process lacks to start tcpdump and to end it, as `CAP_NET_RAW`."""
-    lines = status.read_text().splitlines()
+    lines = Path("/proc/self/status").read_text().splitlines()
     effective = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
     return tuple(f"CAP_{name}" for name, bit in _NEEDED.items() if not effective >> bit & 1)
 

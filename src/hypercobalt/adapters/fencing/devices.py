@@ -88,7 +88,9 @@ def parse(document: str) -> tuple[DeviceTemplate, ...]:
     try:
         templates = msgspec.convert(yaml.safe_load(document) or {}, _Document).devices
     except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise ConfigurationError(f"fence devices: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        what = f"line {mark.line + 1} is not YAML" if mark else str(error)
+        raise ConfigurationError(f"fence devices: {what}") from error
     for template in templates:
         for option in template.parameters:
             if why := _REFUSED.get(option):

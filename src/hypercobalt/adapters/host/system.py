@@ -28,6 +28,7 @@ FIRST_RETRY: Final = timedelta(seconds=5)
 OS_RELEASE: Final = ("etc/os-release", "usr/lib/os-release")  # the first that can be read counts
 _MAX_FILE, _MAX_VALUE = 64 << 10, 4096  # bytes, characters
 _NAME, _PATH = "org.freedesktop.hostname1", "/org/freedesktop/hostname1"
+_COMMAND_LINE: Final = Path("/proc/cmdline")  # the kernel's; the same in every container
 _NO_DESCRIBE = "org.freedesktop.DBus.Error.UnknownMethod"  # before systemd 249
 _LINE = re.compile(r"""\s*([A-Za-z0-9_]+)=("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"']*)\s*""", re.ASCII)
 _ESCAPE = re.compile(r"""\\([\\$"'`])""")
@@ -42,7 +43,6 @@ class HostSystem:
     Args:
         address: of the system bus; None: the usual one.
         root: of the host's file system; in a container it is mounted somewhere else.
-        command_line: the kernel's; the same in every container.
     """
 
     def __init__(
@@ -50,9 +50,8 @@ class HostSystem:
         address: str | None = None,
         *,
         root: Path = Path("/"),
-        command_line: Path = Path("/proc/cmdline"),
     ) -> None:
-        self._address, self._root, self._command_line = address, root, command_line
+        self._address, self._root = address, root
         self._files = tuple(root / name for name in OS_RELEASE)
 
     async def watch(self) -> AsyncGenerator[OperatingSystem]:
@@ -69,7 +68,7 @@ class HostSystem:
                         if str(error) != complaint:
                             complaint = str(error)
                             log.warning("hardware_unknown", error=complaint)
-                found = assemble(release, hardware or {}, read_file(self._command_line))
+                found = assemble(release, hardware or {}, read_file(_COMMAND_LINE))
                 if found != known:
                     known = found
                     yield found

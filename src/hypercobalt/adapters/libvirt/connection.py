@@ -17,6 +17,9 @@ from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
 
 _PROBES_IDLE: Final = 90.0  # beyond the half minute after which each domain is probed again
+MOST_HUNG: Final = 9
+"""Domains whose emulators may hang while further ones are probed. Each keeps one of the workers of
+its daemon (`max_workers`, 20), which serve everybody else, too."""
 
 
 @asynccontextmanager
@@ -37,7 +40,7 @@ async def connect(
     keeper = Keeper(checked, pace or Pace(), events, definitions)
     keeping = asyncio.create_task(keeper.run(), name="libvirt-keeper")
     try:
-        with closing(OnDemandConnection(address, idle=_PROBES_IDLE)) as probes:
+        with closing(OnDemandConnection(address, idle=_PROBES_IDLE, most=MOST_HUNG)) as probes:
             kept = KeptConnection(keeper)
             yield LibvirtConnection(
                 checked.uri, kept, definitions, events, probes=probes, deadline=deadline

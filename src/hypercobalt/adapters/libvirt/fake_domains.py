@@ -48,17 +48,7 @@ def domain_of(document: str) -> Domain | None:
     uuid, name = _UUID.search(document), _NAME.search(document)
     if uuid is None or name is None:
         return None
-    defined = parse(document)
-    return Domain(
-        uuid=uuid[1],
-        name=name[1],
-        active=False,
-        state=DomainState.SHUTOFF,
-        memory_bytes=defined.memory_bytes,
-        vcpus=defined.vcpus,
-        devices=defined.devices,
-        evacuated=defined.evacuated,
-    )
+    return parse(document).domain(uuid[1], name[1], DomainState.SHUTOFF, active=False)
 
 
 class FakeDomains:

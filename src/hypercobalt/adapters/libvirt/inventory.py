@@ -145,25 +145,8 @@ async def domains(client: Client, definitions: Definitions, *, jobs: bool) -> tu
             if exc.code != ErrorCode.NO_DOMAIN:
                 raise
             continue  # it has gone meanwhile
-        found.append(
-            Domain(
-                uuid=uuid,
-                name=ref.readable_name,
-                active=ref.id >= 0,
-                state=state,
-                memory_bytes=definition.memory_bytes,
-                vcpus=definition.vcpus,
-                pins=definition.pins,
-                memory_nodes=definition.memory_nodes,
-                devices=definition.devices,
-                problem=definition.problem,
-                evacuated=definition.evacuated,
-                saved=uuid in saved,
-                job=job_now,
-                reason=reason,
-                id=ref.id,
-            )
-        )
+        one = definition.domain(uuid, ref.readable_name, state, active=ref.id >= 0)
+        found.append(replace(one, id=ref.id, reason=reason, saved=uuid in saved, job=job_now))
     definitions.retain({one.uuid for one in found})
     return tuple(sorted(found, key=lambda one: (not one.active, one.name, one.uuid)))
 
@@ -210,7 +193,6 @@ async def counters(client: Client) -> tuple[DomainStats, ...]:
                 state=domain_state(info.state),
                 vcpu_count=info.vcpus,
                 memory_bytes=info.memory_kib * 1024,
-                memory_maximum_bytes=info.maximum_kib * 1024,
             )
             async for ref, info in _singly(
                 client,

@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
 Answer = TypeVar("Answer")
 
 MOST: Final = 3
-"""Calls under way in all; a connection has one place more (`rpc.client.PLACES`)."""
+"""Calls under way on one connection, which has one place more (`rpc.client.PLACES`)."""
 
 
 class _LateError(LibvirtError):

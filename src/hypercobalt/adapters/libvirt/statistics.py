@@ -57,7 +57,6 @@ class DomainStats:
 
     Args:
         memory_bytes: balloon.current, the memory that the guest has now.
-        memory_maximum_bytes: balloon.maximum.
         memory_usage_bytes: what the guest uses by its balloon driver; 0 when it reports none.
     """
 
@@ -67,7 +66,6 @@ class DomainStats:
     vcpus: tuple[VcpuStats, ...] = ()
     vcpu_count: int = 0
     memory_bytes: int = 0
-    memory_maximum_bytes: int = 0
     memory_usage_bytes: int = 0
     blocks: tuple[BlockStats, ...] = ()
     interfaces: tuple[InterfaceStats, ...] = ()
@@ -104,7 +102,6 @@ def domain_stats(uuid: str, name: str, values: Parameters) -> DomainStats:
         ),
         vcpu_count=count(values, "vcpu.current"),
         memory_bytes=count(values, "balloon.current") * 1024,
-        memory_maximum_bytes=count(values, "balloon.maximum") * 1024,
         memory_usage_bytes=_used(values) * 1024,
         blocks=block_stats_of(values),
         interfaces=tuple(

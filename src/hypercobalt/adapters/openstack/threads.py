@@ -26,11 +26,10 @@ class Threads:
 
     Args:
         name: of the threads, for people who look at the process.
-        size: most threads.
     """
 
-    def __init__(self, name: str, size: int = SIZE) -> None:
-        self._name, self._size = name, size
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._free = threading.Semaphore(0)
         self._started = 0
@@ -42,7 +41,7 @@ class Threads:
         """
         answer, job = thread_call(call)
         self._jobs.put(job)
-        if not self._free.acquire(blocking=False) and self._started < self._size:
+        if not self._free.acquire(blocking=False) and self._started < SIZE:
             self._started += 1
             name = f"{self._name}-{self._started}"
             threading.Thread(target=self._work, name=name, daemon=True).start()

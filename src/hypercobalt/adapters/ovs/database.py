@@ -32,17 +32,17 @@ WANTED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "SSL": ("private_key", "certificate", "ca_cert"),
     "Bridge": (
-        *("name", "ports", "datapath_type", "datapath_id", "fail_mode", "protocols"),
-        *("external_ids", "other_config", "mirrors"),
+        *("name", "ports", "datapath_type", "datapath_id", "protocols", "external_ids"),
+        "mirrors",
     ),
     "Port": (
         *("name", "interfaces", "bond_mode", "lacp", "bond_active_slave", "tag"),
-        *("external_ids", "other_config"),
+        "external_ids",
     ),
     "Interface": (
         *("name", "type", "ofport", "error", "admin_state", "link_state", "link_resets"),
         *("link_speed", "mtu", "ifindex", "mac_in_use", "lacp_current", "status", "bfd_status"),
-        *("external_ids", "options", "other_config"),
+        *("external_ids", "options"),
     ),
     "Mirror": (
         *("name", "select_all", "select_src_port", "select_dst_port", "output_port"),
@@ -138,10 +138,8 @@ def _bridge(uuid: str, row: Row) -> BridgeRow:
         ports=_set(row, "ports"),
         datapath_type=_text(row, "datapath_type") or "",
         datapath_id=_text(row, "datapath_id"),
-        fail_mode=_text(row, "fail_mode"),
         protocols=_set(row, "protocols"),
         external_ids=_texts(row, "external_ids"),
-        other_config=_texts(row, "other_config"),
         mirrors=_set(row, "mirrors"),
     )
 
@@ -156,7 +154,6 @@ def _port(uuid: str, row: Row) -> PortRow:
         bond_active_slave=_text(row, "bond_active_slave"),
         tag=_number(row, "tag"),
         external_ids=_texts(row, "external_ids"),
-        other_config=_texts(row, "other_config"),
     )
 
 
@@ -179,7 +176,6 @@ def _interface(uuid: str, row: Row) -> InterfaceRow:
         bfd_status=_texts(row, "bfd_status"),
         external_ids=_texts(row, "external_ids"),
         options=_texts(row, "options"),
-        other_config=_texts(row, "other_config"),
     )
 
 

@@ -21,11 +21,11 @@ from hypercobalt.adapters.ovs.model import (
     Flow,
     FlowCounts,
     KernelBond,
-    LacpState,
     Link,
     LocalBinding,
     Pmd,
     Southbound,
+    Stopwatch,
     TlsFiles,
     Upcalls,
 )
@@ -45,9 +45,9 @@ class FakeSwitch:
         daemons: that run.
         interface_statistics: of each Interface by UUID.
         flow_table: flows by bridge; a bridge that is not in it does not run.
-        bond_states, lacp_states, datapath_states, upcall_states, pmd_states: of ovs-vswitchd.
+        bond_states, datapath_states, upcall_states, pmd_states: of ovs-vswitchd.
         memory_use, coverage_totals: by daemon.
-        controller_state, start, bindings: of ovn-controller.
+        controller_state, start, bindings, watches: of ovn-controller.
         traces: by the text of the flow; another packet is dropped in table 0.
         southbound_state: of the southbound database; None while it is away.
         explained, logical_ports, routers_ports: of the southbound database; the last two by name
@@ -64,7 +64,6 @@ class FakeSwitch:
         self.interface_statistics: dict[str, dict[str, int]] = {}
         self.flow_table: dict[str, tuple[Flow, ...]] = {}
         self.bond_states: tuple[BondState, ...] = ()
-        self.lacp_states: tuple[LacpState, ...] = ()
         self.datapath_states: tuple[Datapath, ...] = ()
         self.pmd_states: tuple[Pmd, ...] = ()
         self.upcall_states: tuple[Upcalls, ...] = ()
@@ -73,6 +72,7 @@ class FakeSwitch:
         self.controller_state = ControllerState(connected=True, paused=False)
         self.start = ControllerStart()
         self.bindings: tuple[LocalBinding, ...] = ()
+        self.watches: tuple[Stopwatch, ...] = ()
         self.southbound_state: Southbound | None = Southbound(0)
         self.traces: dict[str, Trace] = {}
         self.explained = Explained()
@@ -139,14 +139,8 @@ class FakeSwitch:
         self._called("bonds", _VSWITCHD)
         return self.bond_states
 
-    async def lacp(self) -> tuple[LacpState, ...]:
+    async def flow_counts(self, bridge: str) -> FlowCounts:
         """See the port."""
-        self._called("lacp", _VSWITCHD)
-        return self.lacp_states
-
-    async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
-        """See the port."""
-        del protocols
         self._called("flow_counts", _VSWITCHD)
         tables = Counter(flow.table for flow in self._flows_of(bridge))
         return FlowCounts(sum(tables.values()), dict(sorted(tables.items())))
@@ -222,6 +216,11 @@ class FakeSwitch:
         """See the port."""
         self._called("local_bindings", _CONTROLLER)
         return self.bindings
+
+    async def stopwatches(self) -> tuple[Stopwatch, ...]:
+        """See the port."""
+        self._called("stopwatches", _CONTROLLER)
+        return self.watches
 
     async def southbound(
         self, remote: str, chassis: str, tls: TlsFiles | None = None

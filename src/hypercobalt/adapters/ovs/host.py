@@ -30,12 +30,12 @@ from hypercobalt.adapters.ovs.model import (
     Flow,
     FlowCounts,
     KernelBond,
-    LacpState,
     Link,
     LocalBinding,
     Paths,
     Pmd,
     Southbound,
+    Stopwatch,
     TlsFiles,
     Upcalls,
 )
@@ -106,13 +106,8 @@ class HostSwitch:
         """See the port."""
         return bonds.parse_bonds(await self._run(DaemonName.VSWITCHD, "bond/show"))
 
-    async def lacp(self) -> tuple[LacpState, ...]:
-        """See the port."""
-        return bonds.parse_lacp(await self._run(DaemonName.VSWITCHD, "lacp/show"))
-
-    async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
+    async def flow_counts(self, bridge: str) -> FlowCounts:
         """See the port; which version is spoken is agreed on with the switch."""
-        del protocols
         socket = self._management(bridge)
         with self._connected(bridge), self._sparing(DaemonName.VSWITCHD, f"statistics of {bridge}"):
             return await statistics.flow_counts(socket, deadline=self._pace.deadline)
@@ -186,6 +181,11 @@ class HostSwitch:
         """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "debug/dump-local-bindings")
         return controller.parse_local_bindings(text)
+
+    async def stopwatches(self) -> tuple[Stopwatch, ...]:
+        """See the port."""
+        text = await self._run(DaemonName.OVN_CONTROLLER, "stopwatch/show")
+        return controller.parse_stopwatches(text)
 
     async def southbound(
         self, remote: str, chassis: str, tls: TlsFiles | None = None
@@ -266,7 +266,9 @@ class HostSwitch:
     def _net(self) -> Path:
         """Of ovs-vswitchd's network namespace, else of ours."""
         proc = self._proc
-        process = self._socket(DaemonName.VSWITCHD).recorded()
+        known = self._started.get(DaemonName.VSWITCHD)
+        # In a container, the pid file has another number than the process has here.
+        process = known[0].pid if known else self._socket(DaemonName.VSWITCHD).recorded()
         of_process = proc / str(process) / "net"
         return of_process if process and of_process.exists() else proc / "net"
 

@@ -59,6 +59,11 @@ class Daemon:
     version: str
     started_at: datetime | None = None
 
+    @property
+    def run(self) -> tuple[int, datetime | None]:
+        """Which run of the daemon: in a container each has the same process id."""
+        return self.pid, self.started_at
+
 
 class LacpStatus(StrEnum):
     """`lacp_status` of bond/show."""
@@ -103,40 +108,16 @@ class BondState:
 
 
 @dataclass(frozen=True, slots=True)
-class LacpMember:
-    """A member of a bond in lacp/show.
-
-    Args:
-        name: of the interface.
-        state: `current`, `expired` or `defaulted`.
-        attached: whether it is attached to the aggregate.
-    """
-
-    name: str
-    state: str
-    attached: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LacpState:
-    """A bond of lacp/show."""
-
-    name: str
-    members: tuple[LacpMember, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class FlowCounts:
     """The OpenFlow flows of one bridge, hidden ones left out.
 
     Args:
         total: over all tables.
-        tables: flows by number of the table, empty tables left out; None where they are not
-            counted by table, which no version from 1.0 on makes necessary.
+        tables: flows by number of the table, empty tables left out.
     """
 
     total: int
-    tables: Mapping[int, int] | None
+    tables: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +151,7 @@ class Datapath:
         missed: packets without; each is an upcall.
         lost: upcalls that were dropped: packets that are lost.
         flows: in the cache now.
+        ports: number of them.
         mask_hits: masks looked up; None where there are none, as in the userspace datapath.
         masks: masks now; None likewise.
     """
@@ -179,6 +161,7 @@ class Datapath:
     missed: int = 0
     lost: int = 0
     flows: int = 0
+    ports: int = 0
     mask_hits: int | None = None
     masks: int | None = None
 
@@ -190,7 +173,6 @@ class Upcalls:
     Args:
         datapath: as `system@ovs-system`.
         current: flows now.
-        average: of late.
         maximum: so far.
         limit: beyond which flows are removed.
         dump_duration_ms: of the last dump of all flows.
@@ -198,7 +180,6 @@ class Upcalls:
 
     datapath: str
     current: int = 0
-    average: int = 0
     maximum: int = 0
     limit: int = 0
     dump_duration_ms: int = 0
@@ -231,6 +212,25 @@ class ControllerState:
 
     connected: bool
     paused: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopwatch:
+    """How long a part of ovn-controller's work takes, of stopwatch/show.
+
+    Args:
+        name: of the part, such as `flow-generation`.
+        samples: how often it was done.
+        maximum: milliseconds.
+        percentile_95: milliseconds.
+        long_term: average of late, in milliseconds.
+    """
+
+    name: str
+    samples: int
+    maximum: int
+    percentile_95: float
+    long_term: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,14 +200,13 @@ async def select(
     queries: Sequence[Query],
     *,
     deadline: float,
-    tls: ssl.SSLContext | None = None,
 ) -> list[list[dict[str, object]]]:
     """Read rows once, over a connection of its own; see `selecting`.
 
     Returns:
         The rows of each query, values as they are sent.
     """
-    async with selecting(remote, database, deadline=deadline, tls=tls) as ask:
+    async with selecting(remote, database, deadline=deadline) as ask:
         return await ask(queries)
 
 

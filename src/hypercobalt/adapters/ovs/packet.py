@@ -40,6 +40,8 @@ FIELDS: Final = {
     "arp_tpa": "IPv4 address",
     "arp_sha": "MAC address",
     "arp_tha": "MAC address",
+    "tun_id": "0 to 0xffffff",
+    "tun_metadata0": "0 to 0xffffffff",
 }
 """What a packet may have, and what each is."""
 
@@ -63,6 +65,7 @@ FLAGS: Final = ("new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat")
 """States that connection tracking can give a packet."""
 
 MOST_STATES: Final = 16
+_HEXADECIMAL: Final = re.compile(r"(?:0x[0-9a-fA-F]{1,8}|[0-9]{1,10})", re.ASCII)
 _MAC: Final = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 _LONGEST: Final = 80  # characters of a value that a message repeats
 _LARGEST_PORT: Final = 65535
@@ -94,6 +97,8 @@ class Packet:
         arp_tpa: target's.
         arp_sha: sender's MAC address.
         arp_tha: target's.
+        tun_id: key of the tunnel that it comes in by: of OVN's, its network; None without one.
+        tun_metadata0: first option of Geneve's header: of OVN's, its logical ports.
     """
 
     proto: str = "eth"
@@ -114,6 +119,8 @@ class Packet:
     arp_tpa: IPv4Address | None = None
     arp_sha: str = ""
     arp_tha: str = ""
+    tun_id: int | None = None
+    tun_metadata0: int | None = None
 
     @property
     def is_ipv6(self) -> bool:
@@ -136,7 +143,11 @@ class Packet:
             found |= self._internet()
         pairs = [f"{name}={value}" for name, value in found.items() if value not in {None, ""}]
         keyword = [] if self.proto == "eth" else [self._keyword()]
-        return ",".join([f"in_port={in_port}", *keyword, *pairs])
+        return ",".join([f"in_port={in_port}", *self._tunnel(), *keyword, *pairs])
+
+    def _tunnel(self) -> list[str]:
+        found = {"tun_id": self.tun_id, "tun_metadata0": self.tun_metadata0}
+        return [f"{name}={value:#x}" for name, value in found.items() if value is not None]
 
     def _keyword(self) -> str:
         if self.proto == "arp" or not self.is_ipv6:
@@ -200,6 +211,8 @@ def parse_packet(given: Mapping[str, str]) -> Packet:
         arp_tpa=_address_4("arp_tpa", given),
         arp_sha=_mac("arp_sha", given),
         arp_tha=_mac("arp_tha", given),
+        tun_id=_hexadecimal("tun_id", given, 0xFFFFFF),
+        tun_metadata0=_hexadecimal("tun_metadata0", given, 0xFFFFFFFF),
     )
 
 
@@ -303,6 +316,18 @@ def _number(name: str, given: Mapping[str, str], least: int, most: int) -> int |
     if not plain or not least <= int(value) <= most:
         raise _refused(name, value)
     return int(value)
+
+
+def _hexadecimal(name: str, given: Mapping[str, str], most: int) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    found = None
+    if _HEXADECIMAL.fullmatch(value):
+        found = int(value, 16 if value.startswith("0x") else 10)
+    if found is None or found > most:
+        raise _refused(name, value)
+    return found
 
 
 def _operation(given: Mapping[str, str]) -> int:

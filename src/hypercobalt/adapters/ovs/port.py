@@ -22,11 +22,11 @@ from hypercobalt.adapters.ovs.model import (
     Flow,
     FlowCounts,
     KernelBond,
-    LacpState,
     Link,
     LocalBinding,
     Pmd,
     Southbound,
+    Stopwatch,
     TlsFiles,
     Upcalls,
 )
@@ -110,16 +110,11 @@ class Switch(Protocol):
         """The bonds that ovs-vswitchd runs (bond/list and bond/show)."""
         ...
 
-    async def lacp(self) -> tuple[LacpState, ...]:
-        """LACP of the bonds that have it (lacp/show)."""
-        ...
-
-    async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
+    async def flow_counts(self, bridge: str) -> FlowCounts:
         """Numbers of flows by OpenFlow's table statistics, which 1.0 and 1.3 to 1.5 all have.
 
         Args:
             bridge: name.
-            protocols: versions that the bridge's row allows; empty for the default.
         """
         ...
 
@@ -174,6 +169,10 @@ class Switch(Protocol):
 
     async def local_bindings(self) -> tuple[LocalBinding, ...]:
         """debug/dump-local-bindings."""
+        ...
+
+    async def stopwatches(self) -> tuple[Stopwatch, ...]:
+        """How long ovn-controller's work takes (stopwatch/show)."""
         ...
 
     async def southbound(

@@ -25,7 +25,7 @@ class SwitchRow:
         cur_cfg: configuration that ovs-vswitchd has put into effect; kept when it dies.
         next_cfg: configuration that clients wait for.
         external_ids: `system-id`, `ovn-remote`, `ovn-encap-ip`, `ovn-bridge-mappings` …
-        other_config: `dpdk-init`, `stats-update-interval` …
+        other_config: `hw-offload`, `tc-policy` …
         tls: the row of SSL, which ovn-controller uses too; None without one.
     """
 
@@ -49,10 +49,8 @@ class BridgeRow:
         ports: UUIDs of Port rows.
         datapath_type: as configured; empty means `system`.
         datapath_id: 16 hex digits, None until ovs-vswitchd has made the bridge; ephemeral.
-        fail_mode: `secure`, `standalone` or None.
         protocols: OpenFlow versions that are allowed, as `OpenFlow13`; empty for the default.
         external_ids: on the integration bridge `ovn-nb-cfg`, `ovn-nb-cfg-ts`, `ovn-startup-ts` …
-        other_config: of the bridge.
         mirrors: UUIDs of Mirror rows.
     """
 
@@ -61,10 +59,8 @@ class BridgeRow:
     ports: tuple[str, ...] = ()
     datapath_type: str = ""
     datapath_id: str | None = None
-    fail_mode: str | None = None
     protocols: tuple[str, ...] = ()
     external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
-    other_config: Mapping[str, str] = field(default_factory=dict[str, str])
     mirrors: tuple[str, ...] = ()
 
 
@@ -81,7 +77,6 @@ class PortRow:
         bond_active_slave: MAC address of the member that carries; kept when ovs-vswitchd dies.
         tag: VLAN of an access port.
         external_ids: of the port.
-        other_config: `lacp-fallback-ab`, `bond-detect-mode` …
     """
 
     uuid: str
@@ -92,7 +87,6 @@ class PortRow:
     bond_active_slave: str | None = None
     tag: int | None = None
     external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
-    other_config: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +112,6 @@ class InterfaceRow:
         bfd_status: `state`, `diagnostic` …; empty without BFD.
         external_ids: `iface-id`, `vm-uuid` or `vm-id`, `attached-mac`, `ovn-installed` …
         options: of a tunnel `remote_ip`, of a patch `peer` …
-        other_config: of the interface.
     """
 
     uuid: str
@@ -138,7 +131,6 @@ class InterfaceRow:
     bfd_status: Mapping[str, str] = field(default_factory=dict[str, str])
     external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
     options: Mapping[str, str] = field(default_factory=dict[str, str])
-    other_config: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def instance(self) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.errors import words
 
 LARGEST: Final = 1024 * 1024
 """Bytes of a file; a bundle of a hundred CAs is 200 KB."""
@@ -73,4 +74,4 @@ def _cause(error: OSError | ValueError) -> str:
 
 
 def _words(error: OSError | ValueError) -> str:
-    return getattr(error, "reason", None) or str(error) or type(error).__name__
+    return getattr(error, "reason", None) or words(error)

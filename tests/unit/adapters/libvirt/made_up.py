@@ -30,7 +30,7 @@ class MadeUpDaemon:
 
     Attributes:
         answers: of each procedure by number, or made of its arguments; the others have none.
-        calls: that have arrived.
+        calls: that have arrived; they are answered over the connection that the last one came by.
         connections: how many there were.
         open: how many there are.
         piece: bytes that are sent at a time.
@@ -54,6 +54,7 @@ class MadeUpDaemon:
         self.connections += 1
         self.open += 1
         while data := await reader.read(65536):
+            self._writer = writer
             for message in frames.feed(data):
                 async with self._arrived:
                     self.calls.append(message)

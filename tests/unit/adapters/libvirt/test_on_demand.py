@@ -9,7 +9,8 @@ import pytest
 from tests.unit.adapters.libvirt.made_up import MadeUpDaemon, error, made_up
 
 from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
-from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.per_subject import MOST
+from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
@@ -92,4 +93,38 @@ async def test_a_connection_that_broke_is_opened_again(daemon: MadeUpDaemon) -> 
 
     daemon.answers[protocol.GET_LIB_VERSION.number] = NINE
     assert await on_demand.ask("version", version, SECONDS) == NINE
+    on_demand.close()
+
+
+async def test_calls_that_hang_leave_room_for_those_about_other_subjects(
+    daemon: MadeUpDaemon,
+) -> None:
+    del daemon.answers[protocol.GET_LIB_VERSION.number]
+    on_demand = OnDemandConnection(daemon.uri, most=2 * MOST)
+    for number in range(2 * MOST):
+        with pytest.raises(DomainHungError):
+            await on_demand.ask("hung", version, BRIEF, subject=str(number))
+    assert daemon.connections == 2, "each takes as many as the daemon serves"
+    with pytest.raises(LibvirtError, match=r"6 calls about other domains hang"):
+        await on_demand.ask("one more", version, BRIEF, subject="more")
+
+    daemon.answers[protocol.GET_LIB_VERSION.number] = NINE
+    assert await on_demand.ask("version", version, SECONDS) == NINE
+    assert daemon.connections == 2
+    on_demand.close()
+    await daemon.until(lambda: daemon.open == 0)
+
+
+async def test_further_connection_is_closed_with_the_last_call_that_needed_it(
+    daemon: MadeUpDaemon,
+) -> None:
+    del daemon.answers[protocol.GET_LIB_VERSION.number]
+    on_demand = OnDemandConnection(daemon.uri, most=2 * MOST)
+    for number in range(MOST):
+        with pytest.raises(DomainHungError):
+            await on_demand.ask("hung", version, BRIEF, subject=str(number))
+    daemon.answers[protocol.GET_LIB_VERSION.number] = NINE
+    assert await on_demand.ask("version", version, SECONDS, subject="well") == NINE
+    await daemon.until(lambda: daemon.open == 1)
+    assert daemon.connections == 2
     on_demand.close()

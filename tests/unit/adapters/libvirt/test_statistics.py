@@ -63,7 +63,6 @@ def test_a_record_in_our_units() -> None:
         vcpus=(VcpuStats(0, timedelta(milliseconds=10)),),
         vcpu_count=1,
         memory_bytes=2048 * 1024,
-        memory_maximum_bytes=4096 * 1024,
         memory_usage_bytes=400 * 1024,
         blocks=(
             BlockStats("vda", read_bytes=11, read_requests=10, write_bytes=13, write_requests=12),

@@ -19,7 +19,7 @@ values = st.recursive(
 objects = st.dictionaries(texts, values, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(objects, max_size=4),
     st.sampled_from(["", " ", "\r\n\t"]),
@@ -38,7 +38,7 @@ def test_objects_are_found_however_the_stream_is_cut(
     assert found == sent
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(objects)
 def test_an_object_is_found_byte_by_byte(sent: dict[str, object]) -> None:
     stream = json.dumps(sent).encode()
@@ -55,7 +55,6 @@ def test_what_begins_no_object_is_refused(garbage: bytes) -> None:
     assert refused.value.fault is Fault.MALFORMED
 
 
-@settings(deadline=None)
 @given(st.binary())
 def test_any_bytes_are_framed_or_refused(data: bytes) -> None:
     try:

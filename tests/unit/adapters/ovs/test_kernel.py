@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.adapters.ovs import kernel
@@ -101,7 +101,6 @@ def test_a_kernel_without_the_driver_has_no_bonds(tmp_path: Path) -> None:
     assert kernel.bonds(tmp_path) == ()
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_of_a_bond_is_read(text: str) -> None:
     assert kernel.parse_bond("bond0", text).name == "bond0"

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.adapters.ovs.scripted import Serve, served, silent
 
 from hypercobalt.adapters.ovs.model import FlowCounts
-from hypercobalt.adapters.ovs.openflow.statistics import flow_counts
+from hypercobalt.adapters.ovs.openflow.statistics import flow_counts, flows
 from hypercobalt.adapters.ovs.openflow.wire import Message, Messages
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
 HELLO, ERROR, ECHO, ECHO_REPLY = 0, 1, 2, 3
 DEADLINE = 5.0
+TABLE_STATISTICS = 3
 
 
 def hello(version: int, *versions: int) -> Message:
@@ -146,7 +147,62 @@ async def test_another_protocol_is_reported(tmp_path: Path) -> None:
     assert failed.value.fault is Fault.MALFORMED
 
 
-@settings(deadline=None)
+async def test_flows_of_a_table_beyond_the_limit_are_not_requested(tmp_path: Path) -> None:
+    requested: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        messages = Messages("agent")
+        while data := await reader.read(65536):
+            for one in messages.feed(data):
+                if one.type == HELLO:
+                    writer.write(hello(5, 5).pack())
+                else:
+                    requested.append(struct.unpack_from("!H", one.body)[0])
+                    writer.write(tables(5, {0: 200_000, 8: 3}).pack())
+
+    async with served(tmp_path / "br-int.mgmt", serve) as socket:
+        with pytest.raises(SwitchError, match=r"table 0 has 200000 flows, more than 9") as failed:
+            await flows(socket, 0, limit=9, deadline=DEADLINE)
+    assert failed.value.fault is Fault.MALFORMED
+    assert requested == [TABLE_STATISTICS]
+
+
+def cloned(levels: int) -> bytes:
+    """A flow with an output that is nested into actions `clone`."""
+    actions = struct.pack("!HHIH6x", 0, 16, 7, 0)
+    for _ in range(levels):
+        actions = struct.pack("!HHIH6x", 0xFFFF, 16 + len(actions), 0x2320, 42) + actions
+    instruction = struct.pack("!HH4x", 4, 8 + len(actions)) + actions
+    flow = struct.pack("!B33xQQQ", 0, 0, 0, 0)[:46] + struct.pack("!HH4x", 1, 4) + instruction
+    return struct.pack("!H", 2 + len(flow)) + flow
+
+
+@pytest.mark.parametrize(("levels", "outputs"), [(0, (7,)), (1, (7,)), (64, (7,)), (4000, None)])
+async def test_outputs_are_found_in_nested_actions_that_have_an_end(
+    tmp_path: Path, levels: int, outputs: tuple[int, ...] | None
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        messages = Messages("agent")
+        while data := await reader.read(65536):
+            for one in messages.feed(data):
+                if one.type == HELLO:
+                    writer.write(hello(5, 5).pack())
+                elif struct.unpack_from("!H", one.body)[0] == TABLE_STATISTICS:
+                    writer.write(tables(5, {0: 1}).pack())
+                else:
+                    body = struct.pack("!HH4x", 1, 0) + cloned(levels)
+                    writer.write(Message(5, 19, 2, body).pack())
+
+    async with served(tmp_path / "br-int.mgmt", serve) as socket:
+        if outputs is None:
+            with pytest.raises(SwitchError, match="nested too deep") as failed:
+                await flows(socket, 0, limit=9, deadline=DEADLINE)
+            assert failed.value.fault is Fault.MALFORMED
+        else:
+            (found,) = await flows(socket, 0, limit=9, deadline=DEADLINE)
+            assert found.outputs == outputs
+
+
 @given(st.binary(), st.integers(1, 9))
 def test_any_bytes_are_framed_or_refused(data: bytes, size: int) -> None:
     messages = Messages("switch")

@@ -26,7 +26,7 @@ COLUMNS: dict[str, dict[str, object]] = {
     "SSL": {"ca_cert": "string"},
     "Bridge": {
         "name": "string",
-        "fail_mode": {"key": "string", "min": 0},
+        "datapath_id": {"key": "string", "min": 0},
         "external_ids": TEXTS,
     },
     "Port": {"name": "string"},
@@ -154,7 +154,7 @@ async def test_only_columns_of_the_schema_are_asked_for(tmp_path: Path) -> None:
     assert tables == {
         "Open_vSwitch": [{"columns": ["cur_cfg"]}],
         "SSL": [{"columns": ["ca_cert"]}],
-        "Bridge": [{"columns": ["external_ids", "fail_mode", "name"]}],
+        "Bridge": [{"columns": ["datapath_id", "external_ids", "name"]}],
         "Port": [{"columns": ["name"]}],
         "Interface": [{"columns": ["name"]}],
         "Mirror": [{"columns": ["name"]}],
@@ -163,7 +163,7 @@ async def test_only_columns_of_the_schema_are_asked_for(tmp_path: Path) -> None:
 
 
 async def test_rows_change_and_go(tmp_path: Path) -> None:
-    modify = {"fail_mode": "secure", "external_ids": ["map", [["a", "1"], ["b", "2"]]]}
+    modify = {"datapath_id": "00aa", "external_ids": ["map", [["a", "1"], ["b", "2"]]]}
     serve = server(
         {
             "get_schema": SCHEMA,
@@ -176,7 +176,7 @@ async def test_rows_change_and_go(tmp_path: Path) -> None:
         notification("monitor_canceled", "m"),
     )
     found = await bridges(tmp_path, serve, number_of_bridges(1))
-    assert found == [BridgeRow(UUID, "br-int", fail_mode="secure", external_ids={"b": "2"})]
+    assert found == [BridgeRow(UUID, "br-int", datapath_id="00aa", external_ids={"b": "2"})]
 
 
 WRONG_UPDATES: dict[str, list[object]] = {

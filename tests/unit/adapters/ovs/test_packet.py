@@ -48,6 +48,14 @@ V6 = {"ip_src": "fd00::1", "ip_dst": "FD00:0::2"}
         ),
         ({"proto": "arp"}, "in_port=7,arp,arp_op=1"),
         (
+            {"tun_id": "0", "tun_metadata0": "007"},
+            "in_port=7,tun_id=0x0,tun_metadata0=0x7",
+        ),
+        (
+            {"tun_id": "2", "tun_metadata0": "0x20004", "ip_dst": "10.0.0.2"},
+            "in_port=7,tun_id=0x2,tun_metadata0=0x20004,ip,nw_dst=10.0.0.2,nw_ttl=64",
+        ),
+        (
             {"arp_op": "reply", "arp_spa": "10.0.0.1", "arp_sha": "fa:16:3e:00:00:01"},
             "in_port=7,arp,arp_op=2,arp_spa=10.0.0.1,arp_sha=fa:16:3e:00:00:01",
         ),
@@ -84,6 +92,12 @@ def test_a_packet_is_written_as_ovs_vswitchd_reads_it(fields: dict[str, str], te
         ({"proto": "tcp", "arp_op": "request"}, "does not go with proto tcp"),
         ({"arp_spa": "fd00::1"}, "IPv4 address"),
         ({"arp_op": "3"}, "request or reply"),
+        ({"tun_id": "0x1000000"}, "0 to 0xffffff"),
+        ({"tun_id": "2/0xff"}, "0 to 0xffffff"),
+        ({"tun_id": "-1"}, "0 to 0xffffff"),
+        ({"tun_id": "0x_2"}, "0 to 0xffffff"),
+        ({"tun_id": "0" * 5000}, "0 to 0xffffff"),
+        ({"tun_metadata0": "0x100000000"}, "0 to 0xffffffff"),
     ],
 )
 def test_a_field_that_cannot_be_is_refused_by_name_and_rule(
@@ -107,10 +121,12 @@ def test_other_names_of_open_vswitch_lead_to_fields_that_there_are() -> None:
     assert not ALIASES.keys() & FIELDS.keys()
 
 
-SAFE = re.compile(r"in_port=7(,[a-z0-9_]+(=[0-9a-f.:]+)?)*")
+SAFE = re.compile(r"in_port=7(,[a-z0-9_]+(=(0x)?[0-9a-f.:]+)?)*")
 VALUES = st.one_of(
     st.text(max_size=20),
-    st.sampled_from(["fa:16:3e:00:00:01", "10.0.0.1", "fd00::1", "::1%a,b=c", "80", "tcp", "arp"]),
+    st.sampled_from(
+        ["fa:16:3e:00:00:01", "10.0.0.1", "fd00::1", "::1%a,b=c", "80", "0x2", "tcp", "arp"]
+    ),
 )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
@@ -24,7 +24,6 @@ def sent_map(value: dict[str, int]) -> object:
     return ["map", [[key, one] for key, one in value.items()]]
 
 
-@settings(deadline=None)
 @given(SETS, SETS)
 def test_a_set_changes_by_what_differs(old: frozenset[str], new: frozenset[str]) -> None:
     column = Column("string", is_set=True, is_optional=True)
@@ -32,7 +31,6 @@ def test_a_set_changes_by_what_differs(old: frozenset[str], new: frozenset[str])
     assert column.change(old, sent_set(old ^ new)) == new
 
 
-@settings(deadline=None)
 @given(MAPS, MAPS)
 def test_a_map_changes_by_what_differs(old: dict[str, int], new: dict[str, int]) -> None:
     column = Column("string", is_map=True)

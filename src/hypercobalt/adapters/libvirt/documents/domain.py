@@ -22,7 +22,7 @@ from hypercobalt.adapters.libvirt.documents.scaled import (
     number,
 )
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
-from hypercobalt.adapters.libvirt.model import Devices, Evacuated, MemoryNode
+from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState, Evacuated, MemoryNode
 
 _WANTED = (
     frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"})
@@ -57,6 +57,22 @@ class Definition:
     devices: Devices = field(default_factory=Devices)
     problem: str | None = None
     evacuated: Evacuated | None = None
+
+    def domain(self, uuid: str, name: str, state: DomainState, *, active: bool) -> Domain:
+        """A domain that is defined so."""
+        return Domain(
+            uuid=uuid,
+            name=name,
+            active=active,
+            state=state,
+            memory_bytes=self.memory_bytes,
+            vcpus=self.vcpus,
+            pins=self.pins,
+            memory_nodes=self.memory_nodes,
+            devices=self.devices,
+            problem=self.problem,
+            evacuated=self.evacuated,
+        )
 
 
 def parse(document: str | bytes) -> Definition:

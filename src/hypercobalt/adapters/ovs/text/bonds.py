@@ -1,6 +1,6 @@
-"""bond/show and lacp/show.
+"""bond/show.
 
-Source: Open vSwitch's ofproto/bond.c and lib/lacp.c. Before 2.15 a member is called a slave.
+Source: Open vSwitch's ofproto/bond.c. Before 2.15 a member is called a slave.
 """
 
 from __future__ import annotations
@@ -8,20 +8,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import (
-    BondMember,
-    BondState,
-    LacpMember,
-    LacpState,
-    LacpStatus,
-)
+from hypercobalt.adapters.ovs.model import BondMember, BondState, LacpStatus
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.text.blocks import blocks
 
 _HEADER: Final = re.compile(r"^---- (.+) ----$")
 _MEMBER: Final = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
 _ACTIVE: Final = re.compile(r"^\s+active (?:member|slave)$")
-_LACP_MEMBER: Final = re.compile(r"^(?:member|slave): (.+): (\S+) (attached|detached)$")
 
 
 def parse_bonds(text: str) -> tuple[BondState, ...]:
@@ -31,25 +24,6 @@ def parse_bonds(text: str) -> tuple[BondState, ...]:
         SwitchError: MALFORMED.
     """
     return tuple(_bond(name, lines) for name, lines in blocks("bond/show", _HEADER, text))
-
-
-def parse_lacp(text: str) -> tuple[LacpState, ...]:
-    """Read the reply to `lacp/show`, without an argument.
-
-    Raises:
-        SwitchError: MALFORMED.
-    """
-    return tuple(
-        LacpState(
-            name,
-            tuple(
-                LacpMember(found[1], found[2], found[3] == "attached")
-                for line in lines
-                if (found := _LACP_MEMBER.match(line))
-            ),
-        )
-        for name, lines in blocks("lacp/show", _HEADER, text)
-    )
 
 
 def _bond(name: str, lines: list[str]) -> BondState:

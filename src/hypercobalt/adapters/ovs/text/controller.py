@@ -1,6 +1,6 @@
 """What ovn-controller prints of itself.
 
-Source: OVN's controller/ovn-controller.c and controller/binding.c.
+Source: OVN's controller/ovn-controller.c and controller/binding.c; Open vSwitch's lib/stopwatch.c.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import LocalBinding
+from hypercobalt.adapters.ovs.model import LocalBinding, Stopwatch
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
 _CONNECTED: Final = {"connected": True, "not connected": False}
@@ -16,6 +16,17 @@ _PAUSED: Final = {"running": False, "paused": True}
 _BINDING: Final = re.compile(
     r"^name: \[(?P<name>[^\]]*)\], OVS interface name : \[(?P<interface>[^\]]*)\], "
     r"num binding lports : \[(?P<ports>\d{1,20})\]$",
+    re.MULTILINE,
+)
+
+_STOPWATCH: Final = re.compile(
+    r"^Statistics for '(?P<name>[^']*)'\n"
+    r"  Total samples: (?P<samples>\d{1,20})\n"
+    r"  Maximum: (?P<maximum>\d{1,20}) msec\n"
+    r"  Minimum: \d{1,20} msec\n"
+    r"  95th percentile: (?P<percentile>\d{1,20}\.\d{1,20}) msec\n"
+    r"  Short term average: \d{1,20}\.\d{1,20} msec\n"
+    r"  Long term average: (?P<average>\d{1,20}\.\d{1,20}) msec$",
     re.MULTILINE,
 )
 
@@ -45,6 +56,20 @@ def parse_local_bindings(text: str) -> tuple[LocalBinding, ...]:
         for one in _BINDING.finditer(text)
     )
     return tuple(sorted(found, key=lambda one: (one.interface, one.iface_id)))
+
+
+def parse_stopwatches(text: str) -> tuple[Stopwatch, ...]:
+    """Read the reply to `stopwatch/show`; one whose lines are others is left out."""
+    return tuple(
+        Stopwatch(
+            one["name"],
+            int(one["samples"]),
+            int(one["maximum"]),
+            float(one["percentile"]),
+            float(one["average"]),
+        )
+        for one in _STOPWATCH.finditer(text)
+    )
 
 
 def _word(command: str, text: str, meanings: dict[str, bool]) -> bool:

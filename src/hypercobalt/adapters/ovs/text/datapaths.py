@@ -16,8 +16,9 @@ _HEADER: Final = re.compile(r"^(\S+@\S+):$")
 _LOOKUPS: Final = re.compile(r"^ +lookups: hit:(\d{1,20}) missed:(\d{1,20}) lost:(\d{1,20})")
 _FLOWS: Final = re.compile(r"^ +flows: (\d{1,20})$")
 _MASKS: Final = re.compile(r"^ +masks: hit:(\d{1,20}) total:(\d{1,20})")
+_PORT: Final = re.compile(r"^ +port \d{1,20}: ")
 _UPCALL_FLOWS: Final = re.compile(
-    r"^ +flows +: \(current (\d{1,20})\) \(avg (\d{1,20})\) \(max (\d{1,20})\) \(limit (\d{1,20})\)"
+    r"^ +flows +: \(current (\d{1,20})\) \(avg \d{1,20}\) \(max (\d{1,20})\) \(limit (\d{1,20})\)"
 )
 _DURATION: Final = re.compile(r"^ +dump duration : (\d{1,20})ms")
 
@@ -43,22 +44,15 @@ def parse_upcalls(text: str) -> tuple[Upcalls, ...]:
 def _datapath(name: str, lines: list[str]) -> Datapath:
     hits, missed, lost = _numbers("dpctl/show", name, _LOOKUPS, lines)
     (flows,) = _numbers("dpctl/show", name, _FLOWS, lines)
-    masks = _found(_MASKS, lines)
-    return Datapath(
-        name,
-        hits=hits,
-        missed=missed,
-        lost=lost,
-        flows=flows,
-        mask_hits=masks[0] if masks else None,
-        masks=masks[1] if masks else None,
-    )
+    mask_hits, masks = _found(_MASKS, lines) or (None, None)
+    ports = sum(1 for line in lines if _PORT.match(line))
+    return Datapath(name, hits, missed, lost, flows, ports, mask_hits, masks)
 
 
 def _upcalls(name: str, lines: list[str]) -> Upcalls:
-    current, average, maximum, limit = _numbers("upcall/show", name, _UPCALL_FLOWS, lines)
+    current, maximum, limit = _numbers("upcall/show", name, _UPCALL_FLOWS, lines)
     duration = _found(_DURATION, lines) or (0,)
-    return Upcalls(name, current, average, maximum, limit, duration[0])
+    return Upcalls(name, current, maximum, limit, duration[0])
 
 
 def _numbers(
