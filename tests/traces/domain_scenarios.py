@@ -21,7 +21,7 @@ from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish
+from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.vms.domain import CrashAction, ErrorPolicy, Watchdog, WatchdogAction
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
@@ -30,7 +30,7 @@ from tests.traces.domain_trace import Found, Link, Side
 from tests.traces.trace import Recorded
 
 VM: Final = "a"
-BARE: Final = Wish(control_plane=False, ovn=False, operator=False)
+BARE: Final = Setup(control_plane=False, ovn=False, operator=False)
 _BOUND: Final = 60.0
 _DISKS: Final = f"{LOCAL}/vms"
 _MIGRATE: Final = ("migrate", "--live", "--p2p", "--persistent", "--undefinesource", VM)

@@ -20,7 +20,7 @@ from hypercobalt.adapters.libvirt.model import Versions
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import SystemClock
@@ -163,7 +163,7 @@ async def two_hosts() -> AsyncIterator[Lab]:
         data = Path(folder) / "lab"
         try:
             lab = await Lab.make(data)
-            await lab.up(Wish(hosts=2, control_plane=False, ovn=False, operator=False))
+            await lab.up(Setup(hosts=2, control_plane=False, ovn=False, operator=False))
             yield lab
         finally:
             await down(data)

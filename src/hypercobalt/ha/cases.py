@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from hypercobalt.api.eviction import EvictionMode, Trigger
 from hypercobalt.api.incident import Incident, IncidentType, Reaction, Severity
 from hypercobalt.api.meta import Struct
+from hypercobalt.ha.pools import site_pool_of
 from hypercobalt.ha.signals import HOST
 
 MOST_EVIDENCE: Final = 8
@@ -40,6 +41,8 @@ TRIGGERS: Final = {
     IncidentType.MEMORY_FAILURE: Trigger.MEMORY_FAILURE,
 }
 """`spec.trigger` of the Evictions that recover from it."""
+OF_STORAGE: Final = frozenset({IncidentType.IO_ERROR, IncidentType.STORAGE_DEGRADED})
+"""Types of incidents that are about a disk."""
 
 
 class State(StrEnum):
@@ -60,6 +63,7 @@ class Step(StrEnum):
     RESUME = "resume"
     RECOVER = "recover"  # make an Eviction
     FOLLOW = "follow"  # see how the Eviction ends
+    HELD = "held"  # see whether it may be recovered by now
     EXPIRE = "expire"  # close the case
 
 
@@ -203,6 +207,17 @@ def eviction_name(case_id: str, host: str) -> str:
     return f"ha-{host[:200] if head == 'host' else head}-{digest}"
 
 
+def may_have(eviction: str, instances: Iterable[str], host: str) -> bool:
+    """Whether an Eviction of that name may be about one of these: by its own name, or by many."""
+    heads = (*(uuid[:8] for uuid in instances), host[:200])
+    return eviction.startswith(tuple(f"ha-{head}-" for head in heads))
+
+
+def reaction_of(mode: EvictionMode) -> Reaction:
+    """What an Eviction of a mode does, by its first step."""
+    return Reaction.RESTART if mode is EvictionMode.AUTO else Reaction.MOVE
+
+
 def recent(times: Iterable[datetime], now: datetime, within: timedelta) -> int:
     """How many of the moments lie within the last span of time."""
     return sum(1 for time in times if now - within < time <= now)
@@ -226,5 +241,6 @@ def incident_of(instance: Instance, case: Case) -> Incident:
         count=min(case.count, 2**31 - 1),
         firstSeen=case.first_seen,
         lastSeen=case.last_seen,
+        storage=(site_pool_of(case.about) or None) if case.type in OF_STORAGE else None,
         evidence=case.evidence,
     )

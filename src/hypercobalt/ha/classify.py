@@ -263,7 +263,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if instance.reboots and signal.at - instance.reboots[-1] < COALESCE:
         return _planned("one reset gives two events")
     known = instance.case(IncidentType.WATCHDOG, IncidentType.CRASH)
-    if known is not None and known.step is not Step.NONE:
+    if known is not None and known.step not in {Step.NONE, Step.HELD}:
         return _planned("part of its open incident")
     loop = config.thresholds.reboot_loop
     if recent(instance.reboots, signal.at, loop.within) + 1 >= loop.count:

@@ -7,7 +7,7 @@ unknown one is an error. The thresholds are those of the HA reference, sections 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Annotated, Final
 
@@ -22,6 +22,10 @@ from hypercobalt.ha.signals import EventType
 KEY: Final = "config.yaml"
 
 _LONGEST: Final = timedelta(days=7)
+_MOST: Final = 64 * 1024
+"""Characters of the document: reading it holds up everything else."""
+_MOST_TEXT: Final = 500  # characters of an error
+_DEEPEST: Final = 8
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Rare = Annotated[int, msgspec.Meta(ge=1, le=MOST_TIMES)]
@@ -88,8 +92,8 @@ class Limits(Document, frozen=True):
     """How much is done at most.
 
     Args:
-        recoveries_per_hour: of one instance.
-        recoveries_per_day: of one instance.
+        recoveries_per_hour: of one instance; starts after its host's reboots do not count.
+        recoveries_per_day: likewise.
         incidents_per_minute: of the host; beyond it events only count.
         backoff: waits before the second, third, … recovery of an instance within an hour, and
             before its second, third, … resume after I/O errors.
@@ -170,34 +174,61 @@ class HaConfig(Document, frozen=True):
 _DEFAULT_EVENT: Final = Event()
 
 
-def parse(data: Mapping[str, str]) -> HaConfig:
+def parse(data: Mapping[str, str], binary: Collection[str] = ()) -> HaConfig:
     """Read a ConfigMap's `data`.
+
+    Args:
+        data: of the ConfigMap.
+        binary: keys of the ConfigMap's `binaryData`.
 
     Raises:
         InvalidConfigError: a key, a value or the YAML is wrong; names it.
     """
+    if binary:
+        key = sorted(binary)[0][:64]
+        raise InvalidConfigError(f"binaryData has {key!r}: the document has to be UTF-8 text")
     if odd := sorted(set(data) - {KEY}):
         raise InvalidConfigError(f"unknown key {odd[0][:64]!r}: the document belongs under {KEY}")
     found = _load(data.get(KEY, ""))
     try:
         return msgspec.convert({} if found is None else found, HaConfig, dec_hook=_decode)
     except (msgspec.ValidationError, DurationError) as exc:
-        raise InvalidConfigError(f"{KEY}: {exc}") from exc
+        raise InvalidConfigError(f"{KEY}: {str(exc)[:_MOST_TEXT]}") from exc
 
 
 def _load(text: str) -> object:
     """The YAML of a document.
 
     Raises:
-        InvalidConfigError: it cannot be read.
+        InvalidConfigError: the document cannot be read.
     """
+    if len(text) > _MOST:
+        raise InvalidConfigError(f"{KEY}: has {len(text)} characters, at most {_MOST} are allowed")
     try:
-        return yaml.safe_load(text)
+        _refuse_bombs(text)
+        return yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as exc:
-        raise InvalidConfigError(f"{KEY}: {exc}") from exc
+        raise InvalidConfigError(f"{KEY}: {str(exc)[:_MOST_TEXT]}") from exc
     except (ArithmeticError, AttributeError, LookupError, RecursionError, ValueError) as exc:
         # PyYAML lets them through: of a day 2026-02-30, of an empty !!int, of 1,000 brackets.
-        raise InvalidConfigError(f"{KEY}: a value cannot be read: {exc}") from exc
+        text = str(exc)[:_MOST_TEXT]
+        raise InvalidConfigError(f"{KEY}: a value cannot be read: {text}") from exc
+
+
+def _refuse_bombs(text: str) -> None:
+    """Refuse aliases, which expand to any size, and deep nesting, which costs stack.
+
+    Raises:
+        YAMLError: the document has an alias, or is nested too deep.
+    """
+    depth = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not supported: write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.YAMLError(f"nested more than {_DEEPEST} levels deep")
 
 
 def hash_of(data: Mapping[str, str]) -> str:
@@ -205,9 +236,9 @@ def hash_of(data: Mapping[str, str]) -> str:
     return hashlib.sha256(data.get(KEY, "").encode()).hexdigest()[:8]
 
 
-def _decode(type_: type, value: object) -> object:
-    if type_ is not Span or not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a duration: write it as 10s or 1h30m")
+def _decode(_: type, value: object) -> object:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:64]!r} is not a duration: write it as 10s or 1h30m")
     duration = parse_duration(value)
     if not timedelta(0) < duration <= _LONGEST:
         raise DurationError(f"duration {value!r}: must be more than 0s, and at most 168h")

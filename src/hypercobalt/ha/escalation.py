@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from posixpath import dirname
 from typing import Final
 
 from msgspec.structs import replace
@@ -29,12 +28,17 @@ from hypercobalt.ha.cases import (
     Step,
     eviction_name,
     key_of,
+    reaction_of,
     recent,
     with_time,
 )
-from hypercobalt.ha.classify import CRASHES, PROBE_AGAIN, SHORTLY
+from hypercobalt.ha.classify import CRASHES, SHORTLY
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.holding import reported
+from hypercobalt.ha.pools import pool_of
+from hypercobalt.ha.shared_storage import wait_for_storage
 from hypercobalt.ha.signals import HOST
+from hypercobalt.ha.storm import admit
 
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
@@ -66,6 +70,7 @@ class Recovery:
     Args:
         name: of the Eviction.
         incident: id of the incident that it is labelled with.
+        since: when that was first seen.
         instances: UUIDs; empty: all of the host.
         cases: the UUID and the case's id of each incident that it recovers.
         trigger: for programs.
@@ -75,6 +80,7 @@ class Recovery:
 
     name: str
     incident: str
+    since: datetime
     instances: tuple[str, ...]
     cases: tuple[tuple[str, str], ...]
     trigger: Trigger
@@ -120,80 +126,52 @@ def plan(
         fresh = [one for one in fresh if one not in crashed]
     for uuid, case in sorted(fresh, key=lambda one: one[1].first_seen):
         if _admitted(known, uuid, case, config, now):
-            named = replace(case, shown=True, eviction=eviction_name(case.id, node))
+            named = replace(
+                case,
+                shown=True,
+                eviction=eviction_name(case.id, node),
+                reaction=reaction_of(case.mode),  # it may have waited
+            )
             known[uuid] = known[uuid].with_case(named)
     return Plan(known, _recoveries(known, now))
 
 
-def admit(
-    host: Instance, now: datetime, config: HaConfig, *, minor: bool = False
-) -> tuple[Instance, bool]:
-    """Take a token for one more incident of the host; without one, count it as a storm.
-
-    Args:
-        host: what is remembered of it.
-        now: time of the incident.
-        config: has the limit.
-        minor: nothing will be done about it. Guests can have many of these, by rebooting say: they
-            take half of the tokens at most, so that recoveries of others need not wait.
-    """
-    limit = config.limits.incidents_per_minute
-    taken = recent(host.incidents, now, _MINUTE)
-    if taken < (max(1, limit // 2) if minor else limit):
-        return replace(host, incidents=(*host.incidents, now)[-limit:]), True
-    if minor:
-        return host, False
-    key = key_of(HOST, host.start, IncidentType.EVENT_STORM)
-    old = next((case for case in host.cases if case.id == key), None)
-    storm = Case(
-        id=key,
-        type=IncidentType.EVENT_STORM,
-        severity=Severity.WARNING,
-        start=host.start,
-        first_seen=old.first_seen if old else now,
-        last_seen=now,
-        count=old.count + 1 if old else 1,
-    ).with_evidence(
-        f"more than {limit} incidents within a minute: further ones are not shown, and wait"
-    )
-    return host.with_case(storm.then(Step.EXPIRE, now + SHORTLY)), False
-
-
 def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
-    """After the Eviction of a case was made: follow it, and count it."""
-    cases = tuple(
-        case.with_evidence(f"Eviction {case.eviction}").then(Step.FOLLOW, now + FOLLOW)
-        if case.id == case_id
-        else case
-        for case in instance.cases
-    )
-    return replace(instance, cases=cases, recoveries=with_time(instance.recoveries, now))
+    """The instance once the Eviction of a case was made, which is followed and counted.
+
+    A start after the host's reboot does not count towards the limits of the instance.
+    """
+    counted = instance.recoveries
+    cases = list[Case]()
+    for case in instance.cases:
+        if case.id != case_id:
+            cases.append(case)
+            continue
+        if case.type is not IncidentType.ENDED_BY_BOOT:
+            counted = with_time(counted, now)
+        told = case.with_evidence(f"Eviction {case.eviction}")
+        cases.append(told.then(Step.FOLLOW, now + FOLLOW))
+    return replace(instance, cases=tuple(cases), recoveries=counted)
 
 
 def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why: str) -> Instance:
     """After the Eviction of a case failed.
 
     An instance that is off gets another one once the cool-down is over, as long as its limits
-    allow: storage may be back later than its hosts. It has crashed, or a restart has left it off.
-    What runs, and is recovered for another reason, may be well by then, and is given up.
+    allow: storage may be back later than its hosts. Its case is a crash, or a restart left it off.
+    An instance that I/O errors have paused waits for its storage again meanwhile. An instance that
+    runs, and is recovered for another reason, may be well by then: its case is given up.
     """
     told = case.with_evidence(why)
+    if _is_paused_by_storage(instance, case):
+        return wait_for_storage(instance, told, why, config, now, at_least=config.limits.cool_down)[
+            0
+        ]
     if case.type in _CRASHES or instance.state is State.OFF:
         again = now + config.limits.cool_down + _A_MOMENT
         return instance.with_case(replace(told, eviction="").then(Step.RECOVER, again))
     given_up = replace(exhausted(told), reaction=Reaction.REPORT)
     return instance.with_case(given_up.then(Step.NONE))
-
-
-def held(instance: Instance, case_id: str, why: str) -> Instance:
-    """After it was found that nothing may be done: the case is only reported."""
-    cases = tuple(
-        replace(case, eviction="", reaction=Reaction.REPORT).with_evidence(why).then(Step.NONE)
-        if case.id == case_id
-        else case
-        for case in instance.cases
-    )
-    return replace(instance, cases=cases)
 
 
 def postponed(instance: Instance, case_id: str, due: datetime, why: str = "") -> Instance:
@@ -217,13 +195,22 @@ def _due(known: Mapping[str, Instance], now: datetime) -> list[tuple[str, Case]]
 def _given_up(
     known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
+    if case.type is IncidentType.ENDED_BY_BOOT:
+        return False
     instance, limits = known[uuid], config.limits
     hour, day = (recent(instance.recoveries, now, span) for span in (_HOUR, _DAY))
     if hour < limits.recoveries_per_hour and day < limits.recoveries_per_day:
         return False
     text = f"given up: {hour} recoveries within an hour, {day} within a day"
-    known[uuid] = held(instance.with_case(exhausted(case)), case.id, text)
+    if _is_paused_by_storage(instance, case):
+        known[uuid], _ = wait_for_storage(instance, case, text, config, now)
+        return True
+    known[uuid] = reported(instance.with_case(exhausted(case)), case.id, text)
     return True
+
+
+def _is_paused_by_storage(instance: Instance, case: Case) -> bool:
+    return case.type is IncidentType.IO_ERROR and instance.state is State.PAUSED
 
 
 def exhausted(case: Case) -> Case:
@@ -246,38 +233,25 @@ def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
 def _storage_is_away(
     known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
-    """Whether other instances have errors on the same storage: moving one mends nothing.
-
-    An instance that runs, and has had no error for a while, has its storage back.
-    """
+    """Whether other instances have errors on the same storage: moving one mends nothing."""
     if case.type is not IncidentType.IO_ERROR:
         return False
     pool = pool_of(case.about)
-    others = [
-        other.name or other.uuid
+    errors = [
+        (other.name or other.uuid, error.count)
         for other in known.values()
         for error in other.cases
         if error.type is IncidentType.IO_ERROR and error.about and pool_of(error.about) == pool
     ]
-    if len(others) < _SHARED_BY:
+    if len(errors) < _SHARED_BY:
         return False
-    text = f"the storage {pool} fails for {len(others)} instances: {', '.join(sorted(others))}"
-    waits = replace(case, reaction=Reaction.WAIT).with_evidence(text)
-    if known[uuid].state is State.PAUSED:  # it is resumed when the storage is back, however late
-        anew = replace(known[uuid], resumes=0, paused_since=now)
-        known[uuid] = anew.with_case(waits.then(Step.PROBE, now + PROBE_AGAIN))
-    elif now - case.last_seen >= config.thresholds.io_errors_over:
-        known[uuid] = known[uuid].with_case(case.then(Step.EXPIRE, now))
-        return True
-    else:
-        known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, now + _MINUTE))
-    _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=case.about)
+    names = ", ".join(sorted(name for name, _ in errors))
+    text = f"the storage {pool} fails for {len(errors)} instances: {names}"
+    known[uuid], fails = wait_for_storage(known[uuid], case, text, config, now)
+    if fails:
+        seen, about = sum(count for _, count in errors), case.about
+        _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=about, count=seen)
     return True
-
-
-def pool_of(path: str) -> str:
-    """What a disk shares with others: its directory, or the pool in front of its image."""
-    return dirname(path) or path
 
 
 def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: Memory) -> Case:
@@ -320,12 +294,13 @@ def _as_one(
     for cases in by_mode.values():
         ids = "".join(sorted(case.id for _, case in cases))
         name = f"ha-{node[:200]}-{hashlib.sha256(ids.encode()).hexdigest()[:10]}"
+        type_, text = IncidentType.MANY_CRASHES, why
+        if all(case.type is IncidentType.ENDED_BY_BOOT for _, case in cases):
+            type_, text = IncidentType.ENDED_BY_BOOT, "the instances ran until the host went down"
         for uuid, case in cases:
-            part = replace(case, eviction=name, shown=False).with_evidence(why)
+            part = replace(case, eviction=name, shown=False).with_evidence(text)
             known[uuid] = known[uuid].with_case(part)
-        _open_on_host(
-            known, IncidentType.MANY_CRASHES, why, now, reaction=Reaction.RESTART, eviction=name
-        )
+        _open_on_host(known, type_, text, now, reaction=Reaction.RESTART, eviction=name)
 
 
 def _open_on_host(
@@ -337,10 +312,13 @@ def _open_on_host(
     reaction: Reaction = Reaction.WAIT,
     eviction: str = "",
     about: str = "",
+    count: int | None = None,
 ) -> None:
+    """Open an incident of the host, or count it once more; `count` replaces a smaller count."""
     host = known[HOST]
     key = key_of(HOST, host.start, type_)
     old = next((case for case in host.cases if case.id == key), None)
+    before = old.count if old else 0
     case = Case(
         id=key,
         type=type_,
@@ -348,7 +326,7 @@ def _open_on_host(
         start=host.start,
         first_seen=old.first_seen if old else now,
         last_seen=now,
-        count=old.count + 1 if old else 1,
+        count=max(before, before + 1 if count is None else count),
         evidence=old.evidence if old else (),
         reaction=reaction,
         eviction=eviction,
@@ -363,10 +341,12 @@ def _admitted(
     """Whether an Eviction of its own may be made for the case; without a token it waits."""
     if case.shown:
         return True
-    known[HOST], admitted = admit(known[HOST], now, config)
+    again = case.reaction is Reaction.WAIT
+    known[HOST], admitted = admit(known[HOST], now, config, again=again)
     if not admitted:
         due = now + _MINUTE / config.limits.incidents_per_minute
-        known[uuid] = known[uuid].with_case(case.then(Step.RECOVER, due))
+        waits = replace(case, reaction=Reaction.WAIT)
+        known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, due))
     return admitted
 
 
@@ -386,6 +366,7 @@ def _recovery(known: Mapping[str, Instance], name: str, cases: list[tuple[str, C
     return Recovery(
         name=name,
         incident=first.id,
+        since=first.first_seen,
         instances=tuple(uuid for uuid, _ in cases if uuid != HOST),
         cases=tuple((uuid, case.id) for uuid, case in cases),
         trigger=TRIGGERS[first.type],

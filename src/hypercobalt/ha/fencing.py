@@ -3,11 +3,11 @@
 1. An attempt is recorded before the device is called: boot, method, device, deadline.
 2. Only the process that recorded it calls the device, before the deadline. Another one that finds
    it waits until the deadline: the first one's call may still switch the host off.
-3. The proof is recorded before any process acts on it. It is about one boot, and stays when nothing
-   contradicts it; a boot that is proven dead is never fenced again.
+3. The proof is recorded before any process acts on it. It is about the boot that was known then,
+   and stays when nothing contradicts it (`doubts`); a boot proven dead is never fenced again.
 4. What is free comes first: the agent may have ended all instances, an administrator or another
-   system may assert that the boot is dead. Another boot proves the former one dead only while the
-   host answers: of a silent host the newest boot runs, for all that is known.
+   system may assert that the boot is dead. Another boot proves nothing: of a silent host the newest
+   boot runs, for all that is known.
 5. A host that lives, or is back with another boot, is not switched off.
 6. A host that shows life after a proof has to be fenced anew when it is silent again.
 
@@ -49,6 +49,8 @@ class Facts:
             nothing can be proven.
         node_boot: the one that the kubelet reported last; "" for none.
         stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
+        lease: when the node agent has renewed its Lease last, as its Lease has it; "" for never,
+            None: not known.
         claim: who asserts that `boot` is dead, and how; "" for none. It counts only while
             nothing shows that the host lives.
         device: the host's fence device, for people; "" for none.
@@ -57,10 +59,13 @@ class Facts:
         dead: nor has it for long enough, and all gates are open.
         evidence: why.
         mine: deadline of the attempt that this process has recorded and not called yet.
+        taint_disproved: the taint that asserts the same was there while the host lived.
+        unconfirmed: the device that has given the proof does not report the power any more.
     """
 
     boot: str
     node_boot: str
+    lease: str | None
     stopped: str
     claim: str
     device: str
@@ -69,6 +74,8 @@ class Facts:
     dead: bool
     evidence: tuple[str, ...]
     mine: datetime | None
+    taint_disproved: bool = False
+    unconfirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,8 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
         return _confirmed(of_boot, facts, now)
     if free := _free(facts):
         method, proof = free
-        return Record(_proven(of_boot or _first(facts, now), method, proof, now))
+        base = _known(of_boot or _first(facts, now), facts)
+        return Record(_proven(base, method, proof, now))
     if stored is not None and is_under_way(stored, now):
         return _under_way(stored, facts, now)
     if not facts.dead:
@@ -177,42 +185,76 @@ def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
         stored,
         phase=FencingPhase.FAILED,
         proof=None,
-        startedAt=now.replace(microsecond=0),
+        startedAt=_anew(stored, now),
         fencedAt=None,
         evidence=texts,
     )
 
 
-def overtaken(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
+def overtaken(
+    stored: Fencing,
+    evidence: tuple[str, ...],
+    now: datetime,
+    *,
+    powered: bool = False,
+    tainted: bool = False,
+) -> Fencing:
     """The record of a proven boot whose host shows life since, of that boot or of another one.
 
-    Nothing was started elsewhere before the host was declared down.
+    Nothing was started elsewhere before the host was declared down. What its agent has reported
+    does not count any more: it has to end, and to report, what was started since.
+
+    Args:
+        stored: the proof.
+        evidence: the signs of life.
+        now: the clock of the record.
+        powered: its power is on again, and nothing else is known of it.
+        tainted: the Node has the taint that asserts the opposite.
     """
     texts = stored.evidence
     for text in evidence:
         texts = _with(texts, f"the host shows life after the proof: {text}")
     since, begun = now.replace(microsecond=0), stored.forcedDownAt is not None
-    phase = stored.phase if begun else FencingPhase.FAILED
-    return replace(stored, phase=phase, livesSince=since if begun else None, evidence=texts)
+    return replace(
+        stored,
+        phase=stored.phase if begun else FencingPhase.FAILED,
+        livesSince=since if begun else None,
+        poweredSince=since if powered else None,
+        startedAt=_anew(stored, now),
+        taintDisproved=tainted or None,
+        evidence=texts,
+    )
 
 
-def released(stored: Fencing, boot: str) -> Fencing:
-    """The record of a host that is back."""
+def reordered(stored: Fencing, now: datetime) -> Fencing:
+    """The record once its agent is silent: it may have missed what was started since its report."""
+    return replace(stored, startedAt=_anew(stored, now))
+
+
+def _anew(stored: Fencing, now: datetime) -> datetime:
+    """A start that no report is about yet, also within the same second, or after a clock's step."""
+    at = now.replace(microsecond=0)
+    return max(at, stored.startedAt + timedelta(seconds=1)) if stored.startedAt else at
+
+
+def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
+    """The record of a host that is back; `tainted` as with `overtaken`."""
     evidence = _with(stored.evidence, f"the host is back with boot {boot}")
-    return replace(stored, phase=FencingPhase.RELEASED, evidence=evidence)
+    return replace(
+        stored, phase=FencingPhase.RELEASED, taintDisproved=tainted or None, evidence=evidence
+    )
 
 
 def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> Step:
     """A boot that was proven dead; a report of its own agent replaces any other proof."""
-    if not facts.stopped or fenced.method == FencingMethod.AGENT:
-        return Nothing()
-    return Record(_proven(fenced, FencingMethod.AGENT, facts.stopped, now))
+    if facts.stopped and fenced.method != FencingMethod.AGENT:
+        return Record(_proven(fenced, FencingMethod.AGENT, facts.stopped, now))
+    if facts.unconfirmed and facts.claim and facts.silent:
+        return Record(_proven(_known(fenced, facts), FencingMethod.EXTERNAL, facts.claim, now))
+    return Nothing()
 
 
 def _free(facts: Facts) -> tuple[FencingMethod, str] | None:
-    if facts.node_boot and facts.node_boot != facts.boot and not facts.silent:
-        text = f"the kubelet reports boot {facts.node_boot}: boot {facts.boot} is over"
-        return FencingMethod.BOOT_ID, text
     if facts.stopped:
         return FencingMethod.AGENT, facts.stopped
     if facts.claim and facts.silent:
@@ -249,9 +291,20 @@ def _first(facts: Facts, now: datetime) -> Fencing:
     )
 
 
-def _attempt(base: Fencing, facts: Facts, now: datetime) -> Fencing:
+def _known(base: Fencing, facts: Facts) -> Fencing:
+    """A record with what is known of the host now: what comes after that is a sign of life."""
+    newer = facts.node_boot if facts.node_boot != base.bootID else ""
     return replace(
         base,
+        nodeBootID=newer or None,
+        leaseRenewedAt=facts.lease,
+        taintDisproved=facts.taint_disproved or None,
+    )
+
+
+def _attempt(base: Fencing, facts: Facts, now: datetime) -> Fencing:
+    return replace(
+        _known(base, facts),
         phase=FencingPhase.ATTEMPTING,
         method=FencingMethod.BMC,
         device=facts.device,
@@ -274,6 +327,7 @@ def _proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> 
         proof=proof[:_LONGEST],
         fencedAt=now.replace(microsecond=0),
         livesSince=None,
+        poweredSince=None,
         evidence=_with(base.evidence, proof),
     )
 

@@ -222,6 +222,8 @@ def _merge(old: Case, new: Case) -> Case:
         shown=old.shown or new.shown,
         about=old.about or new.about,
     ).with_evidence(*new.evidence)
+    if old.step is Step.HELD:
+        return replace(again, mode=new.mode if new.mode is EvictionMode.COLD else old.mode)
     if old.step is Step.RECOVER and new.step is Step.RECOVER:
         harder = new if new.mode is EvictionMode.COLD else old
         sooner = min(filter(None, (old.due, new.due)), default=None)

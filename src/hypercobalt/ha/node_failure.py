@@ -75,9 +75,12 @@ class Signs:
         boot: boot ID that the node agent reported last; "" for none.
         agent: by its Lease.
         compute: whether the host's compute service or libvirt daemon answers; None: not known.
+        loops: it has booted again and again of late.
         leaving: a shutdown of the host was under way when it fell silent.
         unhealthy_since: as stored; None when the host was well until now.
-        fenced: boot that is proven dead; "" for none.
+        fenced: boots that are proven dead; none for a host that does not count as dead.
+        powered_since: since when the power of one that is proven dead is on again; None, too, once
+            it has reported since.
         question: what peers were asked since the suspicion; None: nothing yet.
     """
 
@@ -86,9 +89,11 @@ class Signs:
     boot: str
     agent: Agent
     compute: bool | None
+    loops: bool = False
     leaving: bool = False
     unhealthy_since: datetime | None = None
-    fenced: str = ""
+    fenced: frozenset[str] = frozenset()
+    powered_since: datetime | None = None
     question: Question | None = None
 
 
@@ -129,7 +134,10 @@ class Suspected:
 
 @dataclass(frozen=True, slots=True)
 class RebootGrace:
-    """The host was shutting down when it fell silent, and has until then to come back."""
+    """The host may boot, and has until then to come back.
+
+    It was shutting down when it fell silent, or was switched on after it was proven dead.
+    """
 
     evidence: tuple[str, ...]
     until: datetime
@@ -170,7 +178,7 @@ def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
     if signs.fenced and (life := _life_of_fenced(signs)):
         return Contradicted(life)
     if signs.ready in {"True", ""}:
-        back = signs.fenced and signs.agent is Agent.ALIVE and signs.boot != signs.fenced
+        back = signs.fenced and signs.agent is Agent.ALIVE and signs.boot not in signs.fenced
         return Returned(signs.boot) if back else Well()
     since = min(signs.unhealthy_since or now, now)  # of a clock that has gone back: from now on
     if life := _life(signs):
@@ -182,11 +190,11 @@ def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
 def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
     """Signs of the boot that counts as dead. A boot that has not reported its ID is another."""
     found: list[str] = []
-    if signs.ready == "True" and signs.node_boot == signs.fenced:
-        found.append(f"the kubelet of boot {signs.fenced} reports Ready")
-    renewed = signs.agent is Agent.ALIVE and signs.boot == signs.fenced
-    if renewed and signs.node_boot in {"", signs.fenced}:
-        found.append(f"the node agent of boot {signs.fenced} renews its Lease")
+    if signs.ready == "True" and signs.node_boot in signs.fenced:
+        found.append(f"the kubelet of boot {signs.node_boot} reports Ready")
+    renewed = signs.agent is Agent.ALIVE and signs.boot in signs.fenced
+    if renewed and signs.node_boot in {"", *signs.fenced}:
+        found.append(f"the node agent of boot {signs.boot} renews its Lease")
     return tuple(found)
 
 
@@ -212,11 +220,15 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
     if signs.agent is Agent.UNKNOWN or signs.compute is None:
         return Suspected(evidence)
     complete = len(question.reports) >= len(question.peers)
-    until = max(since + waits.dead, now if complete else question.asked + waits.peers)
+    dead = since if signs.loops else since + waits.dead
+    until = max(dead, now if complete else question.asked + waits.peers)
     if now < until:
         return Suspected(evidence, until)
     if signs.leaving and now < since + waits.reboot:
         return RebootGrace(evidence, since + waits.reboot)
+    powered = min(signs.powered_since, now) if signs.powered_since is not None else None
+    if powered is not None and now < powered + waits.reboot:
+        return RebootGrace(evidence, powered + waits.reboot)
     return Dead(evidence)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.cases import Case, Instance, State, Step, key_of, reaction_of
 from hypercobalt.ha.classify import PROBE_AGAIN
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.history import earliest
@@ -84,7 +84,7 @@ def _recover(
     now: datetime,
     mode: EvictionMode = EvictionMode.AUTO,
 ) -> Instance:
-    reaction = Reaction.RESTART if mode is EvictionMode.AUTO else Reaction.MOVE
+    reaction = reaction_of(mode)
     changed = replace(case, mode=mode, reaction=reaction, severity=Severity.CRITICAL, shown=True)
     return instance.with_case(changed.then(Step.RECOVER, max(now, earliest(instance, now, config))))
 

@@ -2,11 +2,15 @@
 
 Telemetry goes on; only reactions are held back. The object must have been read just now.
 
+Reactions that a maintenance holds back follow once the maintenance is over. Reactions that are held
+back because high availability is off, or the host is being removed, are never made.
+
 Source: the HA reference, section 9; row 3 of the evidence in section 4.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +21,19 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Onboa
 
 FRESH: Final = timedelta(seconds=5)
 """A Hypervisor that was read longer ago decides nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restraint:
+    """What holds reactions back.
+
+    Args:
+        why: for a person.
+        for_good: the reactions are not made later.
+    """
+
+    why: str
+    for_good: bool = False
 
 
 def returning(hypervisor: Hypervisor, *, of_this_boot: bool) -> str:
@@ -33,25 +50,44 @@ def returning(hypervisor: Hypervisor, *, of_this_boot: bool) -> str:
         return ""
     if of_this_boot and is_emptied_alive(hypervisor):
         return ""
-    return "the HA service has the host"
+    return "the HA service is recovering the host"
 
 
-def restraint(hypervisor: Hypervisor) -> str:
-    """What holds reactions back on this host for good; "" when nothing does."""
-    spec, status = hypervisor.spec, hypervisor.status
-    emptied_alive = is_emptied_alive(hypervisor)
+def restraint(hypervisor: Hypervisor | None) -> Restraint | None:
+    """What holds reactions back on this host, besides the HA service; None when nothing does.
+
+    Args:
+        hypervisor: the host's; None when there is none.
+    """
+    if hypervisor is None:
+        return Restraint("the host has no Hypervisor")
+    if why := _turned_off(hypervisor):
+        return Restraint(why, for_good=True)
+    if why := _busy(hypervisor):
+        return Restraint(why)
+    return None
+
+
+def _turned_off(hypervisor: Hypervisor) -> str:
+    spec = hypervisor.spec
     if hypervisor.metadata.deletionTimestamp:
         return "the Hypervisor is being deleted"
-    if spec.maintenance and not emptied_alive:
-        return f"maintenance: {spec.maintenance}"
     if spec.lifecycleEnabled is False:
         return "lifecycleEnabled is false"
     if spec.highAvailability is False:
         return "highAvailability is false"
     if why := switched_off(hypervisor):
         return why
-    if is_true(status.conditions, HypervisorConditionType.TERMINATING):
+    if is_true(hypervisor.status.conditions, HypervisorConditionType.TERMINATING):
         return "the Node is terminating"
+    return ""
+
+
+def _busy(hypervisor: Hypervisor) -> str:
+    spec, status = hypervisor.spec, hypervisor.status
+    emptied_alive = is_emptied_alive(hypervisor)
+    if spec.maintenance and not emptied_alive:
+        return f"maintenance: {spec.maintenance}"
     onboarding = get_condition(status.conditions, HypervisorConditionType.ONBOARDING)
     if onboarding is not None and onboarding.reason != OnboardingReason.SUCCEEDED:
         return f"onboarding is not finished: {onboarding.reason}"

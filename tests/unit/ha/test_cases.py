@@ -15,7 +15,10 @@ from hypercobalt.ha.cases import (
     Made,
     State,
     Step,
+    eviction_name,
     incident_of,
+    key_of,
+    may_have,
 )
 from hypercobalt.ha.signals import HOST
 
@@ -53,6 +56,27 @@ def test_incident_names_an_eviction(eviction: str, step: Step, shown: str | None
     case = CASE.with_evidence("it crashed").then(step, NOON)
     found = incident_of(Instance(uuid=U1), replace(case, eviction=eviction))
     assert (found.eviction, found.evidence) == (shown, ("it crashed",))
+
+
+LONG = "kvm-" + "a" * 240
+
+
+@pytest.mark.parametrize("host", ["kvm-a", LONG])
+@pytest.mark.parametrize(
+    ("about", "instances", "may"),
+    [
+        pytest.param(U1, (U1,), True, id="its own"),
+        pytest.param(U1, ("other", U1), True, id="one of several"),
+        pytest.param(U1, ("22222222-2222",), False, id="another instance's"),
+        pytest.param(HOST, (U1,), True, id="of its host"),
+    ],
+)
+def test_eviction_may_have_what_its_name_is_of(
+    host: str, about: str, instances: tuple[str, ...], *, may: bool
+) -> None:
+    name = eviction_name(key_of(about, "s", IncidentType.CRASH), host)
+    assert may_have(name, instances, host) is may
+    assert not may_have("ha-kvm-b-0123456789", instances, host)
 
 
 @pytest.mark.parametrize(("count", "shown"), [(7, 7), (2**31 - 1, 2**31 - 1), (2**31, 2**31 - 1)])
@@ -107,3 +131,19 @@ def test_instance_of_which_nothing_happened_is_not_known_to_do_anything() -> Non
     new = Instance(uuid=U1)
     assert (new.state, new.active, new.agent, new.agent_seen) == (State.UNKNOWN, *[False] * 3)
     assert (new.domain_id, new.memory_bytes, new.resumes) == (-1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("type_", "about", "storage"),
+    [
+        (IncidentType.IO_ERROR, "/pool/a.raw", "/pool"),
+        (IncidentType.STORAGE_DEGRADED, "/pool/a.raw", "/pool"),
+        (IncidentType.IO_ERROR, "/dev/sda", None),
+        (IncidentType.IO_ERROR, "", None),
+        (IncidentType.CRASH, "/pool/a.raw", None),
+    ],
+)
+def test_incident_names_the_storage_that_hosts_share(
+    type_: IncidentType, about: str, storage: str | None
+) -> None:
+    assert incident_of(Instance(uuid=U1), replace(CASE, type=type_, about=about)).storage == storage

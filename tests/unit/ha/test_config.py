@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -38,12 +39,14 @@ def test_durations_are_those_of_kubernetes() -> None:
         pytest.param("thresholds: {paused: 8760h}", "at most 168h", id="too long"),
         pytest.param("limits: {backoff: []}", "$.limits.backoff", id="no backoff"),
         pytest.param("thresholds: {manyCrashes: {percent: 101}}", "<= 100", id="over 100 percent"),
-        pytest.param("a: [", "line 1", id="no YAML"),
+        pytest.param("a: [", "line 2", id="no YAML"),
         pytest.param("thresholds: {paused: 2026-02-30}", "a value cannot be read", id="no day"),
         pytest.param("dryRun: !!bool perhaps", "a value cannot be read", id="no boolean"),
         pytest.param("dryRun: !!int ''", "a value cannot be read", id="no digits"),
         pytest.param("dryRun: !!timestamp x", "a value cannot be read", id="no timestamp"),
-        pytest.param("[" * 5000, "a value cannot be read", id="nested without end"),
+        pytest.param("[" * 5000, "nested more than 8 levels", id="nested without end"),
+        pytest.param("#" * 65_537, "65537 characters, at most 65536", id="far too long"),
+        pytest.param("limits: &l {}\nthresholds: *l", "aliases are not supported", id="alias"),
         pytest.param("[]", "Expected", id="a list"),
         pytest.param("limits: {recoveriesPerHour: 0}", ">= 1", id="none"),
         pytest.param("limits: {recoveriesPerDay: 33}", "<= 32", id="more than is remembered"),
@@ -64,4 +67,34 @@ def test_another_key_of_the_config_map_is_a_mistake() -> None:
 
 
 def test_the_hash_names_the_document() -> None:
+    assert re.fullmatch("[0-9a-f]{8}", hash_of({KEY: "dryRun: true"}))
     assert hash_of({KEY: "dryRun: true"}) != hash_of({KEY: "dryRun: false"})
+
+
+def merges(levels: int) -> str:
+    """A few hundred bytes that would be nine to the power of the levels in memory."""
+    text = "x0: &x0 {k: 1}\n"
+    for level in range(1, levels):
+        text += f"x{level}: &x{level}\n  <<: [{', '.join([f'*x{level - 1}'] * 9)}]\n"
+    return text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(merges(40), id="a bomb of merges"),
+        pytest.param(f"limits: {{coolDown: {['x'] * 9_000}}}", id="a long value"),
+        pytest.param(f"? {'k' * 60_000}\n: 1", id="a long key"),
+        pytest.param(f"limits: {{coolDown: {'9' * 60_000}}}", id="a long number"),
+        pytest.param("events:\n" + "".join(f" k{n}: {{}}\n" for n in range(6_000)), id="many"),
+    ],
+)
+def test_document_that_is_made_to_harm_is_refused_in_few_words(text: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        parse({KEY: text})
+    assert len(str(caught.value)) < 600
+
+
+def test_document_that_is_no_text_is_refused_and_not_taken_for_an_empty_one() -> None:
+    with pytest.raises(InvalidConfigError, match=r"binaryData has 'config.yaml'.*UTF-8"):
+        parse({}, {KEY})

@@ -25,10 +25,8 @@ from hypercobalt.ha.escalation import (
     FOLLOW,
     Memory,
     Plan,
-    admit,
     exhausted,
     failed,
-    held,
     plan,
     postponed,
     recovering,
@@ -47,10 +45,8 @@ def test_the_second_recovery_waits_ten_seconds_and_the_third_thirty() -> None:
     for _ in range(3):
         story.run()
         crashed(story)
-        began = story.now
-        while not story.plan(after=1).recoveries:
-            pass
-        waits.append(round((story.now - began).total_seconds()))
+        recovered = (second for second in range(1, 60) if story.plan(after=1).recoveries)
+        waits.append(next(recovered, None))
     assert waits == [1, 10, 30]
 
 
@@ -105,6 +101,18 @@ def test_what_was_given_up_is_probed_when_it_happens_again() -> None:
     assert again.shown
 
 
+def test_reboots_of_its_host_are_not_held_against_an_instance() -> None:
+    story = Story()
+    for _ in range(8):
+        story.run()
+        story.see(Kind.ENDED_BY_BOOT)
+        (recovery,) = story.plan(after=200).recoveries
+        assert recovery.instances == (U1,)
+    story.run()
+    crashed(story)
+    assert story.plan(after=200).recoveries  # none of its own before
+
+
 def test_after_five_recoveries_in_a_day_it_is_given_up() -> None:
     story, made = Story(), 0
     for _ in range(8):
@@ -123,6 +131,19 @@ def test_three_of_nine_that_crash_together_are_one_incident_and_one_eviction() -
     assert set(recovery.instances) == set(everybody[:3])
     assert recovery.name.startswith(f"ha-{NODE}-")
     assert story.cases(HOST) == [IncidentType.MANY_CRASHES]
+    assert not any(story.only(one).shown for one in everybody[:3])
+
+
+def test_what_a_reboot_has_ended_together_is_told_apart_from_crashes() -> None:
+    story = Story()
+    everybody = [uuid(number) for number in range(4)]
+    story.run(*everybody)
+    for one in everybody[:3]:
+        story.see(Kind.ENDED_BY_BOOT, who=one)
+    (recovery,) = story.plan().recoveries
+    assert set(recovery.instances) == set(everybody[:3])
+    assert "crash" not in recovery.reason
+    assert story.cases(HOST) == [IncidentType.ENDED_BY_BOOT]
     assert not any(story.only(one).shown for one in everybody[:3])
 
 
@@ -189,18 +210,6 @@ def test_the_name_of_an_eviction_follows_from_instance_start_and_type() -> None:
         assert recovery.name == eviction_name(recovery.incident, NODE)
         assert recovery.name.startswith("ha-11111111-")
     assert len(names) == 1
-
-
-def test_what_is_held_back_says_why_and_is_over() -> None:
-    story = Story()
-    story.run()
-    crashed(story)
-    story.pass_(1)
-    story.known = plan(story.known, NODE, story.config, story.now, Memory(1 << 40)).instances
-    story.known[U1] = held(story.get(), story.only().id, "held back: maintenance: manual")
-    assert (story.only().step, story.only().eviction) == (Step.NONE, "")
-    assert story.only().evidence[-1] == "held back: maintenance: manual"
-    assert story.plan(after=3600).recoveries == ()
 
 
 def test_limits_come_from_the_configuration() -> None:
@@ -288,35 +297,6 @@ def test_reason_names_what_is_recovered(instances: dict[str, Instance], reason: 
     assert recovery.reason == reason
 
 
-def test_storm_is_one_incident_that_counts() -> None:
-    other = case(IncidentType.STORAGE_DEGRADED, HOST)
-    full = Instance(uuid=HOST, incidents=(NOON,) * 10, cases=(other,))
-    for count in (1, 2):
-        now = NOON + timedelta(seconds=count)
-        full, admitted = admit(full, now, HaConfig())
-        assert not admitted
-        assert full.case(IncidentType.STORAGE_DEGRADED) == other
-        storm = full.case(IncidentType.EVENT_STORM)
-        assert storm is not None
-        assert (storm.count, storm.first_seen) == (count, NOON + timedelta(seconds=1))
-        assert (storm.last_seen, storm.step, storm.due) == (now, Step.EXPIRE, now + SHORTLY)
-    full, admitted = admit(full, NOON + timedelta(seconds=60), HaConfig())
-    assert admitted
-
-
-@pytest.mark.parametrize(("limit", "shown"), [(10, 5), (3, 1), (1, 1)])
-def test_what_guests_do_themselves_leaves_turns_for_recoveries(limit: int, shown: int) -> None:
-    config, host = HaConfig(limits=Limits(incidents_per_minute=limit)), Instance(uuid=HOST)
-    admitted = list[bool]()
-    for minor in [True] * 20 + [False] * 20:
-        host, one = admit(host, NOON, config, minor=minor)
-        admitted.append(one)
-        assert bool(host.cases) is (not minor and not one), "the storm is what holds up recoveries"
-        if host.cases:
-            break
-    assert (sum(admitted[:20]), sum(admitted)) == (shown, limit)
-
-
 def test_incident_beyond_the_limit_takes_its_turn_when_the_next_token_is_free() -> None:
     full = known(who=HOST, incidents=(NOON,) * 10)
     found = planned(full | known(case()))
@@ -338,14 +318,13 @@ def test_made_eviction_is_followed_and_counted() -> None:
     )
 
 
-def test_what_is_held_or_postponed_is_one_case_alone() -> None:
+def test_what_is_postponed_is_one_case_alone() -> None:
     one, later = case(eviction="ha-1"), NOON + timedelta(minutes=1)
     waits = postponed(known(OTHER, one)[U1], one.id, later, "a migration goes first")
     assert waits.cases == (
         OTHER,
         one.with_evidence("a migration goes first").then(Step.RECOVER, later),
     )
-    assert held(known(OTHER, one)[U1], one.id, "maintenance").cases[0] == OTHER
 
 
 @pytest.mark.parametrize(
@@ -372,6 +351,43 @@ def test_a_failed_recovery_of_what_is_off_is_tried_again_after_its_cool_down(
     else:
         assert (after.type, after.step) == (IncidentType.RECOVERY_EXHAUSTED, Step.NONE)
         assert after.reaction is Reaction.REPORT
+
+
+def test_failed_recovery_of_what_its_storage_pauses_waits_for_the_storage_again() -> None:
+    """The next one comes when its Eviction may be made anew; the storage may be back before."""
+    one = case(IncidentType.IO_ERROR, eviction="ha-1")
+    after = failed(
+        known(one, state=State.PAUSED)[U1], one, HaConfig(), NOON, "Eviction ha-1 Failed"
+    )
+    (waits,) = after.cases
+    assert (waits.type, waits.step, waits.eviction) == (IncidentType.IO_ERROR, Step.PROBE, "")
+    assert waits.evidence[-1] == "Eviction ha-1 Failed"
+    assert after.paused_since == NOON + timedelta(minutes=10)
+
+
+def test_what_its_storage_pauses_is_never_given_up() -> None:
+    often = tuple(NOON - timedelta(minutes=number) for number in (30, 20, 10))
+    one = case(IncidentType.IO_ERROR, due=NOON)
+    paused = replace(known(one, state=State.PAUSED)[U1], recoveries=often)
+    planned = plan({U1: paused}, NODE, HaConfig(), NOON, PLENTY)
+    (waits,) = planned.instances[U1].cases
+    assert planned.recoveries == ()
+    assert (waits.type, waits.step) == (IncidentType.IO_ERROR, Step.PROBE)
+    assert waits.evidence[-1] == "given up: 3 recoveries within an hour, 3 within a day"
+
+
+@pytest.mark.parametrize(
+    ("type_", "state"),
+    [
+        pytest.param(IncidentType.IO_ERROR, State.RUNNING, id="its disks fail, and it runs"),
+        pytest.param(IncidentType.WATCHDOG, State.PAUSED, id="its watchdog has paused it"),
+    ],
+)
+def test_what_storage_does_not_pause_is_given_up(type_: IncidentType, state: State) -> None:
+    often = tuple(NOON - timedelta(minutes=number) for number in (30, 20, 10))
+    one = replace(known(case(type_, due=NOON), state=state)[U1], recoveries=often)
+    (given_up,) = plan({U1: one}, NODE, HaConfig(), NOON, PLENTY).instances[U1].cases
+    assert given_up.type is IncidentType.RECOVERY_EXHAUSTED
 
 
 def test_given_up_is_shown() -> None:
@@ -417,7 +433,7 @@ def test_errors_of_a_shared_storage_move_nothing(
 def test_storage_that_is_away_is_an_incident_of_the_host_and_is_tried_again() -> None:
     text = "the storage /pool fails for 2 instances: 2, vm-1"
     now, found = NOON, two(case(IO, about=A), case(IO, "2", about=B))
-    for count in (1, 3):
+    for _ in range(3):
         found = plan(found, NODE, HaConfig(), now, PLENTY).instances
         (waits,) = found[U1].cases
         assert (waits.step, waits.due) == (Step.RECOVER, now + timedelta(minutes=1))
@@ -426,8 +442,74 @@ def test_storage_that_is_away_is_an_incident_of_the_host_and_is_tried_again() ->
         assert (incident.type, incident.evidence) == (IncidentType.STORAGE_DEGRADED, (text,))
         assert (incident.first_seen, incident.last_seen) == (NOON, now)
         assert (incident.step, incident.due) == (Step.EXPIRE, now + SHORTLY)
-        assert incident.count == count + 1
+        assert incident.count == 2
         now += timedelta(minutes=1)
+
+
+def test_storage_that_is_away_counts_the_errors_of_its_instances() -> None:
+    found = two(case(IO, about=A, count=7), case(IO, "2", about=B, count=2))
+    found |= known(case(IO, "3", about="/other/c", count=50), who="3")
+    found = planned(found).instances
+    degraded = found[HOST].case(IncidentType.STORAGE_DEGRADED)
+    assert degraded is not None
+    assert degraded.count == 9
+    (left,) = found[U1].cases
+    found["2"] = found["2"].without_case(case(IO, "2").id)
+    found[U1] = found[U1].with_case(replace(left, count=8))
+    found["4"] = known(case(IO, "4", about=B), who="4")["4"]
+    degraded = planned(found, later=60).instances[HOST].case(IncidentType.STORAGE_DEGRADED)
+    assert degraded is not None
+    assert degraded.count == 9, "and never less than before"
+
+
+def test_crashes_together_count_each_time_that_they_are() -> None:
+    crashes = (NOON,)
+    found = planned(
+        {
+            who: Instance(uuid=who, crashes=crashes, cases=(case(who=who, mode=mode),))
+            for who, mode in (
+                (U1, EvictionMode.AUTO),
+                ("2", EvictionMode.AUTO),
+                ("3", EvictionMode.COLD),
+            )
+        }
+        | {"4": Instance(uuid="4", cases=(case(IncidentType.ENDED_BY_BOOT, "4"),))}
+    )
+    assert len(found.recoveries) == 2, "one of each mode"
+    crashed = found.instances[HOST].case(IncidentType.MANY_CRASHES)
+    assert crashed is not None
+    assert crashed.count == 2
+    assert found.instances[HOST].case(IncidentType.ENDED_BY_BOOT) is None, "some have crashed"
+
+
+def test_recovery_that_waits_for_its_turn_counts_once_in_its_storm() -> None:
+    found = known(case(mode=EvictionMode.COLD)) | {
+        HOST: Instance(uuid=HOST, incidents=(NOON,) * 10)
+    }
+    for later in (0, 6, 12):
+        found = planned(found, later=later).instances
+        storm = found[HOST].case(IncidentType.EVENT_STORM)
+        assert storm is not None
+        assert (storm.count, storm.last_seen) == (1, NOON)
+    found = planned(found, later=60).instances
+    (one,) = found[U1].cases
+    assert (one.shown, one.reaction) == (True, Reaction.MOVE)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reaction"),
+    [
+        (EvictionMode.AUTO, Reaction.RESTART),
+        (EvictionMode.COLD, Reaction.MOVE),
+        (EvictionMode.LIVE, Reaction.MOVE),
+    ],
+)
+def test_what_has_waited_and_is_recovered_has_its_reaction(
+    mode: EvictionMode, reaction: Reaction
+) -> None:
+    waited = case(IO, about=A, shown=True, reaction=Reaction.WAIT, mode=mode)
+    (one,) = planned(known(waited)).instances[U1].cases
+    assert (one.eviction, one.reaction) == (eviction_name(one.id, NODE), reaction)
 
 
 OVER = HaConfig().thresholds.io_errors_over

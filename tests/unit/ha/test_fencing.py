@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.ha.fencing import (
     Answer,
     Facts,
@@ -30,7 +30,7 @@ from hypercobalt.ha.fencing import (
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PACE = Pace()
 LASTS = timedelta(minutes=2)
-DEAD = Facts("b1", "b1", "", "", "192.0.2.9", LASTS, True, True, ("silent",), None)
+DEAD = Facts("b1", "b1", None, "", "", "192.0.2.9", LASTS, True, True, ("silent",), None)
 DEADLINE = NOW + timedelta(seconds=121)
 ATTEMPT = Fencing(
     phase="Attempting", bootID="b1", method="BMC", device="192.0.2.9", attempts=1,
@@ -99,19 +99,12 @@ def test_next_step_follows_from_the_record(
     assert type(step(stored, facts, later)) is kind
 
 
-@pytest.mark.parametrize("stored", [None, ATTEMPT, FAILED, with_fields(PROVEN, bootID="b0")])
-def test_another_boot_proves_the_former_one_dead_without_a_call(stored: Fencing | None) -> None:
-    found = step(stored, replace(MINE, node_boot="b2", silent=False))
-    assert isinstance(found, Record)
-    assert (found.fencing.phase, found.fencing.method) == ("Fenced", FencingMethod.BOOT_ID)
-    assert found.fencing.bootID == "b1"
-
-
 @pytest.mark.parametrize("dead", [True, False])
 def test_another_boot_of_a_silent_host_proves_nothing(dead: bool) -> None:
     """It may run instances, whichever of the two boots is the newer one."""
     found = step(None, replace(DEAD, node_boot="b2", dead=dead))
-    assert found == (Record(ATTEMPT) if dead else Nothing())
+    attempt = with_fields(ATTEMPT, nodeBootID="b2")  # which the attempt is about as well
+    assert found == (Record(attempt) if dead else Nothing())
 
 
 def test_proof_of_a_host_that_shows_life_since_is_not_gone_on_with() -> None:

@@ -28,6 +28,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 WAITS = Waits()
 LONG_AGO = NOW - timedelta(hours=1)
 ASKED = Question(NOW - timedelta(minutes=1))
+B0, B1 = frozenset({"b0"}), frozenset({"b1"})
 SILENT = Signs("Unknown", "b1", "b1", Agent.SILENT, False, unhealthy_since=LONG_AGO, question=ASKED)
 WELL = Signs("True", "b1", "b1", Agent.ALIVE, True)
 
@@ -98,29 +99,31 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
             replace(SILENT, unhealthy_since=NOW - timedelta(seconds=60)), Dead, id="long enough"
         ),
         pytest.param(replace(SILENT, agent=Agent.RELEASED), Dead, id="a released Lease is no life"),
-        pytest.param(replace(SILENT, fenced="b1"), Dead, id="fenced, and silent"),
-        pytest.param(replace(WELL, fenced="b0"), Returned, id="back with another boot"),
+        pytest.param(replace(SILENT, fenced=B1), Dead, id="fenced, and silent"),
+        pytest.param(replace(WELL, fenced=B0), Returned, id="back with another boot"),
         pytest.param(
-            replace(WELL, fenced="b0", agent=Agent.SILENT), Well, id="back, agent not yet"
+            replace(WELL, fenced=B0, agent=Agent.SILENT),
+            Well,
+            id="back, agent not yet",
         ),
-        pytest.param(replace(WELL, fenced="b1"), Contradicted, id="the fenced boot is Ready"),
+        pytest.param(replace(WELL, fenced=B1), Contradicted, id="the fenced boot is Ready"),
         pytest.param(
-            replace(SILENT, fenced="b1", agent=Agent.ALIVE),
+            replace(SILENT, fenced=B1, agent=Agent.ALIVE),
             Contradicted,
             id="the fenced boot's agent renews its Lease",
         ),
         pytest.param(
-            replace(WELL, fenced="b1", node_boot="b2"),
+            replace(WELL, fenced=B1, node_boot="b2"),
             Well,
             id="the agent of another boot has its Lease and has not reported yet",
         ),
         pytest.param(
-            replace(SILENT, fenced="b0", agent=Agent.ALIVE, node_boot=""),
+            replace(SILENT, fenced=B0, agent=Agent.ALIVE, node_boot=""),
             Alive,
             id="the agent of another boot renews its Lease",
         ),
         pytest.param(
-            replace(SILENT, fenced="b1", agent=Agent.ALIVE, node_boot="b2"),
+            replace(SILENT, fenced=B1, agent=Agent.ALIVE, node_boot="b2"),
             Alive,
             id="the kubelet reports another boot",
         ),
@@ -192,22 +195,22 @@ def test_living_host_is_waited_for_from_when_it_fell_ill(minutes: int, left: int
     ("signs", "evidence"),
     [
         (
-            replace(WELL, fenced="b1"),
+            replace(WELL, fenced=B1),
             (
                 "the kubelet of boot b1 reports Ready",
                 "the node agent of boot b1 renews its Lease",
             ),
         ),
         (
-            replace(WELL, fenced="b1", agent=Agent.SILENT),
+            replace(WELL, fenced=B1, agent=Agent.SILENT),
             ("the kubelet of boot b1 reports Ready",),
         ),
         (
-            replace(WELL, fenced="b1", boot="b2"),
+            replace(WELL, fenced=B1, boot="b2"),
             ("the kubelet of boot b1 reports Ready",),
         ),
         (
-            replace(SILENT, fenced="b1", agent=Agent.ALIVE, node_boot=""),
+            replace(SILENT, fenced=B1, agent=Agent.ALIVE, node_boot=""),
             ("the node agent of boot b1 renews its Lease",),
         ),
     ],
@@ -232,3 +235,34 @@ def test_what_a_peer_has_seen_is_evidence_of_life() -> None:
 def test_waits_are_those_of_the_page() -> None:
     minute = timedelta(minutes=1)
     assert Waits(minute, 5 * minute, 10 * minute, minute / 6, 2 * minute) == WAITS
+
+
+@pytest.mark.parametrize(
+    ("since", "verdict"),
+    [
+        (None, Dead),
+        (NOW, RebootGrace),
+        (NOW - WAITS.reboot + timedelta(seconds=1), RebootGrace),
+        (NOW - WAITS.reboot, Dead),
+        (NOW + timedelta(hours=1), RebootGrace),
+    ],
+)
+def test_host_that_was_switched_on_has_its_grace_to_report(
+    since: datetime | None, verdict: type[object]
+) -> None:
+    found = judge(replace(SILENT, powered_since=since), WAITS, NOW)
+    assert isinstance(found, verdict)
+    if isinstance(found, RebootGrace):
+        assert found.until <= NOW + WAITS.reboot, "no longer for a clock that has gone back"
+
+
+def test_host_in_a_crash_loop_is_not_waited_for() -> None:
+    """Its peers are, and its agent: only the wait for a single failure is left out."""
+    lately = replace(SILENT, unhealthy_since=NOW - timedelta(seconds=1))
+    assert isinstance(judge(lately, WAITS, NOW), Suspected)
+    assert isinstance(judge(replace(lately, loops=True), WAITS, NOW), Dead)
+    assert isinstance(judge(replace(lately, loops=True, question=None), WAITS, NOW), Suspected)
+    unknown = replace(lately, loops=True, agent=Agent.UNKNOWN)
+    assert isinstance(judge(unknown, WAITS, NOW), Suspected)
+    leaving = judge(replace(lately, loops=True, leaving=True), WAITS, NOW)
+    assert isinstance(leaving, RebootGrace), "a reboot in good order is waited for"

@@ -98,8 +98,8 @@ def test_every_row_names_its_test_or_drill(row: list[str]) -> None:
 
 
 def test_what_has_to_be_proven_stands_in_tables() -> None:
-    """Node conditions, answers, gates, proofs, partitions, parts, events, limits, reasons, keys."""
-    assert len(PROVEN) == 10
+    """Conditions, answers, gates, proofs, partitions, parts, events, limits, keys, files."""
+    assert len(PROVEN) == 11
 
 
 def test_every_drill_stands_there_and_whether_ci_runs_it() -> None:

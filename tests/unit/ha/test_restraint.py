@@ -14,7 +14,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
 from hypercobalt.api.hypervisor_status import HypervisorStatus, HyperVisorUpdateStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.recovery import Recovery
-from hypercobalt.ha.restraint import restraint, returning
+from hypercobalt.ha.restraint import Restraint, restraint, returning
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def status(type_: str, value: ConditionStatus, reason: str) -> HypervisorStatus:
     return HypervisorStatus(conditions=set_condition((), type_, value, reason, "", now=NOW))
 
 
-CASES: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
+BUSY: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
     **{
         f"maintenance {kind}": (
             HypervisorSpec(maintenance=kind),
@@ -32,13 +32,6 @@ CASES: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
         )
         for kind in (m for m in Maintenance if m)
     },
-    "lifecycle off": (HypervisorSpec(lifecycleEnabled=False), HypervisorStatus(), "lifecycle"),
-    "HA off": (HypervisorSpec(highAvailability=False), HypervisorStatus(), "highAvailability"),
-    "terminating": (
-        HypervisorSpec(),
-        status("Terminating", ConditionStatus.TRUE, "Terminating"),
-        "terminating",
-    ),
     "onboarding": (
         HypervisorSpec(),
         status("Onboarding", ConditionStatus.TRUE, "Testing"),
@@ -47,27 +40,60 @@ CASES: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
     "evicting": (
         HypervisorSpec(),
         status("Evicting", ConditionStatus.TRUE, "Running"),
-        "being evicted",
+        "the host is being evicted",
     ),
     "update": (
         HypervisorSpec(),
         HypervisorStatus(updateStatus=HyperVisorUpdateStatus(inProgress=True, retry=3)),
-        "updated",
+        "the operating system is being updated",
+    ),
+}
+TURNED_OFF: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
+    "lifecycle off": (
+        HypervisorSpec(lifecycleEnabled=False),
+        HypervisorStatus(),
+        "lifecycleEnabled is false",
+    ),
+    "HA off": (
+        HypervisorSpec(highAvailability=False),
+        HypervisorStatus(),
+        "highAvailability is false",
+    ),
+    "HA off, in maintenance": (
+        HypervisorSpec(highAvailability=False, maintenance="manual"),
+        HypervisorStatus(),
+        "highAvailability is false",
+    ),
+    "terminating": (
+        HypervisorSpec(),
+        status("Terminating", ConditionStatus.TRUE, "Terminating"),
+        "the Node is terminating",
     ),
 }
 
 
 def test_update_that_is_over_holds_nothing_back() -> None:
     over = HypervisorStatus(updateStatus=HyperVisorUpdateStatus(inProgress=False, retry=0))
-    assert restraint(Hypervisor(spec=HypervisorSpec(), status=over)) == ""
+    assert restraint(Hypervisor(spec=HypervisorSpec(), status=over)) is None
 
 
 @pytest.mark.parametrize(
-    ("spec", "has", "why"), [pytest.param(*case, id=name) for name, case in CASES.items()]
+    ("spec", "has", "why", "for_good"),
+    [
+        pytest.param(*case, for_good, id=name)
+        for for_good, cases in ((False, BUSY), (True, TURNED_OFF))
+        for name, case in cases.items()
+    ],
 )
-def test_restraint(spec: HypervisorSpec, has: HypervisorStatus, why: str) -> None:
+def test_restraint(
+    spec: HypervisorSpec, has: HypervisorStatus, why: str, *, for_good: bool
+) -> None:
     found = Hypervisor(metadata=ObjectMeta(name="kvm-a"), spec=spec, status=has)
-    assert why in restraint(found)
+    assert restraint(found) == Restraint(why, for_good=for_good)
+
+
+def test_host_without_a_hypervisor_is_held_back_until_there_is_one() -> None:
+    assert restraint(None) == Restraint("the host has no Hypervisor")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +108,7 @@ def test_restraint(spec: HypervisorSpec, has: HypervisorStatus, why: str) -> Non
     ],
 )
 def test_a_host_at_work_is_not_held_back(has: HypervisorStatus) -> None:
-    assert restraint(Hypervisor(metadata=ObjectMeta(name="kvm-a"), status=has)) == ""
+    assert restraint(Hypervisor(metadata=ObjectMeta(name="kvm-a"), status=has)) is None
 
 
 @pytest.mark.parametrize(
@@ -136,16 +162,18 @@ def test_what_crashes_on_a_host_that_is_emptied_alive_is_recovered(
     )
     assert (returning(found, of_this_boot=this_boot) == "") is free
     if this_boot:
-        assert (restraint(found) == "") is free
+        assert (restraint(found) is None) is free
 
 
 def test_a_hypervisor_that_is_being_deleted_is_left_alone() -> None:
     meta = replace(ObjectMeta(name="kvm-a"), deletionTimestamp=NOW)
-    assert "deleted" in restraint(Hypervisor(metadata=meta))
+    found = restraint(Hypervisor(metadata=meta))
+    assert found == Restraint("the Hypervisor is being deleted", for_good=True)
 
 
 @pytest.mark.parametrize(("value", "held"), [("false", True), ("true", False), ("", False)])
 def test_host_that_a_controller_has_switched_off_is_left_alone(value: str, *, held: bool) -> None:
     meta = ObjectMeta(name="kvm-a", annotations={HA_ENABLED: value})
     found = restraint(Hypervisor(metadata=meta, spec=HypervisorSpec(highAvailability=True)))
-    assert found == (f"the annotation {HA_ENABLED} is false" if held else "")
+    off = Restraint(f"the annotation {HA_ENABLED} is false", for_good=True)
+    assert found == (off if held else None)

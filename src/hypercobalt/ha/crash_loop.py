@@ -1,0 +1,32 @@
+"""Detects a host that boots again and again, each time too fast to count as failed. Pure.
+
+Its instances end each time, and are never restarted there, since the host is not in order for long
+enough. So the host is reported, and is fenced without the usual wait when it is silent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+WINDOW: Final = timedelta(hours=1)
+"""How long a boot is remembered."""
+
+BOOTS: Final = 3
+"""So many within the window are a loop."""
+
+MOST: Final = 10
+"""Boots that are remembered."""
+
+
+def remembered(boots: Sequence[datetime], newest: datetime) -> tuple[datetime, ...]:
+    """The boots of the last window, with the newest one; those of a clock ahead of it are left."""
+    recent = (at for at in boots if newest - WINDOW < at < newest)
+    return (*recent, newest)[-MOST:]
+
+
+def loop(boots: Sequence[datetime], now: datetime) -> tuple[datetime, ...]:
+    """The boots of a host that is in a loop; () when it is not, or not any more."""
+    recent = tuple(at for at in boots if now - WINDOW < at <= now)
+    return recent if len(recent) >= BOOTS else ()

@@ -1,0 +1,63 @@
+"""What speaks against the proof that a host is dead. Pure.
+
+A proof is about the boot that was known when the proof was recorded. A host that is silent since
+may run instances all the same: it may have booted unobserved, and fallen silent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from hypercobalt.api.fencing import Fencing, FencingMethod, proven_boots
+
+
+class Power(Enum):
+    """What its fence device reports of a host that counts as dead, or is asserted to be."""
+
+    OFF = auto()
+    """The device read the power as off a moment ago, or nothing depends on the power."""
+    ON = auto()
+    UNKNOWN = auto()
+    """The device has given the proof, and has not answered for too long since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """What was heard of a host last.
+
+    Args:
+        node_boot: boot ID that the kubelet reported last; "" for none.
+        lease: when the node agent renewed its Lease last, as its Lease has it; "" for never, None:
+            not known.
+        power: see there.
+        agent: the node agent renews its Lease.
+        tainted: the Node has the taint `out-of-service`.
+    """
+
+    node_boot: str = ""
+    lease: str | None = None
+    power: Power = Power.OFF
+    agent: bool = True
+    tainted: bool = False
+
+
+def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
+    """What shows that the host has lived after it was proven dead; () for nothing.
+
+    Args:
+        proof: a record that holds.
+        latest: see there.
+    """
+    found: list[str] = []
+    if latest.node_boot and latest.node_boot not in proven_boots(proof):
+        found.append(f"the kubelet has reported boot {latest.node_boot}")
+    by_agent = proof.method == FencingMethod.AGENT  # which lives, and ends what is started
+    if by_agent and not latest.agent:
+        found.append("the node agent that has ended every instance no longer renews its Lease")
+    known = proof.leaseRenewedAt is not None and not by_agent
+    if known and latest.lease and latest.lease != proof.leaseRenewedAt:
+        found.append(f"the node agent renewed its Lease at {latest.lease}")
+    if latest.power is Power.ON:
+        found.append(f"{proof.device or 'its fence device'} reports its power as on")
+    return tuple(found)

@@ -1,0 +1,27 @@
+"""What a signal is as evidence."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.ha.signs import NOON, U1
+
+from hypercobalt.ha.signals import Kind, Signal
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "IOError"),
+        ({"action": "pause"}, "IOError (pause)"),
+        ({"reason": "enospc"}, "IOError (enospc)"),
+        (
+            {"action": "pause", "reason": "enospc", "about": "/a.img"},
+            "IOError (pause, enospc, /a.img)",
+        ),
+        ({"missed": True}, "IOError, found at a resync"),
+        ({"action": "pause", "missed": True}, "IOError (pause), found at a resync"),
+    ],
+)
+def test_evidence_names_what_is_known_of_it(fields: dict[str, object], text: str) -> None:
+    signal = Signal(kind=Kind.IO_ERROR, instance=U1, name="vm", at=NOON, **fields)  # type: ignore[arg-type]
+    assert signal.text == text
