@@ -127,12 +127,17 @@ async def a_host_tells_what_is_on_it(site: Site) -> None:
     assert (server in here.servers, server in there.servers) == (True, False)
 
 
+async def a_service_in_order_can_start_servers(site: Site) -> None:
+    assert await site.service.hosts.hindrance() == ""
+
+
 HOSTS = (
     a_host_is_found_by_its_exact_name,
     a_host_is_found_by_a_longer_name,
     many_who_ask_for_hosts_at_once_all_get_theirs,
     disabling_is_seen_with_its_reason_until_the_host_is_enabled,
     a_host_tells_what_is_on_it,
+    a_service_in_order_can_start_servers,
 )
 
 

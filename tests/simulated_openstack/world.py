@@ -75,6 +75,7 @@ class World:
         self.evacuation_needs_no_task = False  # as in Nova up to 2023
         self.shared = True  # disks of new servers lie where all hosts see them
         self.custom_traits: set[str] = set()
+        self.parts = {"nova-scheduler": {"ctl-1": "up"}, "nova-conductor": {"ctl-1": "up"}}
         self.allocations: dict[str, dict[str, Resources]] = {}
         self.by_id: dict[str, Host] = {}
         self.by_service: dict[str, Host] = {}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from hypercobalt.errors import TerminalError, TransientError
+from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 
 
-class UnreachableError(TransientError):
+class ComputeError(HypercobaltError):
+    """A call to a compute service has failed; the subclass has why."""
+
+
+class UnreachableError(ComputeError, TransientError):
     """The service did not answer, or answered that it cannot now: time-outs, 5xx, 429, bad answers.
 
     Nothing is known of what the call did; look at the world before calling again.
     """
 
 
-class ConflictError(TransientError):
+class ConflictError(ComputeError, TransientError):
     """Something has changed since it was read (409): read again, then decide again."""
 
 
@@ -23,7 +27,7 @@ class MayRunElsewhereError(ConflictError):
     """
 
 
-class RefusedError(TerminalError):
+class RefusedError(ComputeError, TerminalError):
     """The service understood and will not (400, 403, 404 of something the call needs).
 
     Args:

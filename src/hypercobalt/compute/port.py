@@ -38,6 +38,10 @@ class Hosts(Protocol):
         """Every host as it is now, in as few calls as the service needs for that."""
         ...
 
+    async def hindrance(self) -> str:
+        """Why no server can be started on any host at present; "" without a known reason."""
+        ...
+
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         """The host of exactly this name, or of its first label where the service uses that.
 

@@ -219,3 +219,21 @@ async def test_actions_are_given_newest_first_without_the_operators_own(adapter:
     seen = await nova.moves.actions(made.id, _ago())
     assert [one.name for one in seen] == ["stop", "stop"]
     assert seen[0].started > seen[1].started
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({"nova-scheduler": {"ctl-1": "down"}}, "no nova-scheduler is up (ctl-1)"),
+        ({"nova-conductor": {"b": "down", "a": "down"}}, "no nova-conductor is up (a, b)"),
+        ({"nova-scheduler": {"ctl-1": "down", "ctl-2": "up"}}, ""),
+        ({}, ""),
+    ],
+    ids=["scheduler", "conductors", "one of two", "none is shown"],
+)
+async def test_nova_without_scheduler_or_conductor_starts_no_server(
+    adapter: Adapter, parts: dict[str, dict[str, str]], text: str
+) -> None:
+    adapter.simulation.world.parts = parts
+    found = await adapter.nova().hosts.hindrance()
+    assert found == (f"{text}: Nova cannot start servers" if text else "")

@@ -149,8 +149,11 @@ def _service(request: Request, host: Host) -> Json:
 def _services(request: Request) -> Answer:
     request.must_be_admin("os_compute_api:os-services:list")
     world = request.world
-    if request.query.get("binary") not in {None, "", "nova-compute"}:
-        return Answer(200, {"services": []})
+    binary = request.query.get("binary")
+    if binary not in {None, "", "nova-compute"}:
+        parts = world.parts.get(binary, {})
+        shown = [{"id": name, "host": name, "state": state} for name, state in parts.items()]
+        return Answer(200, {"services": shown})
     name = request.query.get("host")
     hosts = [world.hosts[name]] if name in world.hosts else [] if name else world.hosts.values()
     return Answer(200, {"services": [_service(request, host) for host in hosts if host.service]})

@@ -163,7 +163,7 @@ async def test_two_moves_at_once_do_not_both_get_the_last_capacity(world: Memory
         moves = await service.moves.moves(A)
     (refused,) = (outcome for outcome in outcomes if outcome is not None)
     assert isinstance(refused, ConflictError)
-    assert "kvm-2 has no room for it any more" in str(refused)
+    assert "kvm-2 no longer has the capacity" in str(refused)
     assert len(moves) == 1
 
 
@@ -174,7 +174,7 @@ async def test_without_a_target_nothing_is_moved(world: Memory) -> None:
     await world.add("a")
     async with world.service() as service:
         assert not service.moves.chooses_target
-        with pytest.raises(RefusedError, match="name a host"):
+        with pytest.raises(RefusedError, match="name a target host"):
             await service.moves.live_migrate(await named(service, A, "a"))
 
 

@@ -42,7 +42,7 @@ class ColdMove:
     async def run(self) -> None:
         """Transfer it, and record how that went."""
         try:
-            self._record("running")
+            self._site.record(self._move, "running")
             if not await self._runs_elsewhere():
                 # On both, until it is known where: the next process finds them so after a crash.
                 await self._bind(self._source, self._target)
@@ -51,16 +51,16 @@ class ColdMove:
         except ColdMoveError as exc:
             await self._stay(str(exc))
         except TransientError as exc:
-            self._record("error", str(exc))
+            self._site.record(self._move, "error", str(exc))
         else:
-            self._record("confirmed")
+            self._site.record(self._move, "confirmed")
 
     async def _stay(self, why: str) -> None:
         try:
             await self._bind(self._source)
         except TransientError as exc:
             why = f"{why}; {exc}"
-        self._record("error", why)
+        self._site.record(self._move, "error", why)
 
     async def _bind(self, *hosts: Place) -> None:
         names = tuple(host.name for host in hosts)
@@ -73,7 +73,7 @@ class ColdMove:
             ColdMoveError: a host does not report whether it has it, or is moving it.
         """
         site, uuid = self._site, self._domain.uuid
-        others = [one for one in site.hosts.all_places() if one.name != self._source.name]
+        others = site.hosts.others(self._source.name)
         for place, view, _ in await site.look_everywhere(uuid, others):
             if view is HostView.RUNS:
                 site.records.change(self._move, site.clock.now(), target=place.name)
@@ -111,7 +111,3 @@ class ColdMove:
     async def _has_started(self, place: Place) -> bool:
         view, _ = await self._site.look(place, self._domain.uuid)
         return view is not HostView.ABSENT
-
-    def _record(self, status: str, message: str = "") -> None:
-        site = self._site
-        site.records.change(self._move, site.clock.now(), status=status, message=message)

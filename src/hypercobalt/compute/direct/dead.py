@@ -49,7 +49,7 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
     Raises:
         UnreachableError: its definitions cannot be read.
     """
-    others = [one for one in site.hosts.all_places() if one.name != place.name]
+    others = site.hosts.others(place.name)
     with translated(f"host {place.name}"):
         found = await remains(site.stored, site.answers, place, others)
     stored = found.stored
@@ -58,7 +58,7 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
 
     def is_shared(disk: Disk) -> bool:
         known = site.sharing.is_shared(disk, place.name)
-        return known or site.sharing.is_open(disk, place.name, answering)
+        return known or site.sharing.is_open(disk, place, answering)
 
     return (
         *(

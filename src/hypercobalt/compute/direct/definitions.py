@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
@@ -81,16 +82,6 @@ class StoredInSecrets:
 def stored_domain(host: HostDefinitions, uuid: str) -> Domain:
     """A domain as its host had it; a KeyError without it."""
     kept = host.domains[uuid]
-    read = parse(kept.xml)
-    return Domain(
-        uuid=uuid,
-        name=kept.name,
-        active=kept.active,
-        state=DomainState.RUNNING if kept.active else DomainState.SHUTOFF,
-        memory_bytes=read.memory_bytes,
-        vcpus=read.vcpus,
-        devices=read.devices,
-        problem=read.problem,
-        saved=kept.saved,
-        evacuated=read.evacuated,
-    )
+    state = DomainState.RUNNING if kept.active else DomainState.SHUTOFF
+    found = parse(kept.xml).domain(uuid, kept.name, state, active=kept.active)
+    return replace(found, saved=kept.saved)

@@ -46,7 +46,7 @@ class Evacuation:
     async def run(self) -> None:
         """Have it on the target, and record how that went."""
         try:
-            self._record("running")
+            self._site.record(self._move, "running")
             await self._check_disks()
             await self._check_hosts()
             await self._site.ports.bind(self._domain.devices.ports, (self._target.name,))
@@ -55,9 +55,9 @@ class Evacuation:
                 await self._start()
                 await self._define(pending=False)
         except TransientError as exc:
-            self._record("error", str(exc))
+            self._site.record(self._move, "error", str(exc))
         else:
-            self._record("done")
+            self._site.record(self._move, "done")
 
     async def _check_disks(self) -> None:
         mark, source, target = self._dead.mark, self._source, self._target
@@ -110,7 +110,3 @@ class Evacuation:
             if view is HostView.OFF:
                 await daemon.undefine(uuid)
             raise
-
-    def _record(self, status: str, message: str = "") -> None:
-        site = self._site
-        site.records.change(self._move, site.clock.now(), status=status, message=message)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hypercobalt.adapters.libvirt.port import Daemons, LibvirtError
+from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import Answers, translated
 from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Directory, Place
-from hypercobalt.compute.direct.identity import REASON, daemon_of
+from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
 from hypercobalt.compute.direct.remains import remains
 from hypercobalt.compute.direct.returning import clean
-from hypercobalt.compute.direct.tls_errors import explained
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Fleet
 
@@ -36,6 +35,10 @@ class DirectHosts:
     async def fleet(self) -> Fleet:
         """See the port. The directory is in memory."""
         return _Known(self, {place.name: place for place in self._directory.places()})
+
+    async def hindrance(self) -> str:
+        """See the port. Nothing stands between this process and the hosts."""
+        return ""
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         place = self.find(name)
@@ -66,22 +69,20 @@ class DirectHosts:
 
     async def _domains(self, place: Place) -> frozenset[str]:
         """What is on a host by its libvirtd: the agent's report is some seconds old."""
-        try:
+        with answering(place):
             domains = await daemon_of(self._daemons, place).domains(jobs=True)
-        except LibvirtError as exc:
-            raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
         return frozenset(domain.uuid for domain in domains if not domain.moving_in)
 
     async def _remains(self, place: Place) -> frozenset[str]:
         """What has not left a dead host; its agent's last report has all that was there."""
-        others = (one for one in self.all_places() if one.name != place.name)
         with translated(f"host {place.name}"):
+            others = self.others(place.name)
             return (await remains(self._stored, self._answers, place, others)).uuids
 
     async def enable(self, host: Host) -> None:
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
-            await clean(self._daemons, self._answers, self.all_places(), place)
+            await clean(self._daemons, self._answers, self.others(place.name), place)
         self._disabled.pop(host.name, None)
 
     async def disable(self, host: Host, reason: str) -> None:
@@ -99,10 +100,8 @@ class DirectHosts:
         place = self.find(host.name)
         if place is None:
             return
-        try:
+        with answering(place):
             domains = await daemon_of(self._daemons, place).domains(jobs=True)
-        except LibvirtError as exc:
-            raise UnreachableError(f"host {host.name}: {explained(exc)}") from exc
         if domains:
             names = ", ".join(domain.name for domain in domains[:5])
             text = f"host {host.name} still has {len(domains)} virtual machines: {names}"
@@ -130,6 +129,10 @@ class DirectHosts:
     def all_places(self) -> tuple[Place, ...]:
         """Every host."""
         return self._directory.places()
+
+    def others(self, name: str) -> tuple[Place, ...]:
+        """Every host but one."""
+        return tuple(place for place in self.all_places() if place.name != name)
 
 
 @dataclass(frozen=True, slots=True)

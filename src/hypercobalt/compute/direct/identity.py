@@ -10,6 +10,8 @@ Source: libvirt's formatcaps.html, `host/uuid`.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError
@@ -37,6 +39,15 @@ def daemon_of(daemons: Daemons, place: Place) -> Daemon:
     return daemons.at(place.control)
 
 
+@contextmanager
+def answering(place: Place) -> Generator[None]:
+    """Raise whatever libvirt reports of a host as that the host does not answer."""
+    try:
+        yield
+    except LibvirtError as exc:
+        raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
+
+
 class Identities:
     """What is known of the daemons behind the hosts' addresses."""
 
@@ -58,10 +69,8 @@ class Identities:
         """
         if why := place.refused or place.unidentified:
             raise RefusedError(f"host {place.name}: {why}", reason=REASON)
-        try:
+        with answering(place):
             found = (await daemon_of(self._daemons, place).capabilities()).uuid
-        except LibvirtError as exc:
-            raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
         if found == place.uuid:
             self._doubted.pop(_key(place), None)
             return

@@ -61,7 +61,7 @@ class LiveMove:
         """Move it, and see to the end."""
         try:
             options = await self._prepare()
-            self._record("running")
+            self._site.record(self._move, "running")
             await self._site.daemon(self._source).migrate(self._domain.uuid, options)
         except TransientError as exc:
             self._why = explained(exc)
@@ -118,7 +118,9 @@ class LiveMove:
             site.records.progress(self._move, progress(domain), site.clock.now())
         outcome = decide(here, there)
         if outcome is Outcome.UNKNOWN:
-            self._record(None, f"{self._source.name} is {here}, {self._target.name} is {there}")
+            self._site.record(
+                self._move, None, f"{self._source.name} is {here}, {self._target.name} is {there}"
+            )
         return outcome, {"source": here, "target": there}
 
     async def _finish(self, outcome: Outcome, seen: dict[str, HostView]) -> None:
@@ -148,20 +150,16 @@ class LiveMove:
 
     def _conclude(self, outcome: Outcome) -> None:
         if outcome is Outcome.ARRIVED:
-            self._record("completed")
+            self._site.record(self._move, "completed")
             return
         cancelled = "canceled by client" in self._why
         words = _WORDS[outcome].format(source=self._source.name, target=self._target.name)
         why = f"{words}: {self._why}" if self._why else words
-        self._record("cancelled" if cancelled else "error", why)
-
-    def _record(self, status: str | None, message: str = "") -> None:
-        site = self._site
-        site.records.change(self._move, site.clock.now(), status=status, message=message)
+        self._site.record(self._move, "cancelled" if cancelled else "error", why)
 
     def adopt(self) -> None:
         """Take over a migration that another process began; its copied disks are the local ones."""
-        self._record("running")
+        self._site.record(self._move, "running")
         self._copied = obstacles.local_disks(
             self._domain, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
         )

@@ -8,18 +8,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
-from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.compute.direct import dead, leftovers, servers
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.evacuation import Evacuation
+from hypercobalt.compute.direct.identity import answering
 from hypercobalt.compute.direct.live import LiveMove, progress
 from hypercobalt.compute.direct.obstacles import IsShared
 from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.restart import restart
 from hypercobalt.compute.direct.site import Site
-from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerAction, fits, total
 from hypercobalt.logs import get_logger
@@ -121,7 +120,7 @@ class DirectMoves:
         if domain is None:
             return
         if not domain.active:
-            raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
+            raise RefusedError(f"{_called(server)} is off: a live migration cannot move it")
         to = await self._target(server, target)
         if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
             self._check_capacity(server, domain, to)
@@ -133,7 +132,7 @@ class DirectMoves:
         if domain is None:
             return
         if domain.active:
-            raise RefusedError(f"server {_called(server)} runs: it moves live")
+            raise RefusedError(f"{_called(server)} runs: a cold migration cannot move it")
         to = await self._target(server, target)
         if not self._site.records.under_way(server.id):
             self._check_capacity(server, domain, to)
@@ -143,12 +142,12 @@ class DirectMoves:
     async def restart(self, server: Server) -> None:
         place = self._place(server.host)
         if place.fenced:
-            raise ConflictError(f"server {_called(server)}: its host {place.name} is fenced")
+            raise ConflictError(f"{_called(server)}: its host {place.name} is fenced")
         domain = await self._found(server, place)
         if self._site.records.under_way(server.id) or domain.moving_out:
-            raise ConflictError(f"server {_called(server)} is on its way to another host")
+            raise ConflictError(f"{_called(server)} is on its way to another host")
         await self._site.identities.check(place)
-        with translated(f"server {_called(server)}"):
+        with translated(f"{_called(server)}"):
             await restart(self._site, place, domain)
 
     async def evacuate(
@@ -160,7 +159,7 @@ class DirectMoves:
             return
         if not source.fenced:
             raise RefusedError(
-                f"server {_called(server)}: {source.name} is not proven dead "
+                f"{_called(server)}: {source.name} is not proven dead "
                 "(status.fencing of its Hypervisor)",
                 reason="NotFenced",
             )
@@ -168,14 +167,14 @@ class DirectMoves:
         found = await dead.find(self._site, source, server.id, (to,))
         if found is None:
             raise RefusedError(
-                f"server {_called(server)}: {source.name} has stored no definition of it",
+                f"{_called(server)}: no definition of it is stored for {source.name}",
                 reason="NotFound",
                 code=404,
             )
         was = dead.strict(self._site, found)
         if was.waits_for_host:
             raise RefusedError(
-                f"server {_called(server)} waits for {source.name}: {was.waits_for_host}",
+                f"{_called(server)} waits for {source.name}: {was.waits_for_host}",
                 reason="WaitsForHost",
             )
         if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
@@ -193,7 +192,7 @@ class DirectMoves:
         Raises:
             ConflictError: always.
         """
-        raise ConflictError(f"server {_called(server)} has no move that waits to be confirmed")
+        raise ConflictError(f"{_called(server)} has no move to confirm")
 
     async def abort(self, move: Move) -> None:
         now = self._site.records.get(move)
@@ -240,11 +239,9 @@ class DirectMoves:
         return place
 
     async def _learn(self, place: Place, domains: tuple[Domain, ...]) -> None:
-        others = [one for one in self._site.hosts.all_places() if one.name != place.name and one.up]
-        try:
-            await self._site.sharing.learn(domains, place, others)
-        except LibvirtError as exc:
-            raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
+        others = (one for one in self._site.hosts.others(place.name) if one.up)
+        with answering(place):
+            await self._site.sharing.learn(domains, place, tuple(others))
 
     def _shared_at(self, place: Place) -> IsShared:
         def is_shared(disk: Disk) -> bool:
@@ -276,9 +273,7 @@ class DirectMoves:
         await self._site.identities.check(place)
         await self._learn(place, (domain,))
         if why := self._server(domain, place).hindrance:
-            raise RefusedError(
-                f"server {_called(server)} cannot be moved: {why}", reason="Hindered"
-            )
+            raise RefusedError(f"{_called(server)} cannot be moved: {why}", reason="Hindered")
         return place, domain
 
     async def _found(self, server: Server, place: Place) -> Domain:
@@ -286,15 +281,15 @@ class DirectMoves:
             domain = await self._site.domain(place, server.id)
         if domain is None or domain.moving_in:
             if await self.server(server.id) is None:
-                raise RefusedError(f"server {_called(server)} is gone", reason="NotFound", code=404)
-            raise ConflictError(f"server {_called(server)} is no longer on {server.host}")
+                raise RefusedError(f"{_called(server)} is gone", reason="NotFound", code=404)
+            raise ConflictError(f"{_called(server)} is no longer on {server.host}")
         return domain
 
     async def _target(self, server: Server, wanted: str) -> Place:
         if wanted == server.host:
-            raise RefusedError(f"server {_called(server)} is on {wanted} already")
+            raise RefusedError(f"{_called(server)} is on {wanted} already")
         if not wanted:
-            raise RefusedError(f"server {_called(server)}: name a host, there is no scheduler")
+            raise RefusedError(f"{_called(server)}: name a target host, there is no scheduler")
         place = self._place(wanted)
         await self._site.identities.check(place)
         return place
@@ -308,9 +303,9 @@ class DirectMoves:
         left = self._capacity(to, self._site.clock.now())
         if not fits(servers.size(domain), left):
             raise ConflictError(
-                f"server {_called(server)}: {to.name} has no room for it any more: "
+                f"{_called(server)}: {to.name} no longer has the capacity: "
                 f"{left.used.vcpus:g} of {left.total.vcpus:g} vCPUs and {left.used.memory_mib} "
-                f"of {left.total.memory_mib} MiB are promised"
+                f"of {left.total.memory_mib} MiB are claimed"
             )
 
     def _begin(self, domain: Domain, kind: MoveKind, source: Place, to: Place) -> Move:
@@ -321,7 +316,7 @@ class DirectMoves:
 
     async def _adopt(self, domain: Domain, source: Place) -> Move:
         """Follow a migration that this process has not begun."""
-        others = [one for one in self._site.hosts.all_places() if one.name != source.name]
+        others = self._site.hosts.others(source.name)
         seen = await self._site.look_everywhere(domain.uuid, others)
         known = self._site.records.under_way(domain.uuid)
         if known:
@@ -352,4 +347,4 @@ class DirectMoves:
 
 
 def _called(server: Server) -> str:
-    return f"{server.name} ({server.id})"
+    return f"server {server.name} ({server.id})"

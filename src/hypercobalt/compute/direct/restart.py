@@ -42,8 +42,7 @@ async def restart(site: Site, place: Place, domain: Domain) -> None:
 
 
 async def _check(site: Site, place: Place, domain: Domain) -> None:
-    others = [one for one in site.hosts.all_places() if one.name != place.name]
-    looked = await site.look_everywhere(domain.uuid, others)
+    looked = await site.look_everywhere(domain.uuid, site.hosts.others(place.name))
     views = {one.name: view for one, view, _ in looked}
     here = {place.name: HostView.OFF}
     answers = {host: view for host, view in views.items() if view is not HostView.SILENT}

@@ -6,7 +6,7 @@ Its definitions lie on its own disk, so it still has those of servers that run e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.adapters.libvirt.port import Daemons
@@ -30,7 +30,7 @@ def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
     return any(copy.active or copy.evacuated == evacuated for copy in elsewhere)
 
 
-async def clean(daemons: Daemons, answers: Answers, places: Iterable[Place], place: Place) -> None:
+async def clean(daemons: Daemons, answers: Answers, others: Sequence[Place], place: Place) -> None:
     """Undefine on a host that is back what was evacuated from it; nothing is started there.
 
     A host that is silent matters only to what no other host has: else two hosts that failed one
@@ -40,7 +40,6 @@ async def clean(daemons: Daemons, answers: Answers, places: Iterable[Place], pla
         UnreachableError: it is not known yet what was evacuated.
         RefusedError: a server runs on it and elsewhere.
     """
-    others = tuple(one for one in places if one.name != place.name)
     here, *there = await asyncio.gather(*(answers.domains(one) for one in (place, *others)))
     silent = [one.name for one, domains in zip(others, there, strict=True) if domains is None]
     unproven = [one.name for one in others if one.name in silent and not one.fenced]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct.obstacles import IsShared, hindrance, local_disks, waits_for_host
 from hypercobalt.compute.model import Server, ServerStatus, Size
 
@@ -13,6 +14,8 @@ _STATUS = {
     DomainState.CRASHED: ServerStatus.ERROR,
     DomainState.PMSUSPENDED: ServerStatus.SUSPENDED,
 }
+_DIED = frozenset({ShutoffReason.UNKNOWN, ShutoffReason.CRASHED, ShutoffReason.FAILED})
+"""After a boot of its host libvirt knows no reason."""
 
 
 def size(domain: Domain) -> Size:
@@ -37,6 +40,7 @@ def server(domain: Domain, host: str, is_shared: IsShared, *, autostart: bool = 
         task_state="migrating" if domain.moving_out else "",
         running=domain.active and domain.state in {DomainState.RUNNING, DomainState.BLOCKED},
         paused=domain.active and domain.state is DomainState.PAUSED,
+        died=not domain.active and not domain.saved and domain.reason in _DIED,
         size=size(domain),
         local_disk=bool(local_disks(domain, is_shared)),
         fault="its emulator has crashed" if domain.state is DomainState.CRASHED else "",

@@ -42,17 +42,16 @@ class DirectService:
         self._daemons, self._ports = daemons, ports
         answers, stored = Answers(daemons, clock), stored or NotStored()
         self.hosts = DirectHosts(directory, daemons, answers, stored)
-        sharing, identities = Sharing(daemons, clock, stored), Identities(daemons, clock)
         site = Site(
-            self.hosts,
-            daemons,
-            answers,
-            ports,
-            sharing,
-            identities,
-            Records(),
-            clock,
-            stored,
+            hosts=self.hosts,
+            daemons=daemons,
+            answers=answers,
+            ports=ports,
+            sharing=Sharing(daemons, clock, stored),
+            identities=Identities(daemons, clock),
+            records=Records(),
+            clock=clock,
+            stored=stored,
         )
         self.moves = DirectMoves(site, tls=tls)
 

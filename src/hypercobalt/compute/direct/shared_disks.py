@@ -11,7 +11,7 @@ import posixpath
 import uuid
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, LibvirtRefusedError
@@ -26,6 +26,10 @@ _JUST_NOW: Final = timedelta(seconds=10)
 """For which a directory that a dead host shared is not asked about again for its next disk."""
 
 
+_Key: TypeAlias = tuple[str, frozenset[str]]
+"""What is asked about, and the names of the two hosts."""
+
+
 class Sharing:
     """What is known of the directories, read when a move needs it.
 
@@ -35,7 +39,7 @@ class Sharing:
 
     def __init__(self, daemons: Daemons, clock: Clock, stored: Stored) -> None:
         self._daemons, self._clock, self._stored = daemons, clock, stored
-        self._known: dict[tuple[str, frozenset[str]], tuple[float, bool]] = {}
+        self._known: dict[_Key, tuple[float, bool]] = {}
 
     async def learn(self, domains: Iterable[Domain], here: Place, others: Iterable[Place]) -> None:
         """Find out about all disks of some domains, with the first other host that answers."""
@@ -71,7 +75,7 @@ class Sharing:
         self, disks: Iterable[Disk], mark: str, dead: Place, there: Place
     ) -> None:
         for disk in disks:
-            key = (_subject(disk), frozenset((dead.name, there.name)))
+            key = _key(disk, dead, there)
             asked_at, shared = self._known.get(key, (0.0, False))
             if shared and self._clock.monotonic() - asked_at < _KEPT.total_seconds():
                 continue
@@ -97,7 +101,7 @@ class Sharing:
         daemon = daemon_of(self._daemons, there)
         directory, name = posixpath.split(disk.path)
         found = await daemon.has_file(directory, name)
-        key = (_subject(disk), frozenset((dead.name, there.name)))
+        key = _key(disk, dead, there)
         if found and not _is_medium(disk):
             asked_at, shared = self._known.get(key, (0.0, False))
             if shared and self._clock.monotonic() - asked_at < _JUST_NOW.total_seconds():
@@ -106,10 +110,9 @@ class Sharing:
         self._known[key] = (self._clock.monotonic(), found)
         return found
 
-    def is_open(self, disk: Disk, dead: str, others: Iterable[Place]) -> bool:
+    def is_open(self, disk: Disk, dead: Place, others: Iterable[Place]) -> bool:
         """Whether one of some hosts has never answered whether it shares a disk of a dead one."""
-        pairs = (frozenset((dead, other.name)) for other in others)
-        return any((_subject(disk), pair) not in self._known for pair in pairs)
+        return any(_key(disk, dead, other) not in self._known for other in others)
 
     def is_shared(self, disk: Disk, here: str) -> bool:
         """Whether the host is known to share a disk with any other."""
@@ -131,7 +134,7 @@ class Sharing:
             LibvirtError: one of them does not answer, or `here` cannot write to the directory and
                 has left no mark in it that the other sees: a copy could be written over its source.
         """
-        key = (_subject(disk), frozenset((here.name, there.name)))
+        key = _key(disk, here, there)
         asked_at, known = self._known.get(key, (0.0, False))
         now = self._clock.monotonic()
         if not fresh and key in self._known and now - asked_at < _KEPT.total_seconds():
@@ -170,6 +173,10 @@ def files(domain: Domain) -> tuple[Disk, ...]:
 
 def _is_medium(disk: Disk) -> bool:
     return disk.readonly or disk.device in {"cdrom", "floppy"}
+
+
+def _key(disk: Disk, one: Place, other: Place) -> _Key:
+    return _subject(disk), frozenset((one.name, other.name))
 
 
 def _subject(disk: Disk) -> str:

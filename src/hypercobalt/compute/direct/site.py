@@ -17,6 +17,7 @@ from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.shared_disks import Sharing
+from hypercobalt.compute.model import Move
 from hypercobalt.runtime import Clock
 
 
@@ -33,6 +34,10 @@ class Site:
     records: Records
     clock: Clock
     stored: Stored
+
+    def record(self, move: Move, status: str | None, message: str = "") -> None:
+        """Record how far a move is, now; see `Records.change`."""
+        self.records.change(move, self.clock.now(), status=status, message=message)
 
     def daemon(self, place: Place) -> Daemon:
         """The daemon of a host.

@@ -106,8 +106,7 @@ class FakeMoves:
     def change(self, id_: str, **fields: object) -> Server:
         """Change a server without a call of the port."""
         self._advance()
-        changed = replace(self._servers[id_], **fields)  # type: ignore[arg-type]
-        self._servers[id_] = changed
+        changed = self._servers[id_] = replace(self._servers[id_], **fields)  # type: ignore[arg-type]
         return changed
 
     def remove(self, id_: str) -> None:

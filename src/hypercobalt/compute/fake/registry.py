@@ -45,6 +45,7 @@ class World:
         boots: status that a new test server takes, and what its console shows; {name} is its name.
         undying: deleting a test server is accepted, and changes nothing.
         listed_down: hosts that are shown as down, by what was read some time ago.
+        hindrance: see `hypercobalt.compute.port.Hosts`.
     """
 
     now: Callable[[], datetime]
@@ -58,6 +59,7 @@ class World:
     boots: tuple[str, str] = (ServerStatus.ACTIVE, "login: {name}")
     undying: bool = False
     listed_down: set[str] = field(default_factory=set[str])
+    hindrance: str = ""
 
     def add_host(self, name: str, *, enabled: bool = True, servers: Iterable[str] = ()) -> Host:
         """Have a compute service register."""
@@ -106,6 +108,10 @@ class FakeHosts:
     async def fleet(self) -> Fleet:
         await self._world.call("hosts.fleet", "")
         return _Fleet(self)
+
+    async def hindrance(self) -> str:
+        await self._world.call("hosts.hindrance", "")
+        return self._world.hindrance
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         await self._world.call("hosts.get", name)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
+
+import msgspec
 
 from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.errors import NoAnswerError
 from hypercobalt.adapters.openstack.request import DEADLINE, Answer, Request
 from hypercobalt.adapters.openstack.versions import Version, supported
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.nova.pages import LIMIT, MOST_PAGES, Page, next_query
 from hypercobalt.compute.nova.shared import Shared
 from hypercobalt.logs import get_logger
 
@@ -27,6 +31,7 @@ _ASSUMED: Final = {COMPUTE: (2, 95), PLACEMENT: (1, 39)}
 """Of a service that does not report what it has."""
 _NOT_FOUND, _NOT_ACCEPTABLE, _CONFLICT = 404, 406, 409
 T = TypeVar("T")
+AnyPage = TypeVar("AnyPage", bound=Page)
 _FOR_EVER = float("inf")
 
 
@@ -88,13 +93,11 @@ class Calls:
             ConflictError: 409.
             RefusedError: any other refusal.
         """
-        try:
+        with _answered():
             chosen = await self._version(service, version) if version else ""
             answer = await self._client.call(
                 Request(about, service, method, path, tuple(query), body, chosen, deadline)
             )
-        except NoAnswerError as exc:
-            raise UnreachableError(str(exc), retry_after=exc.retry_after) from exc
         if answer.ok or answer.code in allow:
             return answer
         if answer.code == _NOT_ACCEPTABLE and service in self._newest:
@@ -106,10 +109,34 @@ class Calls:
 
     async def user(self) -> str:
         """The id of the account's user; "" when Keystone does not give it."""
-        try:
+        with _answered():
             return await self._client.user()
-        except NoAnswerError as exc:
-            raise UnreachableError(str(exc), retry_after=exc.retry_after) from exc
+
+    async def act(self, about: str, server: str, action: object, version: Version) -> Answer:
+        """An action of Nova on a server, by its id, which has been checked."""
+        path = f"/servers/{server}/action"
+        return await self(about, COMPUTE, "POST", path, body=action, version=version)
+
+    async def pages(
+        self,
+        about: str,
+        path: str,
+        type_: type[AnyPage],
+        *,
+        query: Sequence[tuple[str, str]],
+        version: Version,
+    ) -> list[AnyPage]:
+        """Every page of a listing of Nova's."""
+        found, query = list[AnyPage](), (*query, LIMIT)
+        for _ in range(MOST_PAGES):
+            answer = await self(
+                about, COMPUTE, "GET", path, query=query, version=version, deadline=LONG
+            )
+            found.append(read(answer, type_))
+            if (following := next_query(found[-1].links)) is None:
+                return found
+            query = following
+        raise UnreachableError(f"{about}: more than {MOST_PAGES} pages")
 
     async def close(self) -> None:
         """End what is under way."""
@@ -129,10 +156,8 @@ class Calls:
 
     async def _negotiate(self, service: str) -> Version:
         oldest, understood = _SUPPORTED[service]
-        try:
+        with _answered():
             offered = await supported(self._client, service)
-        except NoAnswerError as exc:
-            raise UnreachableError(str(exc), retry_after=exc.retry_after) from exc
         if offered is not None and (offered[1] < oldest or offered[0] > understood):
             raise self._no_common(service, offered)
         self._unsupported.pop(service, None)
@@ -156,10 +181,17 @@ def read(answer: Answer, type_: type[T]) -> T:
     Raises:
         UnreachableError: it is not of that shape.
     """
-    try:
+    with _answered():
         return answer.read(type_)
+
+
+@contextmanager
+def _answered() -> Generator[None]:
+    """Raise that there is no usable answer as the port has it."""
+    try:
+        yield
     except NoAnswerError as exc:
-        raise UnreachableError(str(exc)) from exc
+        raise UnreachableError(str(exc), retry_after=exc.retry_after) from exc
 
 
 def refused(answer: Answer, service: str) -> RefusedError:
@@ -173,3 +205,9 @@ def refused(answer: Answer, service: str) -> RefusedError:
 
 def _range(versions: tuple[Version, Version]) -> str:
     return " to ".join(f"{major}.{minor}" for major, minor in versions)
+
+
+class Allocations(msgspec.Struct, frozen=True):
+    """Placement's, by consumer or by provider; what each takes is not looked at."""
+
+    allocations: dict[str, msgspec.Raw]

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Server, ServerStatus
-from hypercobalt.compute.nova.calls import COMPUTE, Calls
+from hypercobalt.compute.nova.calls import Calls
 
 _RUNS_AFTERWARDS: Final = (2, 94)
 _STAYS_OFF: Final = (2, 95)
@@ -43,7 +43,8 @@ class Evacuation:
                 raise
             # What was begun there never ends: Nova up to 2023 evacuates only without it.
             about = f"end {server.task_state} of server {server.id}, whose host is dead"
-            await self._act(about, server, {"os-resetState": {"state": "active"}}, _ACTING)
+            action = {"os-resetState": {"state": "active"}}
+            await self._calls.act(about, server.id, action, _ACTING)
             await self._evacuate(server, target)
 
     async def _evacuate(self, server: Server, target: str) -> None:
@@ -51,10 +52,4 @@ class Evacuation:
         version = _RUNS_AFTERWARDS if ran else _STAYS_OFF
         arguments = {"host": target} if target else {}
         about = f"evacuate server {server.id} from host {server.host}"
-        await self._act(about, server, {"evacuate": arguments}, version)
-
-    async def _act(
-        self, about: str, server: Server, body: object, version: tuple[int, int]
-    ) -> None:
-        path = f"/servers/{server.id}/action"
-        await self._calls(about, COMPUTE, "POST", path, body=body, version=version)
+        await self._calls.act(about, server.id, {"evacuate": arguments}, version)

@@ -17,11 +17,19 @@ from typing import Final
 import msgspec
 
 from hypercobalt.adapters.openstack.request import Answer
-from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import Host
-from hypercobalt.compute.nova import pages
-from hypercobalt.compute.nova.calls import COMPUTE, LONG, PLACEMENT, Calls, read, refused
+from hypercobalt.compute.nova.calls import (
+    COMPUTE,
+    LONG,
+    PLACEMENT,
+    Allocations,
+    Calls,
+    read,
+    refused,
+)
 from hypercobalt.compute.nova.names import Names, short
+from hypercobalt.compute.nova.pages import Link
 from hypercobalt.compute.nova.shared import Shared
 from hypercobalt.compute.port import Fleet
 
@@ -31,6 +39,8 @@ HOSTS_A_SECOND: Final = 500
 """Hosts listed in a second, at most: the listing of a large fleet is shared for longer."""
 FEW: Final = 4
 """Passes of two seconds that ask for their own host; further ones share a listing of all."""
+_NEEDED: Final = ("nova-scheduler", "nova-conductor")
+"""What evacuates and moves servers, besides the hosts: one of each has to be up."""
 _LISTING = (2, 87)
 """From 2.88 on Nova asks each host for its uptime, one after the other, for every listing."""
 _WRITING = (2, 95)
@@ -70,6 +80,15 @@ class Hosts:
     async def fleet(self) -> Fleet:
         """See the port. Passes of the next two seconds share it."""
         return _Listed((await self._fleet.seen(fresh=True)).answer)
+
+    async def hindrance(self) -> str:
+        """See the port. A binary of which Nova lists no service is not counted as down."""
+        for binary in _NEEDED:
+            found = await self._services(f"see whether any {binary} is up", binary)
+            if found and not any(one.state == "up" for one in found):
+                names = ", ".join(sorted({one.host for one in found}))
+                return f"no {binary} is up ({names}): Nova cannot start servers"
+        return ""
 
     async def having(self, providers: Collection[str]) -> dict[str, Host]:
         """The fleet by the UUIDs of the hosts' providers: some seconds old, if it has all of these.
@@ -111,10 +130,10 @@ class Hosts:
     async def remove_provider(self, host: Host) -> None:
         about, path = f"forget provider of host {host.name}", _provider(host)
         listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
-        consumers = read(listing, _Allocations).allocations if listing.ok else {}
+        consumers = read(listing, Allocations).allocations if listing.ok else {}
         for consumer in consumers:
             own = await self._placement(about, "GET", f"/allocations/{consumer}")
-            if read(own, _Allocations).allocations:
+            if read(own, Allocations).allocations:
                 raise RefusedError(
                     f"{about}: {consumer} still has resources on it. Move or delete that server, "
                     f"or remove what it left: openstack resource provider allocation delete "
@@ -160,25 +179,16 @@ class Hosts:
         return await self._with_forced_down(list(read(answer, _Hypervisors).hypervisors))
 
     async def _list(self) -> _Named:
-        query, found = [("with_servers", "true"), pages.LIMIT], list[_Hypervisor]()
-        for _ in range(pages.MOST):
-            answer = await self._calls(
-                "list the hypervisors",
-                COMPUTE,
-                "GET",
-                "/os-hypervisors/detail",
-                query=query,
-                version=_LISTING,
-                deadline=LONG,
-            )
-            page = read(answer, _Hypervisors)
-            found += page.hypervisors
-            following = pages.next_query(page.hypervisors_links)
-            if following is None:
-                self._fleet.seconds = max(SHARED_SECONDS, len(found) / HOSTS_A_SECOND)
-                return await self._with_forced_down(found)
-            query = following
-        raise UnreachableError(f"list the hypervisors: more than {pages.MOST} pages")
+        pages = await self._calls.pages(
+            "list the hypervisors",
+            "/os-hypervisors/detail",
+            _Hypervisors,
+            query=(("with_servers", "true"),),
+            version=_LISTING,
+        )
+        found = [one for page in pages for one in page.hypervisors]
+        self._fleet.seconds = max(SHARED_SECONDS, len(found) / HOSTS_A_SECOND)
+        return await self._with_forced_down(found)
 
     async def _with_forced_down(self, found: list[_Hypervisor]) -> _Named:
         """As the port has them; whether one that is down was declared so is a call of its own."""
@@ -187,16 +197,20 @@ class Hosts:
         return _Named((_host(one, forced), _names(one)) for one in found)
 
     async def _forced_down(self) -> frozenset[str]:
+        found = await self._services("list the compute services", "nova-compute")
+        return frozenset(one.id for one in found if one.forced_down)
+
+    async def _services(self, about: str, binary: str) -> tuple[_ServiceState, ...]:
         answer = await self._calls(
-            "list the compute services",
+            about,
             COMPUTE,
             "GET",
             "/os-services",
-            query=(("binary", "nova-compute"),),
+            query=(("binary", binary),),
             version=_WRITING,
             deadline=LONG,
         )
-        return frozenset(s.id for s in read(answer, _Services).services if s.forced_down)
+        return read(answer, _Services).services
 
     async def _placement(self, about: str, method: str, path: str, *allow: int) -> Answer:
         return await self._calls(about, PLACEMENT, method, path, version=_PLACING, allow=allow)
@@ -284,17 +298,15 @@ class _Hypervisor(msgspec.Struct, frozen=True):
 
 class _Hypervisors(msgspec.Struct, frozen=True):
     hypervisors: tuple[_Hypervisor, ...]
-    hypervisors_links: tuple[pages.Link, ...] = ()
+    links: tuple[Link, ...] = msgspec.field(default=(), name="hypervisors_links")
 
 
 class _ServiceState(msgspec.Struct, frozen=True):
     id: str
     forced_down: bool = False
+    host: str = ""
+    state: str = "up"
 
 
 class _Services(msgspec.Struct, frozen=True):
     services: tuple[_ServiceState, ...]
-
-
-class _Allocations(msgspec.Struct, frozen=True):
-    allocations: dict[str, msgspec.Raw]

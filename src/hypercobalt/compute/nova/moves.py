@@ -29,10 +29,11 @@ from hypercobalt.compute.model import (
     ServerGroup,
     ServerStatus,
 )
-from hypercobalt.compute.nova import actions, pages
+from hypercobalt.compute.nova import actions
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.candidates import Candidates
 from hypercobalt.compute.nova.evacuation import Evacuation
+from hypercobalt.compute.nova.pages import LIMIT, MOST_PAGES
 from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
@@ -166,8 +167,7 @@ class Moves:
         await self._candidates.close()
 
     async def _act(self, about: str, server: Server, body: object) -> None:
-        path = f"/servers/{_checked(server.id)}/action"
-        await self._calls(about, COMPUTE, "POST", path, body=body, version=_ACTING)
+        await self._calls.act(about, _checked(server.id), body, _ACTING)
 
     async def _change(self, about: str, method: str, path: str, body: object = None) -> Answer:
         return await self._calls(
@@ -180,25 +180,10 @@ class Moves:
             raise refused(answer, COMPUTE)
 
     async def _list_servers(self, host: str) -> list[NovaServer]:
-        query = [("all_tenants", "1"), ("host", host), pages.LIMIT]
-        found = list[NovaServer]()
-        for _ in range(pages.MOST):
-            answer = await self._calls(
-                f"list the servers on host {host}",
-                COMPUTE,
-                "GET",
-                "/servers/detail",
-                query=query,
-                version=_READING,
-                deadline=LONG,
-            )
-            page = read(answer, NovaServers)
-            found += (one for one in page.servers if one.host == host)
-            following = pages.next_query(page.servers_links)
-            if following is None:
-                return found
-            query = following
-        raise UnreachableError(f"list the servers on host {host}: more than {pages.MOST} pages")
+        query = (("all_tenants", "1"), ("host", host))
+        about, path = f"list the servers on host {host}", "/servers/detail"
+        pages = await self._calls.pages(about, path, NovaServers, query=query, version=_READING)
+        return [one for page in pages for one in page.servers if one.host == host]
 
     async def _groups_of(self, servers: set[str]) -> dict[str, ServerGroup]:
         """The groups, listed afresh unless the listing at hand covers each of the servers.
@@ -228,9 +213,9 @@ class Moves:
     async def _read_groups(self) -> dict[str, ServerGroup]:
         """Of each server that is in one; by offset, since groups have no links to a next page."""
         found = dict[str, ServerGroup]()
-        size = int(pages.LIMIT[1])
-        for page in range(pages.MOST):
-            query = (("all_projects", "True"), pages.LIMIT, ("offset", str(page * size)))
+        size = int(LIMIT[1])
+        for page in range(MOST_PAGES):
+            query = (("all_projects", "True"), LIMIT, ("offset", str(page * size)))
             answer = await self._calls(
                 "list the server groups",
                 COMPUTE,
@@ -247,7 +232,7 @@ class Moves:
                     found[member] = ServerGroup(one.policy, others)
             if len(groups) < size:
                 return found
-        raise UnreachableError(f"list the server groups: more than {pages.MOST} pages")
+        raise UnreachableError(f"list the server groups: more than {MOST_PAGES} pages")
 
     async def _with_more(self, moves: list[Move]) -> tuple[Move, ...]:
         """With what the records lack: how far long ones are, and why failed ones failed."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 LIMIT = ("limit", "1000")
 """As many as Nova gives at once by default; it may be set to give fewer."""
-MOST = 200
+MOST_PAGES = 200
 """Pages that are read of one listing: a service that always names another is not followed."""
+
+
+class Page(Protocol):
+    """One of them."""
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """To the next one, among others."""
+        ...
 
 
 class Link(msgspec.Struct, frozen=True):

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import Server, ServerStatus
-from hypercobalt.compute.nova.calls import COMPUTE, PLACEMENT, Calls, read
+from hypercobalt.compute.nova.calls import PLACEMENT, Allocations, Calls, read
 from hypercobalt.compute.nova.hosts import Hosts
 
 _PLACING: Final = (1, 39)
@@ -41,7 +39,7 @@ class Recovery:
             f"/allocations/{server.id}",
             version=_PLACING,
         )
-        claimed = read(answer, _Allocations).allocations
+        claimed = read(answer, Allocations).allocations
         if host is None or host.hypervisor_id not in claimed:
             raise RefusedError(
                 f"server {server.id} is not known to be on {server.host}: what it has claimed is "
@@ -49,14 +47,8 @@ class Recovery:
             )
         if server.status == ServerStatus.ERROR:
             about = f"take server {server.id} out of ERROR"
-            await self._act(about, server, {"os-resetState": {"state": "active"}})
+            action = {"os-resetState": {"state": "active"}}
+            await self._calls.act(about, server.id, action, _ACTING)
         if server.paused:
-            await self._act(f"pause server {server.id}, as its guest is", server, {"pause": None})
-
-    async def _act(self, about: str, server: Server, body: object) -> None:
-        path = f"/servers/{server.id}/action"
-        await self._calls(about, COMPUTE, "POST", path, body=body, version=_ACTING)
-
-
-class _Allocations(msgspec.Struct, frozen=True):
-    allocations: dict[str, msgspec.Raw]
+            about = f"pause server {server.id}, since its guest is paused"
+            await self._calls.act(about, server.id, {"pause": None}, _ACTING)

@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from hypercobalt.compute.model import Server, ServerGroup, Size
-from hypercobalt.compute.nova import pages, recovering
+from hypercobalt.compute.nova import recovering
 from hypercobalt.compute.nova.claims import claim
+from hypercobalt.compute.nova.pages import Link
 
 RUNNING: Final = 1
 """Of `power_state`."""
@@ -42,12 +43,6 @@ class Fault(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Volume(msgspec.Struct, frozen=True):
-    """Attached to a server."""
-
-    id: str = ""
-
-
 class NovaServer(msgspec.Struct, frozen=True):
     """What is read of a server."""
 
@@ -62,9 +57,6 @@ class NovaServer(msgspec.Struct, frozen=True):
     fault: Fault | None = None
     flavor: Flavor = Flavor()
     image: msgspec.Raw = msgspec.Raw(b'""')
-    volumes: tuple[Volume, ...] = msgspec.field(
-        default=(), name="os-extended-volumes:volumes_attached"
-    )
     metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
@@ -72,7 +64,7 @@ class NovaServers(msgspec.Struct, frozen=True):
     """A page of them."""
 
     servers: tuple[NovaServer, ...]
-    servers_links: tuple[pages.Link, ...] = ()
+    links: tuple[Link, ...] = msgspec.field(default=(), name="servers_links")
 
 
 class OneServer(msgspec.Struct, frozen=True):

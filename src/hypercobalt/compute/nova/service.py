@@ -54,10 +54,8 @@ class Nova:
         self._threads = threads
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
         self.hosts = Hosts(self._calls, clock)
-        candidates, recovery = (
-            Candidates(self._calls, self.hosts, clock),
-            Recovery(self._calls, self.hosts),
-        )
+        candidates = Candidates(self._calls, self.hosts, clock)
+        recovery = Recovery(self._calls, self.hosts)
         self.moves = Moves(
             self._calls, candidates, recovery, clock, local_disks=evacuate_local_disks
         )

@@ -12,8 +12,8 @@ import msgspec
 
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import TestServer
-from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
+from hypercobalt.compute.nova.pages import LIMIT
 from hypercobalt.compute.nova.servers import Fault
 from hypercobalt.compute.nova.settings import FIRST_NETWORK, NO_NETWORK, SmokeSettings
 from hypercobalt.compute.nova.times import read_time
@@ -42,7 +42,7 @@ class SmokeTests:
             COMPUTE,
             "GET",
             "/servers/detail",
-            query=(("name", name), pages.LIMIT),
+            query=(("name", name), LIMIT),
             version=_VERSION,
             allow={_NOT_FOUND},
         )
@@ -70,14 +70,9 @@ class SmokeTests:
         return TestServer(made, name, "BUILD", datetime.now(UTC))
 
     async def console(self, server: TestServer, lines: int) -> str:
-        answer = await self._calls(
-            f"read the console of test server {server.name}",
-            COMPUTE,
-            "POST",
-            f"/servers/{server.id}/action",
-            body={"os-getConsoleOutput": {"length": lines}},
-            version=_VERSION,
-        )
+        about = f"read the console of test server {server.name}"
+        action = {"os-getConsoleOutput": {"length": lines}}
+        answer = await self._calls.act(about, server.id, action, _VERSION)
         return read(answer, _Console).output or ""
 
     async def delete(self, server: TestServer) -> None:
@@ -86,9 +81,7 @@ class SmokeTests:
 
     async def _image(self, about: str) -> str:
         name = self._settings.image
-        answer = await self._calls(
-            about, IMAGE, "GET", "/v2/images", query=(("name", name), pages.LIMIT)
-        )
+        answer = await self._calls(about, IMAGE, "GET", "/v2/images", query=(("name", name), LIMIT))
         for image in read(answer, _Images).images:
             if image.name == name:
                 return image.id
