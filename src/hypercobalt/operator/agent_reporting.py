@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.api.conditions import Condition, get_condition, set_condition
+from hypercobalt.api.conditions import Condition, get_condition, next_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import (
     AgentReportingReason,
@@ -131,12 +131,12 @@ def initial(hypervisor: Hypervisor, seen: Sighting | None, now: datetime) -> tup
     if seen is None or get_condition(hypervisor.conditions, _Type.AGENT_REPORTING) is not None:
         return ()
     verdict = decide(None, seen)
-    return _condition(None, verdict, now) if verdict is not None and not verdict.silent else ()
+    return (_condition(None, verdict, now),) if verdict and not verdict.silent else ()
 
 
-def _condition(stored: Condition | None, verdict: Verdict, now: datetime) -> tuple[Condition, ...]:
-    return set_condition(
-        (stored,) if stored else (),
+def _condition(stored: Condition | None, verdict: Verdict, now: datetime) -> Condition:
+    return next_condition(
+        stored,
         _Type.AGENT_REPORTING,
         verdict.status,
         verdict.reason,
@@ -198,7 +198,7 @@ class AgentReportingReconciler:
         else:
             self._taken.pop(name, None)
         found = _condition(stored, verdict, self._clock.now())
-        await self._statuses.put(hypervisor, Part(_OWN, found))
+        await self._statuses.put(hypervisor, Part(_OWN, (found,)))
         self._record_change(hypervisor, stored, verdict)
         return Result()
 

@@ -8,9 +8,7 @@ Source: openstack-hypervisor-operator, cmd/main.go.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,14 +19,12 @@ from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, labels_of
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node, Secret
-from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.compute.connect import ReadSecret
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import (
     agent_reporting,
     certificates,
@@ -42,27 +38,19 @@ from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
-from hypercobalt.operator.eviction.assembly import add_eviction
+from hypercobalt.operator.compute_assembly import add_compute
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
-from hypercobalt.operator.ha.assembly import add_ha
 from hypercobalt.operator.ha.fences import Fences, TemplateFences
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
-from hypercobalt.operator.lifecycle.assembly import (
-    BY_HOST,
-    BY_SERVICE,
-    Shared,
-    add_lifecycle,
-    hosts_of,
-    service_of,
-)
+from hypercobalt.operator.lifecycle.assembly import INDEXES, Shared
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.metrics import Overview
 from hypercobalt.operator.network.assembly import add_network
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.operator.network.verdict import unwatched
-from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
+from hypercobalt.operator.node_facts import HYPERVISOR_LABEL, copied_labels
 from hypercobalt.operator.node_names import claims
+from hypercobalt.operator.shared_storage import BY_STORAGE, add_shared_storage, storages_of
 from hypercobalt.operator.status_writer import StatusWriter
 from hypercobalt.runtime import (
     Controller,
@@ -80,17 +68,8 @@ Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadSecret]
 """Makes a compute service, out of what gives the Hypervisors, what forbids changes, and what reads
 a Secret that agents have written, by its name."""
 
-WORKERS: Final = 8
-"""Passes of one controller at once: they wait for the API server, which has 16 connections."""
-
 REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
 """Who the Events are from."""
-
-_REQUIREMENT: Final = re.compile(
-    r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)\s*"
-    r"((==|=|!=)\s*[A-Za-z0-9_.-]*\s*|\s(in|notin)\s*\([A-Za-z0-9_.,\s-]*\)\s*)?",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,27 +102,6 @@ class Options:
     fence_devices: tuple[DeviceTemplate, ...] = ()
     fence_namespace: str = ""
     ovs_namespace: str = ""
-
-
-def copied_labels(label_selector: str) -> tuple[str, ...]:
-    """Keys of the labels that a Hypervisor has from its Node: those that choose it belong to them.
-
-    Args:
-        label_selector: as Kubernetes reads one: `a=b,c!=d,e in (f,g),!h`.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
-    keys: list[str] = []
-    for part in re.split(r",(?![^(]*\))", label_selector) if label_selector else ():
-        found = _REQUIREMENT.fullmatch(part)
-        if found is None:
-            raise ConfigurationError(
-                f"--label-selector {label_selector!r}: {part!r} must look like zone=a, zone!=a, "
-                "zone in (a,b), zone or !zone"
-            )
-        keys.append(found[1])
-    return tuple(dict.fromkeys((*COPIED_LABELS, *keys)))
 
 
 def add_controllers(
@@ -179,15 +137,27 @@ def add_controllers(
         service = connect(
             shared.hypervisors.all, manager.leader_guard, _agents_secret(manager, namespaces)
         )
-        found = fences or TemplateFences(
-            options.fence_devices, manager.kube, options.fence_namespace, AgentDevice
+        add_compute(
+            manager,
+            shared,
+            service,
+            leases,
+            fences
+            or TemplateFences(
+                options.fence_devices, manager.kube, options.fence_namespace, AgentDevice
+            ),
+            lifecycle=dataclasses.replace(
+                options.lifecycle, ha=options.ha.mode, ovs_namespace=options.ovs_namespace
+            ),
+            labels=copied_labels(options.label_selector),
+            policy=options.eviction,
+            ha=options.ha,
+            metrics=metrics,
         )
-        _add_compute(manager, options, shared, service, found, metrics=metrics)
-        if options.ha.mode is HaMode.INTERNAL:
-            add_ha(manager, shared, service, leases, found, settings=options.ha, metrics=metrics)
     recovers = connect is not None and options.ha.mode is HaMode.INTERNAL
     _add_hypervisors(manager, options, shared, metrics, switches, recovers=recovers)
     _add_agents(manager, shared, leases)
+    add_shared_storage(manager, shared)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
     if options.issuing.source is CertificateSource.REQUEST:
@@ -206,56 +176,11 @@ def _agents_secret(manager: Manager, namespaces: tuple[str, ...]) -> ReadSecret:
     return read
 
 
-def _add_compute(
-    manager: Manager,
-    options: Options,
-    shared: Shared,
-    service: ComputeService,
-    fences: Fences,
-    *,
-    metrics: Metrics,
-) -> None:
-    """Add what needs a compute service: hosts' lifecycle and Evictions."""
-
-    def unfenced(name: str) -> str:
-        node = shared.nodes.cache.get(name)
-        return fences.setup(node).problem if node is not None else f"there is no Node {name}"
-
-    add_lifecycle(
-        manager,
-        shared,
-        service,
-        settings=dataclasses.replace(
-            options.lifecycle, ha=options.ha.mode, ovs_namespace=options.ovs_namespace
-        ),
-        labels=copied_labels(options.label_selector),
-        unfenced=unfenced,
-        metrics=metrics,
-    )
-    add_eviction(
-        manager,
-        service,
-        shared.informer,
-        policy=options.eviction,
-        events=shared.events,
-        metrics=metrics,
-    )
-    evictions = manager.informer(Eviction)
-    metrics.registry.register(Overview(shared.hypervisors.all, lambda: list(evictions.cache)))
-    manager.add_check(f"compute-{service.name}", lambda: service.trouble or None, readiness=True)
-
-    async def close(stop: asyncio.Event) -> None:
-        await stop.wait()
-        await service.close()
-
-    manager.add_service("compute", close)
-
-
 def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
     return manager.informer(
         Hypervisor,
         labels=options.label_selector,
-        indexes={BY_SERVICE: service_of, BY_HOST: hosts_of, BY_NETWORK: network_of},
+        indexes={**INDEXES, BY_NETWORK: network_of, BY_STORAGE: storages_of},
         managers=True,
     )
 
@@ -328,7 +253,6 @@ def _add_hypervisors(
                 primary(shared.informer, when=hypervisor.worth_a_pass),
                 pods.source.watch,
             ),
-            concurrency=WORKERS,
         )
     )
     manager.add(
@@ -339,7 +263,6 @@ def _add_hypervisors(
                 primary(shared.informer, when=ready.worth_a_pass),
                 *((switches.judged.watch,) if switches is not None else ()),
             ),
-            concurrency=WORKERS,
         )
     )
     manager.add(
@@ -347,7 +270,6 @@ def _add_hypervisors(
             taint.NAME,
             taint.TaintReconciler(shared.hypervisors, shared.statuses),
             watches=(primary(shared.informer, when=generation_changed),),
-            concurrency=WORKERS,
         )
     )
 
@@ -371,7 +293,6 @@ def _add_agents(manager: Manager, shared: Shared, leases: AgentLeases) -> None:
                 primary(shared.informer, when=agent_reporting.worth_a_pass),
                 leases.source.watch,
             ),
-            concurrency=WORKERS,
         )
     )
 
@@ -398,6 +319,5 @@ def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
                 owned(budgets, Node, when=generation_changed),
                 owned(deployments, Node, when=generation_changed),
             ),
-            concurrency=WORKERS,
         )
     )

@@ -29,9 +29,6 @@ from hypercobalt.runtime.write_cache import WriteCache
 
 T = TypeVar("T", bound=Object)
 
-WORKERS = 8
-"""Passes of one controller at once: they wait for the API server, which has 16 connections."""
-
 
 def add_certificates(
     manager: Manager, issuing: Issuing, nodes: Informer[Node], metrics: Metrics
@@ -46,7 +43,6 @@ def add_certificates(
             certificates.NAME,
             certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
             watches=(primary(nodes), owned(informer, Node)),
-            concurrency=WORKERS,
         )
     )
 
@@ -87,7 +83,6 @@ def add_approval(
                 primary(informer),
                 mapped(nodes, requests_of, when=lambda old, _: old is None),
             ),
-            concurrency=WORKERS,
         )
     )
 

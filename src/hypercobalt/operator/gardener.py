@@ -12,15 +12,15 @@ machine-controller-manager, drain of a machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from hypercobalt.api.conditions import ConditionStatus, get_condition, is_true
-from hypercobalt.api.core import Node
+from hypercobalt.api.conditions import ConditionStatus, get_condition, is_false, is_true
+from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
 from hypercobalt.api.workloads import (
     Container,
     Deployment,
@@ -49,6 +49,8 @@ from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 
+T = TypeVar("T", bound=Object)
+
 NAME: Final = "maintenance"
 NAMESPACE: Final = "kube-system"
 """Unless a site names another."""
@@ -61,29 +63,17 @@ _Type = HypervisorConditionType
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What one pass should do.
+class Signal:
+    """What Gardener should see of a host: both to apply."""
 
-    Args:
-        taint: drive the agents away first, and look again when the Node has changed.
-        budget: to apply; None together with `taint` only.
-        deployment: to apply.
-    """
-
-    taint: bool = False
-    budget: PodDisruptionBudget | None = None
-    deployment: Deployment | None = None
+    budget: PodDisruptionBudget
+    deployment: Deployment
 
 
 def decide(
-    node: Node,
-    hypervisor: Hypervisor,
-    image: str,
-    namespace: str = NAMESPACE,
-    *,
-    signalled: bool = False,
-) -> Plan:
-    """Decide what Gardener should see.
+    node: Node, hypervisor: Hypervisor, image: str, namespace: str, *, signalled: bool
+) -> Signal | Taint | None:
+    """Decide what Gardener should see; a taint has to drive the agents away first.
 
     Args:
         node: as read.
@@ -92,23 +82,15 @@ def decide(
         namespace: of the pod and its budget.
         signalled: the budget or the Deployment is there.
     """
-    if not hypervisor.spec.lifecycleEnabled and not signalled:
-        return Plan()
-    meta = _metadata(node, namespace)
-    if not hypervisor.spec.lifecycleEnabled:
-        return Plan(
-            budget=_budget(node, meta, 0), deployment=_deployment(node, meta, 0, image, ready=True)
-        )
-    leaving = hypervisor.spec.maintenance == Maintenance.TERMINATION
-    emptied = is_evicted(hypervisor)
-    if leaving and emptied and not is_offboarding(node):
-        return Plan(taint=True)
+    spec = hypervisor.spec
+    if not spec.lifecycleEnabled:
+        return _signal(node, image, namespace, 0, ready=True) if signalled else None
+    leaving = spec.maintenance == Maintenance.TERMINATION
+    if leaving and is_evicted(hypervisor) and not is_offboarding(node):
+        return OFFBOARDING_TAINT
     kept = 0 if may_go(node, hypervisor) else 1
-    onboarded = _is_false(hypervisor, _Type.ONBOARDING)
-    return Plan(
-        budget=_budget(node, meta, kept),
-        deployment=_deployment(node, meta, kept, image, ready=onboarded),
-    )
+    onboarded = is_false(hypervisor.conditions, _Type.ONBOARDING)
+    return _signal(node, image, namespace, kept, ready=onboarded)
 
 
 def may_go(node: Node, hypervisor: Hypervisor) -> bool:
@@ -118,7 +100,7 @@ def may_go(node: Node, hypervisor: Hypervisor) -> bool:
     """
     if not is_true(hypervisor.conditions, _Type.OFFBOARDED):
         return False
-    served = _is_false(hypervisor, _Type.ONBOARDING)
+    served = is_false(hypervisor.conditions, _Type.ONBOARDING)
     ha = get_condition(hypervisor.conditions, _Type.HA_ENABLED)
     guarded = ha is not None and ha.status != ConditionStatus.FALSE
     return not (served and is_terminating(node) and guarded)
@@ -129,28 +111,20 @@ def object_name(node: Node) -> str:
     return f"maint-{node.metadata.name}"
 
 
-def _is_false(hypervisor: Hypervisor, type_: str) -> bool:
-    found = get_condition(hypervisor.conditions, type_)
-    return found is not None and found.status == ConditionStatus.FALSE
-
-
-def _metadata(node: Node, namespace: str) -> ObjectMeta:
-    return ObjectMeta(
+def _signal(node: Node, image: str, namespace: str, kept: int, *, ready: bool) -> Signal:
+    meta = ObjectMeta(
         name=object_name(node),
         namespace=namespace,
-        labels=_labels(node),
+        labels={LABEL: object_name(node)},
         ownerReferences=(owner_reference(node, controller=True, blocks=True),),
     )
-
-
-def _labels(node: Node) -> dict[str, str]:
-    return {LABEL: object_name(node)}
-
-
-def _budget(node: Node, meta: ObjectMeta, kept: int) -> PodDisruptionBudget:
-    selector = LabelSelector(matchLabels=_labels(node))
-    spec = PodDisruptionBudgetSpec(minAvailable=kept, selector=selector)
-    return PodDisruptionBudget(metadata=meta, spec=spec)
+    spec = PodDisruptionBudgetSpec(
+        minAvailable=kept, selector=LabelSelector(matchLabels=meta.labels)
+    )
+    return Signal(
+        PodDisruptionBudget(metadata=meta, spec=spec),
+        _deployment(node, meta, kept, image, ready=ready),
+    )
 
 
 def _deployment(
@@ -176,13 +150,13 @@ def _deployment(
         metadata=meta,
         spec=DeploymentSpec(
             replicas=replicas,
-            selector=LabelSelector(matchLabels=_labels(node)),
+            selector=LabelSelector(matchLabels=meta.labels),
             strategy=DeploymentStrategy(
                 type="RollingUpdate",
                 rollingUpdate=RollingUpdateDeployment(maxUnavailable=0, maxSurge=1),
             ),
             template=PodTemplateSpec(
-                metadata=ObjectMeta(labels={**_labels(node), CRITICAL_LABEL: "true"}), spec=pod
+                metadata=ObjectMeta(labels={**meta.labels, CRITICAL_LABEL: "true"}), spec=pod
             ),
         ),
     )
@@ -215,7 +189,7 @@ class GardenerReconciler:
         deployments: WriteCache[Deployment],
         *,
         image: str,
-        namespace: str = NAMESPACE,
+        namespace: str,
     ) -> None:
         self._kube, self._image, self._namespace = kube.as_manager(NAME), image, namespace
         self._nodes, self._hypervisors = nodes, hypervisors
@@ -225,20 +199,21 @@ class GardenerReconciler:
         node, hypervisor = self._nodes.get(name), self._hypervisors.get(name)
         if node is None or hypervisor is None:
             return Result()
-        signalled = self._is_signalled(node)
-        plan = decide(node, hypervisor, self._image, self._namespace, signalled=signalled)
-        if plan.taint:
-            log.info("tainting_node", node=name, taint=OFFBOARDING_TAINT.key)
-            await self._kube.patch(node, _tainted(node))
-        if plan.budget is not None:
-            stored = self._budgets.get(plan.budget.metadata.name, self._namespace)
-            if stored is None or not is_within(plan.budget, stored, key="uid"):
-                self._budgets.wrote(await self._kube.apply(plan.budget, force=True))
-        if plan.deployment is not None:
-            known = self._deployments.get(plan.deployment.metadata.name, self._namespace)
-            if known is None or not is_within(plan.deployment, known, key="uid"):
-                self._deployments.wrote(await self._kube.apply(plan.deployment, force=True))
+        plan = decide(
+            node, hypervisor, self._image, self._namespace, signalled=self._is_signalled(node)
+        )
+        if isinstance(plan, Taint):
+            log.info("tainting_node", node=name, taint=plan.key)
+            await self._kube.patch(node, _tainted(node, plan))
+        elif plan is not None:
+            await self._put(self._budgets, plan.budget)
+            await self._put(self._deployments, plan.deployment)
         return Result()
+
+    async def _put(self, known: WriteCache[T], wanted: T) -> None:
+        stored = known.get(wanted.metadata.name, self._namespace)
+        if stored is None or not is_within(wanted, stored, key="uid"):
+            known.wrote(await self._kube.apply(wanted, force=True))
 
     def _is_signalled(self, node: Node) -> bool:
         name = object_name(node)
@@ -246,6 +221,6 @@ class GardenerReconciler:
         return any(store.get(name, self._namespace) is not None for store in stores)
 
 
-def _tainted(node: Node) -> Node:
-    taints = (*node.spec.taints, OFFBOARDING_TAINT)
+def _tainted(node: Node, taint: Taint) -> Node:
+    taints = (*node.spec.taints, taint)
     return replace(node, spec=replace(node.spec, taints=taints))

@@ -10,10 +10,10 @@ Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from hypercobalt.api.conditions import (
     Condition,
@@ -30,6 +30,7 @@ from hypercobalt.api.hypervisor_conditions import (
     SpecFrozenReason,
     TerminatingReason,
 )
+from hypercobalt.api.incident import Incident, IncidentType
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
 from hypercobalt.operator.from_node import first, follow, frozen
@@ -67,6 +68,10 @@ _OWN: Final = frozenset(
         _Type.SPEC_FROZEN,
     }
 )
+
+
+_Verdict: TypeAlias = tuple[str, str, str, str]
+"""Type, status, reason and message of a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +117,15 @@ def decide(
     conditions = hypervisor.conditions
     requeue_after: timedelta | None = None
     found = health(node)
-    verdicts: list[tuple[str, str, str, str]] = [
+    verdicts: list[_Verdict] = [
         (_Type.NODE_HEALTHY, found.status, found.reason, found.message),
         (
             _Type.ACCEPTS_NEW_INSTANCES,
-            *accepts(found, get_condition(conditions, _Type.NETWORK_HEALTHY)),
+            *accepts(
+                found,
+                get_condition(conditions, _Type.NETWORK_HEALTHY),
+                hypervisor.status.incidents,
+            ),
         ),
     ]
     if is_terminating(node):
@@ -154,15 +163,10 @@ def is_kept(hypervisor: Hypervisor) -> bool:
 def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
     """What is so when the Node is gone, and its pods with it."""
     text = "The Node is gone"
-    verdicts: list[tuple[str, str, str, str]] = [
-        (_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text)
-    ]
+    verdicts: list[_Verdict] = [(_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text)]
     if hypervisor.spec.maintenance == Maintenance.TERMINATION:
         verdicts.append((_Type.AGENT_PODS_EVICTED, "True", AgentPodsReason.NO_AGENT_PODS, text))
-    own = tuple(one for one in hypervisor.conditions if one.type in _OWN)
-    for verdict in verdicts:
-        own = set_condition(own, *verdict, now=now)
-    return Part(_OWN, own)
+    return Part(_OWN, _own(hypervisor.conditions, verdicts, now))
 
 
 def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
@@ -186,23 +190,19 @@ def _unread(namespaces: tuple[str, ...]) -> tuple[str, str, str]:
 
 
 def _own(
-    stored: tuple[Condition, ...], verdicts: list[tuple[str, str, str, str]], now: datetime
+    stored: tuple[Condition, ...], verdicts: list[_Verdict], now: datetime
 ) -> tuple[Condition, ...]:
     """This controller's conditions: those just decided, and those that stay as they are."""
-    mine = {_Type.TERMINATING, _Type.AGENT_PODS_EVICTED, _Type.SPEC_FROZEN}
-    conditions = tuple(condition for condition in stored if condition.type in mine)
-    for type_, status, reason, message in verdicts:
-        old = get_condition(stored, type_)
-        if old is not None and get_condition(conditions, type_) is None:
-            conditions = (*conditions, old)
-        conditions = set_condition(conditions, type_, status, reason, message, now=now)
+    conditions = tuple(one for one in stored if one.type in _OWN)
+    for verdict in verdicts:
+        conditions = set_condition(conditions, *verdict, now=now)
     return conditions
 
 
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
     """A predicate: what the rules above look at may have changed.
 
-    The node agent's writes, a few seconds apart on a busy host, change none of it.
+    The node agent's writes, a few seconds apart on a busy host, mostly change none of it.
     """
     return old is None or new is None or _inputs(old) != _inputs(new)
 
@@ -213,7 +213,13 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
         *(meta.labels, meta.annotations, meta.deletionTimestamp, meta.finalizers),
         *(hypervisor.spec, hypervisor.status.internalIp),
         *(get_condition(hypervisor.conditions, type_) for type_ in types),
+        *((one.id, one.severity) for one in _of_memory(hypervisor)),
     )
+
+
+def _of_memory(hypervisor: Hypervisor) -> Iterable[Incident]:
+    found = hypervisor.status.incidents
+    return (one for one in found if one.type == IncidentType.MEMORY_FAILURE)
 
 
 class HypervisorReconciler:

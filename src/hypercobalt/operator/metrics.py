@@ -21,7 +21,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
 )
-from hypercobalt.api.ha_switch import switched_off
+from hypercobalt.api.ha_switch import PAUSE, switched_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     FencedReason,
@@ -32,7 +32,6 @@ from hypercobalt.api.hypervisor_conditions import (
     RecoveryBlockedReason,
 )
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.operator.ha.silenced import PAUSE
 
 _Type = HypervisorConditionType
 
@@ -45,7 +44,9 @@ class HaState(StrEnum):
     UNFENCED = "Unfenced"
     GATES_CLOSED = "GatesClosed"
     MANY_HOSTS = "ManyHosts"
+    CRASH_LOOP = "CrashLoop"
     CONFIG_INVALID = "ConfigInvalid"
+    NO_CONFIG = "NoConfig"
 
 
 HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
@@ -54,10 +55,13 @@ HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
     (_Type.FENCED, FencedReason.FAILED): HaState.UNFENCED,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.GATES_CLOSED): HaState.GATES_CLOSED,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.MANY_HOSTS): HaState.MANY_HOSTS,
+    (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.CRASH_LOOP): HaState.CRASH_LOOP,
     (_Type.HA_CONFIG_VALID, HaConfigReason.INVALID): HaState.CONFIG_INVALID,
+    (_Type.HA_CONFIG_VALID, HaConfigReason.NONE_VALID): HaState.NO_CONFIG,
+    (_Type.HA_CONFIG_VALID, HaConfigReason.NOT_READ): HaState.NO_CONFIG,
 }
 """By condition and its reason."""
-_BLOCKED: Final = frozenset({HaState.GATES_CLOSED, HaState.MANY_HOSTS})
+_BLOCKED: Final = frozenset({HaState.GATES_CLOSED, HaState.MANY_HOSTS, HaState.CRASH_LOOP})
 
 
 class Overview(Collector):

@@ -20,6 +20,7 @@ from hypercobalt.api.hypervisor_conditions import (
     AcceptsReason,
     NodeHealthyReason,
 )
+from hypercobalt.api.incident import Incident, IncidentType, Severity
 
 _PRESSURES: Final = {
     "DiskPressure": NodeHealthyReason.DISK_PRESSURE,
@@ -66,25 +67,43 @@ def health(node: Node) -> Health:
 
 
 def accepts(
-    found: Health, network: Condition | None = None
+    found: Health, network: Condition | None = None, incidents: Iterable[Incident] = ()
 ) -> tuple[ConditionStatus, AcceptsReason, str]:
     """Whether new instances may be placed on a Node of that health.
 
-    Only a Node that is known to be in order takes new ones, and none whose switch is broken.
+    Only a Node that is known to be in order takes new instances, with a switch that works and
+    memory that has not failed.
 
     Args:
         found: of the Node.
         network: `NetworkHealthy` of its Hypervisor; None where nothing reports it.
+        incidents: those that are open.
     """
     in_order = found.status == ConditionStatus.TRUE
     broken = network is not None and network.status == "False" and network.reason in NETWORK_BROKEN
     if in_order and network is not None and broken:
         text = f"No new instances: {network.message}"
         return ConditionStatus.FALSE, AcceptsReason.NETWORK_BROKEN, text
+    if in_order and (failure := _memory_failure(incidents)):
+        text = f"No new instances: the host's memory has failed ({failure}); check its hardware"
+        return ConditionStatus.FALSE, AcceptsReason.MEMORY_FAILED, text
     if in_order:
         return ConditionStatus.TRUE, AcceptsReason.NODE_HEALTHY, "The Node is in order"
     text = f"No new instances: {found.message}"
     return ConditionStatus.FALSE, AcceptsReason.NODE_UNHEALTHY, text
+
+
+def _memory_failure(incidents: Iterable[Incident]) -> str:
+    """The incident of a failure of the host's own memory; "" for none.
+
+    A failure that was passed on to guests, and handled there, is less grave.
+    """
+    grave = (
+        f"incident {one.id}"
+        for one in incidents
+        if one.type == IncidentType.MEMORY_FAILURE and one.severity == Severity.CRITICAL
+    )
+    return next(grave, "")
 
 
 def _list(conditions: Iterable[NodeCondition]) -> str:

@@ -5,12 +5,14 @@ Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from hypercobalt.api.addresses import is_host_address
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.errors import ConfigurationError
 
 HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
 """A Node that has it, with whatever value, is a hypervisor."""
@@ -37,6 +39,33 @@ COPIED_LABELS: Final = (
     ZONE_LABEL,
 )
 """Labels that a Hypervisor has from its Node, besides those of the operator's label selector."""
+
+_REQUIREMENT: Final = re.compile(
+    r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)\s*"
+    r"((==|=|!=)\s*[A-Za-z0-9_.-]*\s*|\s(in|notin)\s*\([A-Za-z0-9_.,\s-]*\)\s*)?",
+    re.ASCII,
+)
+
+
+def copied_labels(label_selector: str) -> tuple[str, ...]:
+    """Keys of the labels that a Hypervisor has from its Node: those that choose it belong to them.
+
+    Args:
+        label_selector: as Kubernetes reads one: `a=b,c!=d,e in (f,g),!h`.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    keys: list[str] = []
+    for part in re.split(r",(?![^(]*\))", label_selector) if label_selector else ():
+        found = _REQUIREMENT.fullmatch(part)
+        if found is None:
+            raise ConfigurationError(
+                f"--label-selector {label_selector!r}: {part!r} must look like zone=a, zone!=a, "
+                "zone in (a,b), zone or !zone"
+            )
+        keys.append(found[1])
+    return tuple(dict.fromkeys((*COPIED_LABELS, *keys)))
 
 
 def is_terminating(node: Node) -> bool:

@@ -1,7 +1,7 @@
 """`Ready`: the state of a hypervisor as one reason, computed from its other conditions.
 
 The rules stand in the order in which they win. Every write of the status computes it again
-(`hypervisors`); the controller here is for changes that are not the operator's own.
+(`status_writer`); the controller here is for changes that are not the operator's own.
 
 Source: openstack-hypervisor-operator, internal/controller/ready/controller.go.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import Condition, get_condition, is_true, set_condition
+from hypercobalt.api.conditions import Condition, get_condition, is_true, next_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     AgentReportingReason,
@@ -160,7 +160,7 @@ def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
     reason, message = decide(hypervisor)
     status = "True" if reason == ReadyReason.READY else "False"
     old = get_condition(hypervisor.conditions, _Type.READY)
-    return set_condition((old,) if old else (), _Type.READY, status, reason, message, now=now)[0]
+    return next_condition(old, _Type.READY, status, reason, message, now=now)
 
 
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:

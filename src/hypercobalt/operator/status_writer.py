@@ -48,6 +48,7 @@ FIELDS: Final = (
     "unhealthySince",
     "fencing",
     "recovery",
+    "failingStorage",
 )
 """Fields of the status that the operator writes."""
 

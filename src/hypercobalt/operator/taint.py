@@ -1,6 +1,6 @@
 """`Tainted`: whether a Hypervisor is edited by hand, with kubectl.
 
-Every write of the status computes it again (`hypervisors`), from `metadata.managedFields`; the
+Every write of the status computes it again (`status_writer`), from `metadata.managedFields`; the
 controller here is for a spec that others have changed. The condition notes which generation of the
 spec it was computed from.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import Condition, get_condition, set_condition
+from hypercobalt.api.conditions import Condition, get_condition, next_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, TaintedReason
 from hypercobalt.operator.status_writer import Part, StatusWriter
@@ -40,15 +40,15 @@ def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
         else ("False", TaintedReason.NO_KUBECTL, _FINE)
     )
     old = get_condition(hypervisor.conditions, _TYPE)
-    return set_condition(
-        (old,) if old else (),
+    return next_condition(
+        old,
         _TYPE,
         status,
         reason,
         message,
         now=now,
         observed_generation=hypervisor.metadata.generation,
-    )[0]
+    )
 
 
 def is_judged(hypervisor: Hypervisor) -> bool:

@@ -25,6 +25,7 @@ from hypercobalt.compute.port import Fleet
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
+from hypercobalt.operator.proofs import Proofs
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 SMALL = Size(1, 1024, 0)
@@ -82,6 +83,9 @@ class World:
         )
 
     async def fleet(self) -> Fleet:
+        raise NotImplementedError
+
+    async def hindrance(self) -> str:
         raise NotImplementedError
 
     async def enable(self, host: Host) -> None:
@@ -166,6 +170,7 @@ def assemble(client: Kube, metrics: Metrics, compute: World, policy: Policy | No
         manager,
         compute,
         manager.informer(Hypervisor, indexes={BY_NETWORK: network_of}),
+        proofs=Proofs(manager.kube),
         policy=policy or Policy(),
         events=manager.recorder("kvm.cloud.sap/hypervisor-operator"),
         metrics=metrics,

@@ -26,6 +26,7 @@ from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
+from hypercobalt.operator.proofs import Proofs
 from hypercobalt.runtime import (
     Informer,
     Kube,
@@ -96,7 +97,7 @@ class Process:
             mortal,
             WriteCache(self._evictions),
             Observer(mortal, hypervisors, compute, migrations, policy=POLICY, clock=clock),
-            Actions(compute, kube),
+            Actions(compute, Proofs(kube)),
             POLICY,
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
             migrations=migrations,

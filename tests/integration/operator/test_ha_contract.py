@@ -141,7 +141,7 @@ async def test_flag_needs_this_operator_to_be_the_ha_service(kubeconfig: Path) -
     flags = ("--agent-namespaces=agents", f"--ha-service-bind-address={FREE}")
     async with cobalt(f"--kubeconfig={kubeconfig}", *flags) as running:
         _, said = await asyncio.wait_for(running.process.communicate(), 20)
-    assert running.process.returncode == 1
+    assert running.process.returncode == 2
     assert "--ha-service-bind-address 127.0.0.1:0: needs --ha internal, not external" in str(said)
 
 

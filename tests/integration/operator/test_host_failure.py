@@ -244,6 +244,27 @@ async def test_recovery_waits_while_the_compute_service_is_away(
     assert all(host.device.orders == [] for host in site.hosts[1:])
 
 
+async def test_recovery_waits_while_the_compute_service_could_start_nothing(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    why = "no nova-scheduler is up (ctl-1): Nova cannot start servers"
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        site.compute.world.hindrance = why
+        await dead.dies()
+        found = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: f"ComputeService closed: {why}" in message(hv, BLOCKED),
+        )
+        assert (found.status.fencing, found.spec.maintenance) == (None, None)
+        assert dead.device.orders == []
+        site.compute.world.hindrance = ""
+        await recovered(site, name)
+
+
 @pytest.mark.parametrize(
     "error",
     [RefusedError("401 token cannot be validated", code=401), UnreachableError("503")],
@@ -572,3 +593,27 @@ async def test_host_in_manual_maintenance_is_not_recovered(
         assert "Silenced closed" in message(found, "RecoveryBlocked")
         assert found.spec.maintenance == "manual"
     assert host.device.orders == []
+
+
+async def test_proof_does_not_count_for_a_boot_that_began_while_no_operator_looked(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    site.compute.moves.disabled.update(host.name for host in site.hosts)  # nowhere to go
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        await dead.dies()
+        await dead.until("Fenced", "True/Proven")
+        await eventually(lambda: site.compute.world.hosts[name].forced_down)
+    dead.boot, dead.device.state = "boot-2", PowerState.ON
+    await dead.node("True")
+    await dead.node("Unknown")  # its agent has reported nothing
+    site.compute.moves.disabled.clear()
+    async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
+        found = await dead.until("Fenced", "Unknown/Failed")
+        assert "the kubelet has reported boot boot-2" in message(found, "Fenced")
+        assert (len(site.compute.moves.on(name)), len(dead.device.orders)) == (1, 1)
+        found = await dead.until("Fenced", "True/Proven")
+        assert fencing(found).nodeBootID == "boot-2"
+        await recovered(site, name)
+    assert dead.device.orders == [PowerState.OFF, PowerState.OFF]

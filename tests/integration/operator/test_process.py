@@ -181,7 +181,7 @@ async def test_what_cannot_be_used_is_named(
     everywhere = ("--health-probe-bind-address", FREE)
     async with cobalt("--kubeconfig", str(kubeconfig), *everywhere, *flags) as running:
         _, errors = await asyncio.wait_for(running.process.communicate(), DEADLINE)
-    assert running.process.returncode == 1
+    assert running.process.returncode == 2
     assert text in errors.decode()
     assert "Traceback" not in errors.decode()
 

@@ -15,12 +15,20 @@ import msgspec
 import pytest
 from tests.integration.apiserver.conftest import certificates, fresh
 from tests.integration.cert_manager import CERT_MANAGER
-from tests.openstack.client import Account
+from tests.openstack.client import Account, Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.servers import until
+from tests.openstack.computes import DISABLED, hypervisors, provider_id, set_service
+from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
+from hypercobalt.api.core import (
+    Namespace,
+    Node,
+    NodeAddress,
+    NodeCondition,
+    NodeStatus,
+    NodeSystemInfo,
+)
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -97,12 +105,25 @@ class Cluster:
             subresource="status",
         )
 
-    async def agent_reports(self, name: str) -> None:
+    async def boots(self, name: str, boot: str, *, ready: str = "True") -> None:
+        """What the kubelet writes of its host, and of the boot that it runs in."""
+
+        def written(node: Node) -> Node:
+            conditions = (NodeCondition(type="Ready", status=ready),)
+            info = NodeSystemInfo(bootID=boot)
+            status = msgspec.structs.replace(node.status, conditions=conditions, nodeInfo=info)
+            return msgspec.structs.replace(node, status=status)
+
+        assert await self.kube.modify(Node, name, written, subresource="status") is not None
+
+    async def agent_reports(self, name: str, boot: str | None = None) -> None:
         """What the host's node agent writes when libvirt answers."""
         conditions = set_condition(
             (), "LibVirtConnection", "True", "Connected", "", now=datetime.now(UTC)
         )
-        mine = HypervisorStatus(libVirtVersion="9.0.0", numInstances=0, conditions=conditions)
+        mine = HypervisorStatus(
+            libVirtVersion="9.0.0", numInstances=0, bootID=boot, conditions=conditions
+        )
         await self.kube.as_manager("kvm-node-agent").apply(
             Hypervisor(metadata=ObjectMeta(name=name), status=mine),
             force=True,
@@ -123,6 +144,45 @@ async def cluster(tmp_path: Path, certificates: Path) -> AsyncIterator[Cluster]:
             if await kube.get(Namespace, name) is None:
                 await kube.create(Namespace(metadata=ObjectMeta(name=name)))
         yield Cluster(server.kubeconfig, kube)
+
+
+@pytest.fixture
+async def fresh_hosts(
+    cloud: Cloud, admin: Session, servers: Servers
+) -> AsyncIterator[tuple[str, str]]:
+    """Two hosts that nobody has set up: disabled, in no aggregate; afterwards as they were."""
+    for name, zone in ((ZONE, ZONE), (AGGREGATE, None), (TEST_AGGREGATE, None)):
+        body = {"aggregate": {"name": name, "availability_zone": zone}}
+        (await admin("compute", "POST", "/os-aggregates", body, version=VERSION)).ok()
+    for host in cloud.hosts[:2]:
+        await set_service(admin, host, status="disabled", disabled_reason="new")
+    yield cloud.hosts[0], cloud.hosts[1]
+    await servers.remove_all()  # a host leaves a zone only when it is empty
+    if cloud.hosts[0] not in await hypervisors(admin):
+        await cloud.crash(cloud.hosts[0])
+        await cloud.restore(cloud.hosts[0])
+    answer = await admin("compute", "GET", "/os-aggregates", version=VERSION)
+    for aggregate in answer.ok()["aggregates"]:
+        path = f"/os-aggregates/{aggregate['id']}"
+        for host in aggregate["hosts"]:
+            body = {"remove_host": {"host": host}}
+            (await admin("compute", "POST", f"{path}/action", body)).ok()
+        (await admin("compute", "DELETE", path)).ok()
+    await until(lambda: hypervisors(admin), lambda found: set(found) == set(cloud.hosts))
+    for host in cloud.hosts[:2]:
+        await set_service(admin, host, status="enabled")
+        await without_trait(admin, await provider_id(admin, host))
+    await admin("placement", "DELETE", f"/traits/{TRAIT}", version=PLACEMENT)
+
+
+async def without_trait(admin: Session, provider: str) -> None:
+    async def write() -> int:
+        path = f"/resource_providers/{provider}/traits"
+        seen = (await admin("placement", "GET", path, version=PLACEMENT)).ok()
+        body = seen | {"traits": sorted({*seen["traits"]} - {TRAIT, DISABLED})}
+        return (await admin("placement", "PUT", path, body, version=PLACEMENT)).code
+
+    await until(write, lambda code: code == 200)
 
 
 @contextlib.asynccontextmanager

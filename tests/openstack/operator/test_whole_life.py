@@ -6,21 +6,13 @@ Everything that the operator reports is checked with the cloud itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from tests.openstack.client import Json, Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.computes import (
-    DISABLED,
-    hypervisors,
-    provider_id,
-    service,
-    set_service,
-    traits,
-)
+from tests.openstack.computes import hypervisors, provider_id, service, traits
 from tests.openstack.operator.conftest import (
     AGGREGATE,
     TEST_AGGREGATE,
@@ -40,45 +32,6 @@ async def _aggregates(admin: Session) -> Json:
     """Hosts of each aggregate, by name."""
     answer = await admin("compute", "GET", "/os-aggregates", version=VERSION)
     return {one["name"]: sorted(one["hosts"]) for one in answer.ok()["aggregates"]}
-
-
-@pytest.fixture
-async def fresh_hosts(
-    cloud: Cloud, admin: Session, servers: Servers
-) -> AsyncIterator[tuple[str, str]]:
-    """Two hosts that nobody has set up: disabled, in no aggregate; afterwards as they were."""
-    for name, zone in ((ZONE, ZONE), (AGGREGATE, None), (TEST_AGGREGATE, None)):
-        body = {"aggregate": {"name": name, "availability_zone": zone}}
-        (await admin("compute", "POST", "/os-aggregates", body, version=VERSION)).ok()
-    for host in cloud.hosts[:2]:
-        await set_service(admin, host, status="disabled", disabled_reason="new")
-    yield cloud.hosts[0], cloud.hosts[1]
-    await servers.remove_all()  # a host leaves a zone only when it is empty
-    if cloud.hosts[0] not in await hypervisors(admin):
-        await cloud.crash(cloud.hosts[0])
-        await cloud.restore(cloud.hosts[0])
-    answer = await admin("compute", "GET", "/os-aggregates", version=VERSION)
-    for aggregate in answer.ok()["aggregates"]:
-        path = f"/os-aggregates/{aggregate['id']}"
-        for host in aggregate["hosts"]:
-            body = {"remove_host": {"host": host}}
-            (await admin("compute", "POST", f"{path}/action", body)).ok()
-        (await admin("compute", "DELETE", path)).ok()
-    await until(lambda: hypervisors(admin), lambda found: set(found) == set(cloud.hosts))
-    for host in cloud.hosts[:2]:
-        await set_service(admin, host, status="enabled")
-        await _without_trait(admin, await provider_id(admin, host))
-    await admin("placement", "DELETE", f"/traits/{TRAIT}", version=PLACEMENT)
-
-
-async def _without_trait(admin: Session, provider: str) -> None:
-    async def write() -> int:
-        path = f"/resource_providers/{provider}/traits"
-        seen = (await admin("placement", "GET", path, version=PLACEMENT)).ok()
-        body = seen | {"traits": sorted({*seen["traits"]} - {TRAIT, DISABLED})}
-        return (await admin("placement", "PUT", path, body, version=PLACEMENT)).code
-
-    await until(write, lambda code: code == 200)
 
 
 async def _flavor(admin: Session, name: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
-from tests.pages import ROOT
+from tests.pages import ROOT, section
 from tests.unit.operator.samples import condition, hypervisor
 
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
-from hypercobalt.api.ha_switch import HA_ENABLED
+from hypercobalt.api.ha_switch import HA_ENABLED, PAUSE
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType
@@ -21,12 +21,11 @@ from hypercobalt.compute.direct.connecting import report_exposures
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.operator.ha.metrics import HaMetrics
-from hypercobalt.operator.ha.silenced import PAUSE
 from hypercobalt.operator.metrics import HA_STATES, HaState, Overview, ha_states
 from hypercobalt.runtime import Metrics
 
 CHART = ROOT / "charts/hypercobalt-operator/templates"
-PAGE = (ROOT / "docs/operations.md").read_text()
+PAGE = (ROOT / "docs/alerts.md").read_text()
 SELECTED = re.compile(r'(\w+)\{(state|type)=~?"([^"]+)"\}')
 
 
@@ -53,7 +52,8 @@ STATES = sorted(
 
 def ha_conditions(state: str) -> list[tuple[str, str, str]]:
     """Type, status and reason of the conditions that are a state of high availability."""
-    return [(type_, "True", why) for (type_, why), found in HA_STATES.items() if found == state]
+    one_each = {type_: why for (type_, why), found in HA_STATES.items() if found == state}
+    return [(type_, "True", why) for type_, why in one_each.items()]
 
 
 def registry(state: str = "") -> CollectorRegistry:
@@ -122,16 +122,38 @@ def test_recovery_that_was_switched_off_is_not_blocked(
     assert list(found) == [HaState.UNFENCED]
 
 
+PARTS = ["Means", "Affected", "Do", "Over"]
+SPANS = {
+    **{f"{minutes}m": f"{minutes} minutes" for minutes in (2, 5, 10, 15)},
+    "1h": "an hour",
+    "2h": "two hours",
+}
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_has_what_to_do_and_where_to_read(rule: dict[str, Any]) -> None:
-    notes = rule["annotations"]
-    headings = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
-    assert notes["runbook_url"].partition("#")[2] in anchors
+def test_an_alert_leads_to_its_meaning_what_to_do_and_its_end(rule: dict[str, Any]) -> None:
+    notes, name = rule["annotations"], rule["alert"]
+    assert notes["runbook_url"].partition("#")[2] == name.lower()
+    text = section(PAGE, f"### {name}")
+    assert re.findall(r"^- \*\*(\w+):\*\*", text, re.MULTILINE) == PARTS
+    if "for" in rule:
+        assert SPANS[rule["for"]] in text.partition("**Affected:**")[0]
     assert notes["summary"].endswith(".")
     assert notes["command"].split()[0] in {"kubectl", "openstack"}
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-    assert f"`{rule['alert']}`" in PAGE
+
+
+def test_the_page_has_no_other_alert() -> None:
+    headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
+    assert headings == [rule["alert"] for rule in RULES]
+
+
+def test_lines_of_the_log_that_a_command_finds_are_written() -> None:
+    commands = " ".join(rule["annotations"]["command"] for rule in RULES)
+    sought = re.findall(r"\| grep (\w+_\w+)", commands)
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    assert sought
+    assert [word for word in sought if f'"{word}"' not in source] == []
 
 
 def test_the_job_of_the_process_metrics_is_the_label_that_the_chart_gives() -> None:

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from tests.unit.operator.samples import condition, hypervisor, node, reports
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.core import Node
+from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.operator.gardener import LABEL, Plan, decide, worth_a_pass
+from hypercobalt.operator.gardener import LABEL, NAMESPACE, Signal, decide, worth_a_pass
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, OFFBOARDING_TAINT
 
 ON = HypervisorSpec(lifecycleEnabled=True)
@@ -24,21 +24,24 @@ GOING = reports("Terminating")
 TAINTED = node(GOING, taints=(OFFBOARDING_TAINT,))
 
 
-def decided(of: Node, *conditions: Condition, spec: HypervisorSpec = ON) -> Plan:
-    return decide(of, hypervisor(*conditions, spec=spec), "image:1")
+def decided(of: Node, *conditions: Condition, spec: HypervisorSpec = ON) -> Signal | Taint | None:
+    return decide(of, hypervisor(*conditions, spec=spec), "image:1", NAMESPACE, signalled=False)
 
 
-def kept(plan: Plan) -> int:
-    assert plan.budget is not None
-    assert plan.deployment is not None
+def signalled(of: Node, *conditions: Condition) -> Signal:
+    plan = decided(of, *conditions)
+    assert isinstance(plan, Signal)
+    return plan
+
+
+def kept(plan: Signal) -> int:
     count = plan.deployment.spec.replicas
     assert plan.budget.spec.minAvailable == count
     assert isinstance(count, int)
     return count
 
 
-def probe(plan: Plan) -> str:
-    assert plan.deployment is not None
+def probe(plan: Signal) -> str:
     (container,) = plan.deployment.spec.template.spec.containers
     assert container.startupProbe is not None
     assert container.startupProbe.exec is not None
@@ -46,7 +49,7 @@ def probe(plan: Plan) -> str:
 
 
 def test_host_outside_the_lifecycle_is_none_of_our_business() -> None:
-    assert decided(node(), OFFBOARDED, spec=HypervisorSpec(lifecycleEnabled=False)) == Plan()
+    assert decided(node(), OFFBOARDED, spec=HypervisorSpec(lifecycleEnabled=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -69,13 +72,13 @@ def test_host_outside_the_lifecycle_is_none_of_our_business() -> None:
     ],
 )
 def test_when_the_node_may_go(of: Node, conditions: tuple[Condition, ...], count: int) -> None:
-    assert kept(decided(of, *conditions)) == count
+    assert kept(signalled(of, *conditions)) == count
 
 
 def test_pod_gets_ready_when_onboarding_is_over() -> None:
-    assert probe(decided(node())) == "/bin/false"
-    assert probe(decided(node(), condition("Onboarding", "True"))) == "/bin/false"
-    assert probe(decided(node(), ONBOARDED)) == "/bin/true"
+    assert probe(signalled(node())) == "/bin/false"
+    assert probe(signalled(node(), condition("Onboarding", "True"))) == "/bin/false"
+    assert probe(signalled(node(), ONBOARDED)) == "/bin/true"
 
 
 @pytest.mark.parametrize(
@@ -94,14 +97,11 @@ def test_when_the_agents_are_driven_away(
     of: Node, spec: HypervisorSpec, evicting: Condition, taint: bool
 ) -> None:
     plan = decided(of, evicting, spec=spec)
-    assert plan.taint is taint
-    assert (plan.deployment is None) is taint  # the pass ends with the taint
+    assert isinstance(plan, Taint if taint else Signal)
 
 
 def test_objects_are_named_labelled_and_owned_so_that_changes_are_seen() -> None:
-    plan = decided(node(labels={HOSTNAME_LABEL: "short"}))
-    assert plan.budget is not None
-    assert plan.deployment is not None
+    plan = signalled(node(labels={HOSTNAME_LABEL: "short"}))
     for made in (plan.budget, plan.deployment):
         meta = made.metadata
         assert (meta.namespace, meta.name) == ("kube-system", "maint-kvm-a")

@@ -11,6 +11,7 @@ from tests.unit.operator.samples import LABELS, NOW, condition, hypervisor, node
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.incident import Incident, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Pod, PodSpec, PodStatus, Toleration
 from hypercobalt.operator.agent_pods import OVERDUE, Report, still_running
@@ -167,6 +168,11 @@ def test_when_agents_must_leave(
 LIVES = hypervisor(condition("NodeHealthy", "True"), labels=LABELS)
 
 
+def with_incident(type_: IncidentType) -> Hypervisor:
+    incident = Incident(id="i", type=type_, severity=Severity.CRITICAL)
+    return replace(LIVES, status=replace(LIVES.status, incidents=(incident,)))
+
+
 @pytest.mark.parametrize(
     ("new", "worth"),
     [
@@ -179,6 +185,8 @@ LIVES = hypervisor(condition("NodeHealthy", "True"), labels=LABELS)
         pytest.param(
             replace(LIVES, status=replace(LIVES.status, numInstances=3)), False, id="an instance"
         ),
+        pytest.param(with_incident(IncidentType.CRASH), False, id="a crash"),
+        pytest.param(with_incident(IncidentType.MEMORY_FAILURE), True, id="its memory fails"),
         pytest.param(hypervisor(*LIVES.conditions), True, id="a label was taken away"),
         pytest.param(hypervisor(labels=LABELS), True, id="a condition was taken away"),
         pytest.param(

@@ -7,6 +7,7 @@ from tests.unit.operator.samples import condition, node, reports
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import NodeCondition
+from hypercobalt.api.incident import Incident, IncidentType, Severity
 from hypercobalt.operator.node_conditions import accepts, health
 
 CALM = (reports("DiskPressure", "False"), reports("MemoryPressure", "False"))
@@ -83,6 +84,33 @@ def test_broken_switch_of_a_node_in_order_keeps_new_instances_out(
     assert (network is not None and network.message in message) or status == "True"
 
 
-def test_node_that_is_not_in_order_counts_before_its_switch() -> None:
+def test_node_that_is_not_in_order_counts_before_its_switch_and_its_memory() -> None:
     broken = condition("NetworkHealthy", "False", "BridgeDown")
-    assert accepts(health(node(reports("Ready", "False"))), broken)[1] == "NodeUnhealthy"
+    failed = Incident(id="i", type=IncidentType.MEMORY_FAILURE, severity=Severity.CRITICAL)
+    for incidents in ((), (failed,)):
+        found = accepts(health(node(reports("Ready", "False"))), broken, incidents)
+        assert found[1] == "NodeUnhealthy"
+
+
+@pytest.mark.parametrize(
+    ("type_", "severity", "expected"),
+    [
+        (IncidentType.MEMORY_FAILURE, Severity.CRITICAL, "False/MemoryFailed"),
+        (IncidentType.MEMORY_FAILURE, Severity.WARNING, "True/NodeHealthy"),
+        (IncidentType.CRASH, Severity.CRITICAL, "True/NodeHealthy"),
+    ],
+    ids=["of the host", "that a guest has mended", "of an instance"],
+)
+def test_failed_memory_of_the_host_keeps_new_instances_out(
+    type_: IncidentType, severity: Severity, expected: str
+) -> None:
+    incident = Incident(id="host-1", type=type_, severity=severity)
+    status, reason, message = accepts(health(node(reports("Ready"))), None, (incident,))
+    assert f"{status}/{reason}" == expected
+    assert ("incident host-1" in message) is (status == "False")
+
+
+def test_broken_switch_counts_before_failed_memory() -> None:
+    broken = condition("NetworkHealthy", "False", "BridgeDown")
+    incident = Incident(id="i", type=IncidentType.MEMORY_FAILURE, severity=Severity.CRITICAL)
+    assert accepts(health(node(reports("Ready"))), broken, (incident,))[1] == "NetworkBroken"

@@ -94,7 +94,7 @@ HOSTILE = st.text(max_size=400) | st.sampled_from(["*", "10.0.0.1", "kvm-b", "::
 ADDRESSES = st.lists(st.tuples(st.sampled_from(["Hostname", "InternalIP", "?"]), HOSTILE))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(ADDRESSES, st.dictionaries(HOSTILE, HOSTILE, max_size=4))
 def test_hostile_node_is_read_in_bounded_time(
     addresses: list[tuple[str, str]], annotations: dict[str, str]

@@ -22,6 +22,8 @@ TERMINATING = condition("Terminating", "True")
 OFFBOARDED = condition("Offboarded", "True")
 ON = HypervisorSpec(lifecycleEnabled=True)
 MANUAL = HypervisorSpec(lifecycleEnabled=True, maintenance="manual", maintenanceReason="fan")
+RECOVERED = HypervisorSpec(lifecycleEnabled=True, maintenance="ha")
+FENCED = condition("Fenced", "True", "Proven", "its BMC shows it off")
 
 
 LIBVIRT = condition("LibVirtConnection", "True", "Connected")
@@ -151,6 +153,11 @@ def test_state(given: Hypervisor, reason: str) -> None:
         (of(ON, DONE, LIBVIRT, SILENT), "Lease not renewed (since 2026-11-21T00:00:00Z)"),
         (of(ON, DONE, LIBVIRT_AWAY), "no socket (since 2026-11-21T00:00:00Z)"),
         (of(ON, DONE, LIBVIRT, CLAIMED), "belongs to kvm-b"),
+        (of(RECOVERED, DONE, FENCED), "; its BMC shows it off"),
+        (
+            of(ON, DONE, LIBVIRT, condition("NetworkHealthy", "Unknown", "AgentSilent", "away")),
+            "not known to be in order: away",
+        ),
     ],
 )
 def test_message_gives_the_reason(given: Hypervisor, words: str) -> None:
@@ -165,6 +172,10 @@ def test_message_gives_the_reason(given: Hypervisor, words: str) -> None:
             of(ON, DONE, LIBVIRT, REPORTING, condition("HypervisorDisabled", "False", "Enabled")),
             "Hypervisor is ready",
         ),
+        (
+            of(ON, DONE, LIBVIRT, condition("NetworkHealthy", "True", "Healthy")),
+            "Hypervisor is ready",
+        ),
     ],
 )
 def test_nothing_more_is_reported_than_there_is(given: Hypervisor, message: str) -> None:
@@ -176,6 +187,11 @@ def test_nothing_more_is_reported_than_there_is(given: Hypervisor, message: str)
 )
 def test_condition_is_true_for_a_host_that_is_ready_alone(given: Hypervisor, status: str) -> None:
     assert ready(given, NOW).status == status
+
+
+def test_proof_of_death_belongs_to_the_recovery_alone() -> None:
+    assert decide(of(MANUAL, DONE, FENCED)) == decide(of(MANUAL, DONE))
+    assert decide(of(RECOVERED, DONE))[0] == "Maintenance"
 
 
 def test_transition_time_is_that_of_the_status() -> None:

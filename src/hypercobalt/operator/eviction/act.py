@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import assert_never
 
-from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.compute.errors import (
     ConflictError,
     MayRunElsewhereError,
@@ -34,7 +33,7 @@ from hypercobalt.operator.eviction.model.actions import (
     is_evacuation,
 )
 from hypercobalt.operator.eviction.model.states import Mode
-from hypercobalt.runtime import Kube
+from hypercobalt.operator.proofs import Proofs
 from hypercobalt.runtime.tasks import sole
 
 log = get_logger(__name__)
@@ -45,11 +44,11 @@ class Actions:
 
     Args:
         compute: makes them.
-        kube: for the proof that a host is dead, as it is when its instances are evacuated.
+        proofs: that a host is dead, as it is when its instances are evacuated.
     """
 
-    def __init__(self, compute: ComputeService, kube: Kube) -> None:
-        self._moves, self._kube = compute.moves, kube
+    def __init__(self, compute: ComputeService, proofs: Proofs) -> None:
+        self._moves, self._proofs = compute.moves, proofs
 
     async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, Outcome]:
         """Make the calls; gives how each ended, by UUID of the instance.
@@ -63,18 +62,11 @@ class Actions:
                 is dead cannot be read.
         """
         evacuated = [id_ for id_, action in actions.items() if is_evacuation(action)]
-        if evacuated and (doubt := await self._unproven(host)):
+        if evacuated and (doubt := await self._proofs.missing(host)):
             log.warning("evacuation_without_proof", hypervisor=host, text=doubt)
             left = {id_: action for id_, action in actions.items() if id_ not in evacuated}
-            return dict.fromkeys(evacuated, Outdated(doubt)) | await self._all(left)
+            return dict.fromkeys(evacuated, NotYet(doubt)) | await self._all(left)
         return await self._all(actions)
-
-    async def _unproven(self, host: str) -> str:
-        """Why the host is not proven dead now, read past every cache; "" when it is."""
-        found = await self._kube.get(Hypervisor, host)
-        if found is not None and is_fenced(found):
-            return ""
-        return f"Hypervisor {host} is no longer proven dead: status.fencing is not of its last boot"
 
     async def _all(self, actions: Mapping[str, Action]) -> dict[str, Outcome]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.act import Actions
@@ -13,6 +14,7 @@ from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
+from hypercobalt.operator.proofs import Proofs
 from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -25,6 +27,7 @@ def add_eviction(
     compute: ComputeService,
     hypervisors: Informer[Hypervisor],
     *,
+    proofs: Proofs,
     policy: Policy,
     events: Recorder,
     metrics: Metrics,
@@ -35,6 +38,7 @@ def add_eviction(
         manager: runs it.
         compute: where the instances are.
         hypervisors: those of this shard, with the index `BY_NETWORK`.
+        proofs: that hosts are dead.
         policy: limits and choices of the site.
         events: for people.
         metrics: of the process.
@@ -60,7 +64,7 @@ def add_eviction(
             clock=manager.clock,
             networks=lambda name: networks(hypervisors.cache, name),
         ),
-        Actions(compute, kube),
+        Actions(compute, proofs),
         policy,
         events=events,
         migrations=migrations,
@@ -104,6 +108,9 @@ def _facts(hypervisor: Hypervisor) -> tuple[object, ...]:
     }
     status, fencing = hypervisor.status, hypervisor.status.fencing
     proof = (
-        (fencing.phase, fencing.bootID, fencing.forcedDownAt, status.bootID) if fencing else None
+        (fencing.phase, fencing.bootID, fencing.forcedDownAt, fencing.livesSince, status.bootID)
+        if fencing
+        else None
     )
-    return proof, disabled, hypervisor.spec.maintenance, status.hypervisorId, status.serviceId
+    off = recovery_off(hypervisor)
+    return off, proof, disabled, hypervisor.spec.maintenance, status.hypervisorId, status.serviceId

@@ -145,7 +145,7 @@ def assess_one(
         moment,
         about,
     )
-    case = case.trying(_mode(seen.entry, about.course))
+    case = case.trying(_mode(seen, about.course))
     found = left_to_owner(case) if about.recovers else None
     if found is None and case.mode is EvictionMode.RESTART:
         found = restarting(case)
@@ -160,13 +160,17 @@ def assess_one(
     return Assessment(case.seen, state, track, case.attempts, case.mode)
 
 
-def _mode(entry: EvictionInstance, course: Course) -> EvictionMode:
+def _mode(seen: Observed, course: Course) -> EvictionMode:
     """What is tried now; live or cold, which is the same here, once restarts have failed."""
+    entry = seen.entry
     if course is Course.EVACUATE:
         return EvictionMode.EVACUATE
     moved = entry.mode in {EvictionMode.LIVE, EvictionMode.COLD}
     started_there = entry.mode == EvictionMode.RESTART and entry.target is not None
     if started_there or course is Course.RESTART or (course is Course.RECOVER and not moved):
+        return EvictionMode.RESTART
+    if course is Course.LEAVE and entry.ran and seen.server is not None and seen.server.died:
+        # Moved as it is, nothing would start it again: its agent knows it no more.
         return EvictionMode.RESTART
     return EvictionMode.COLD if entry.mode == EvictionMode.COLD else EvictionMode.LIVE
 

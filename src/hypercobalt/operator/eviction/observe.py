@@ -12,7 +12,7 @@ from hypercobalt.api.conditions import is_true
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, is_claimed, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Capacity, Host, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
@@ -83,7 +83,7 @@ class Observer:
                 facts = await self._host(facts, memory)
             if settled(facts, self._policy) is None:
                 facts = await self._instances(facts, memory)
-        except (UnreachableError, ConflictError, RefusedError) as error:
+        except ComputeError as error:
             log.warning("compute_unreachable", eviction=eviction.metadata.name, error=str(error))
             return replace(facts, trouble=error, moment=self.moment())
         return facts
@@ -93,7 +93,7 @@ class Observer:
         try:
             facts = await self._capacity(facts, questions, memory)
             return await self._count(facts, memory) if questions.counted else facts
-        except (UnreachableError, ConflictError, RefusedError) as error:
+        except ComputeError as error:
             name = facts.eviction.metadata.name
             log.warning("compute_unreachable", eviction=name, error=str(error))
             return replace(facts, trouble=error, moment=self.moment())
@@ -147,7 +147,7 @@ class Observer:
         """Read a host that seems to be down past every cache: only its reports may be cut off."""
         try:
             return await self._compute.hosts.get(host.name, fresh=True) or host
-        except (UnreachableError, RefusedError, ConflictError):
+        except ComputeError:
             return host  # what answers for this host alone is silent, too
 
     async def _instances(self, facts: Facts, memory: Memory) -> Facts:

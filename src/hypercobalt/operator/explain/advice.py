@@ -1,7 +1,8 @@
 """Which conditions of a Hypervisor are not as they should be, who reports them, what to do. Data.
 
 Placeholders: `{node}` is the name of the Node and the Hypervisor, `{host}` the host's name in the
-compute service, `{server}` the server of the smoke test. docs/operations.md has the long form.
+compute service, `{server}` the server of the smoke test, `{boot}` the host's last boot.
+docs/operations.md has the long form.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.LIBVIRT_CONNECTION: "True",
     _Type.NODE_HEALTHY: "True",
     _Type.NETWORK_HEALTHY: "True",
+    _Type.ACCEPTS_NEW_INSTANCES: "True",
     _Type.TLS_CERTIFICATE_INSTALLED: "True",
     _Type.OPERATING_SYSTEM_UPDATE: "",
     _Type.SPEC_FROZEN: "False",
@@ -60,7 +62,9 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
         (_Type.HA_ENABLED, "Evicted"),
         (_Type.HA_ENABLED, "Onboarding"),
         (_Type.OPERATING_SYSTEM_UPDATE, "Completed"),
-        # What follows from AgentReporting, which is explained once.
+        # Consequences of NodeHealthy, NetworkHealthy and AgentReporting, each explained there.
+        (_Type.ACCEPTS_NEW_INSTANCES, "NodeUnhealthy"),
+        (_Type.ACCEPTS_NEW_INSTANCES, "NetworkBroken"),
         (_Type.HA_ENABLED, "AgentSilent"),
         (_Type.LIBVIRT_CONNECTION, "AgentSilent"),
     }
@@ -90,9 +94,9 @@ _AGENT_POD: Final = Remedy(
     "kubectl get pods --all-namespaces -l app.kubernetes.io/component=kvm-node-agent "
     "--field-selector spec.nodeName={node} -o wide",
 )
-_POWER: Final = Remedy(
+POWER: Final = Remedy(
     "check the host's power and network by its management controller; start none of its instances "
-    "elsewhere before the host is certainly off"
+    "elsewhere before the host is certainly off (docs/operations.md, A dead host)"
 )
 _NODE: Final = Remedy("see what the kubelet reports", "kubectl describe node {node}")
 _COMPUTE: Final = Remedy(
@@ -103,7 +107,7 @@ _OPENSTACK: Final = Remedy(
     "check Keystone, Nova and Placement, and the operator's account; it retries by itself",
     "openstack token issue",
 )
-_EXPLAIN: Final = Remedy("see each instance", "cobalt explain {node}")
+_EXPLAIN: Final = Remedy("see each instance", "cobalt explain eviction/{node}")
 _LIBVIRT: Final = Remedy(
     "check libvirtd and its sockets, on the host",
     "systemctl status libvirtd libvirtd.socket; virsh -c qemu:///system version",
@@ -121,7 +125,10 @@ _REQUEST: Final = Remedy(
     "kubectl get certificaterequests -A | grep libvirt-{node}-",
 )
 
-_SWITCH: Final = Remedy("see what the OVS agent reports", "kubectl describe ovsnode -A {node}")
+_SWITCH: Final = Remedy(
+    "see what the OVS agent reports",
+    "kubectl get ovsnodes --all-namespaces --field-selector metadata.name={node} -o yaml",
+)
 _OVS_AGENT_POD: Final = Remedy(
     "check the OVS agent: its pod, or its unit on a host outside Kubernetes",
     "kubectl get pods --all-namespaces -l app.kubernetes.io/component=ovs-agent "
@@ -138,6 +145,9 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.REGISTERED, "Unreachable"): (_OPENSTACK,),
     (_Type.REGISTERED, "Failed"): (_OPENSTACK,),
+    (_Type.ONBOARDING, "Initial"): (
+        Remedy("correct what the message names; the onboarding then continues by itself"),
+    ),
     (_Type.ONBOARDING, "Testing"): (
         Remedy("see the server of the smoke test", "openstack server show {server}"),
     ),
@@ -174,6 +184,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         ),
     ),
     (_Type.HYPERVISOR_DISABLED, "Failed"): (_OPENSTACK,),
+    (_Type.OFFBOARDED, "Offboarding"): (
+        Remedy(
+            "move or delete the remaining instances",
+            "openstack server list --all-projects --host {host}",
+        ),
+    ),
     (_Type.AGENT_PODS_EVICTED, "AgentPodsRunning"): (
         Remedy(
             "see why the pods stay: a finalizer, a kubelet that is down, a toleration",
@@ -187,10 +203,10 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         Remedy("mend the host, then start it; it is taken back into service by itself"),
     ),
     (_Type.FENCED, "Failed"): (
-        _POWER,
+        POWER,
         Remedy(
-            "once the host is certainly off, assert it: its boot is in status.bootID",
-            f"kubectl annotate hypervisor {{node}} {CLAIM}=BOOT_ID",
+            "once the host is certainly off, assert that its last boot is dead",
+            f"kubectl annotate hypervisor {{node}} {CLAIM}={{boot}}",
         ),
     ),
     (_Type.RECOVERY_BLOCKED, "GatesClosed"): (
@@ -205,22 +221,43 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
             "kubectl get hypervisors -o wide",
         ),
     ),
-    (_Type.HA_ENABLED, "Failed"): (_AGENT_POD,),
+    (_Type.RECOVERY_BLOCKED, "CrashLoop"): (
+        Remedy("empty the host, then mend it", "cobalt maintain {node} --reason '...'"),
+    ),
+    (_Type.HA_ENABLED, "Failed"): (
+        _AGENT_POD,
+        Remedy("if the host cannot be fenced, set up a device for it (docs/ha.md, Fence devices)"),
+    ),
     (_Type.HA_CONFIG_VALID, "Invalid"): (
         Remedy("correct what the message names in the agents' ConfigMap"),
+    ),
+    (_Type.HA_CONFIG_VALID, "NotRead"): (
+        Remedy(
+            "grant the agents the right to list their ConfigMap (--ha-config); until then no "
+            "instance is recovered"
+        ),
+        _AGENT_POD,
+    ),
+    (_Type.HA_CONFIG_VALID, "NoneValid"): (
+        Remedy(
+            "correct what the message names in the agents' ConfigMap, or delete the ConfigMap for "
+            "the defaults; until then no instance is recovered"
+        ),
     ),
     (_Type.AUTOSTART_OFF, "LibvirtGuestsEnabled"): (
         Remedy("on the host", "systemctl disable libvirt-guests.service"),
     ),
-    (_Type.AUTOSTART_OFF, "SystemdUnreachable"): (Remedy("on the host: its D-Bus and systemd"),),
-    (_Type.AGENT_REPORTING, "AgentSilent"): (_AGENT_POD, _POWER),
+    (_Type.AUTOSTART_OFF, "SystemdUnreachable"): (
+        Remedy("check D-Bus and systemd, on the host", "systemctl status dbus"),
+    ),
+    (_Type.AGENT_REPORTING, "AgentSilent"): (_AGENT_POD, POWER),
     (_Type.AGENT_REPORTING, "AgentStopped"): (_AGENT_POD,),
     (_Type.AGENT_REPORTING, "NeverReported"): (_AGENT_POD,),
     (_Type.LIBVIRT_CONNECTION, "ConnectFailed"): (_LIBVIRT,),
     (_Type.LIBVIRT_CONNECTION, "LibVirtServiceNotRunning"): (_LIBVIRT,),
     (_Type.LIBVIRT_CONNECTION, "ProcessFailed"): (_LIBVIRT,),
     (_Type.NODE_HEALTHY, "NotReady"): (_NODE,),
-    (_Type.NODE_HEALTHY, "Unreachable"): (_POWER, _NODE),
+    (_Type.NODE_HEALTHY, "Unreachable"): (POWER, _NODE),
     (_Type.NODE_HEALTHY, "DiskPressure"): (_NODE,),
     (_Type.NODE_HEALTHY, "MemoryPressure"): (_NODE,),
     (_Type.NODE_HEALTHY, "NotReported"): (_NODE,),
@@ -236,7 +273,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.NETWORK_HEALTHY, "OVNDisconnected"): (
         Remedy(
-            "see how many hosts have it: where all do, mend OVN's southbound database",
+            "check how many hosts are affected: if all are, repair OVN's southbound database",
             "kubectl get ovsnodes -A",
         ),
     ),
@@ -245,6 +282,10 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         _SWITCH,
     ),
     (_Type.NETWORK_HEALTHY, "Degraded"): (_SWITCH,),
+    (_Type.ACCEPTS_NEW_INSTANCES, "MemoryFailed"): (
+        Remedy("empty the host", "cobalt maintain {node} --reason memory"),
+        Remedy("replace its memory, then boot it"),
+    ),
     (_Type.NETWORK_HEALTHY, "AgentSilent"): (_OVS_AGENT_POD,),
     (_Type.NETWORK_HEALTHY, "NotReported"): (_OVS_AGENT_POD,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToUpdateTLSCertificate"): (_CERTIFICATE,),
@@ -277,3 +318,13 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         ),
     ),
 }
+
+OF_RECOVERY: Final[Mapping[str, tuple[Remedy, ...]]] = {
+    "Failed": (
+        Remedy(
+            "mend what the message names; high availability makes another Eviction ten minutes "
+            "after one that has failed"
+        ),
+    ),
+}
+"""By reason, for `Evicting` in maintenance `ha`, where `cobalt evict` is refused."""

@@ -22,7 +22,7 @@ from hypercobalt.api.eviction import (
     evicting,
 )
 from hypercobalt.api.fencing import CLAIM
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
 from hypercobalt.operator.explain.reporters import (
@@ -31,10 +31,14 @@ from hypercobalt.operator.explain.reporters import (
     operator_findings,
     unseen_by_operator,
 )
+from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.wording import called, count
 
 _Type = EvictionConditionType
 _LISTED: Final = 20
+
+_ADVISED: Final = frozenset({"HostFenced", "RecoveryOn"})
+"""Checks that may be pending until a person does something."""
 
 _REMEDIES: Final = {
     "HostUp": Remedy(
@@ -45,8 +49,13 @@ _REMEDIES: Final = {
     "HostFenced": Remedy(
         "bring the host back, or have it fenced: by the operator with --ha internal, else by an HA "
         "service (docs/operations.md, A dead host). With --ha internal, once the host is certainly "
-        "off, assert that",
-        f"kubectl annotate hypervisor {{host}} {CLAIM}=BOOT_ID",
+        "off, assert that its boot is dead",
+        f"kubectl annotate hypervisor {{host}} {CLAIM}={{boot}}",
+    ),
+    "RecoveryOn": Remedy(
+        "the recovery was paused or switched off: see the message; remove an annotation once you "
+        "are done",
+        "kubectl annotate hypervisor {host} kvm.cloud.sap/pause-recovery-",
     ),
     "HostDisabled": Remedy("take the host out of service", "cobalt maintain {host} --reason '...'"),
     "Instances": Remedy("bring the named instances into a state in which they can be moved"),
@@ -117,7 +126,7 @@ def explain(facts: Facts) -> Explanation:
         waiting=tuple(_waiting(facts, state, found)),
         also=(
             *operator_findings(facts.reporters, facts.now),
-            *_warnings(facts.eviction.status, host),
+            *_warnings(facts),
         ),
         groups=_groups(facts.eviction.status, facts.now),
         seen=facts.reporters.sightings(host, facts.now),
@@ -164,7 +173,7 @@ def _waiting(facts: Facts, state: str, found: Condition | None) -> Iterable[Find
     elif found.status == "False":
         yield from _ended(facts, found, condition)
     else:
-        checks = list(_checks(facts.eviction.status, host))
+        checks = list(_checks(facts))
         yield from checks
         if not checks:
             yield Finding(found.message, condition, found.lastTransitionTime, OPERATOR)
@@ -174,12 +183,10 @@ def _ended(facts: Facts, found: Condition, condition: str) -> Iterable[Finding]:
     """What is left to do when it is over."""
     host, hypervisor = facts.eviction.spec.hypervisor, facts.hypervisor
     if found.reason != EvictionReason.SUCCEEDED:
-        again = Remedy(
-            "mend what the messages below name, then try again",
-            command("cobalt evict {host}", host=host),
-        )
-        text = f"{found.message}; until then the host does not count as evicted"
-        yield Finding(text, condition, found.lastTransitionTime, OPERATOR, (again,))
+        text = found.message
+        if not facts.eviction.spec.instances:
+            text = f"{text}; the host does not count as evicted until another Eviction succeeds"
+        yield Finding(text, condition, found.lastTransitionTime, OPERATOR, (_again(facts),))
     elif hypervisor is not None and hypervisor.spec.maintenance:
         reason = hypervisor.spec.maintenanceReason
         why = f": {reason}" if reason else ""
@@ -191,14 +198,38 @@ def _ended(facts: Facts, found: Condition, condition: str) -> Iterable[Finding]:
         yield Finding(text, remedies=(back,))
 
 
-def _checks(status: EvictionStatus, host: str) -> Iterable[Finding]:
+def _again(facts: Facts) -> Remedy:
+    """How the instances that are left get another attempt; some Evictions are not a person's."""
+    spec, host = facts.eviction.spec, facts.eviction.spec.hypervisor
+    kept = facts.hypervisor is not None and facts.hypervisor.spec.maintenance == Maintenance.HA
+    if kept or is_recovery(facts.eviction):
+        return Remedy(
+            "mend what the messages below name; high availability makes another Eviction ten "
+            "minutes after one that has failed",
+            command("cobalt explain {host}", host=host),
+        )
+    if spec.trigger in INSTANCE_TRIGGERS:
+        return Remedy(
+            "mend what the messages below name; while the instance is off, the node agent requests "
+            "another recovery (docs/ha.md, Limits)"
+        )
+    line = command("cobalt evict {host}", host=host)
+    if spec.instances:
+        entries = facts.eviction.status.instances
+        left = [one.id for one in entries if one.phase == InstancePhase.FAILED] or spec.instances
+        line = command(f"{line} --instances {{left}}", left=",".join(left))
+    return Remedy("mend what the messages below name, then try again", line)
+
+
+def _checks(facts: Facts) -> Iterable[Finding]:
     """The checks that stop the first move."""
+    status = facts.eviction.status
     for check in status.checks:
         if check.result not in (CheckResult.PENDING, CheckResult.FAILED):
             continue
-        # What is pending passes by itself, but for a host that nobody fences.
-        advised = check.result == CheckResult.FAILED or check.name == "HostFenced"
-        remedies = _advised(check, host) if advised else ()
+        # A pending check passes by itself, unless the host is not fenced or its recovery paused.
+        advised = check.result == CheckResult.FAILED or check.name in _ADVISED
+        remedies = _advised(check, facts) if advised else ()
         yield Finding(
             check.message or check.name,
             _name(check),
@@ -215,20 +246,25 @@ def _name(check: EvictionCheck) -> str:
     return f"check {check.name} {check.result}"
 
 
-def _advised(check: EvictionCheck, host: str) -> tuple[Remedy, ...]:
+def _advised(check: EvictionCheck, facts: Facts) -> tuple[Remedy, ...]:
     remedy = _REMEDIES.get(check.name)
-    return (Remedy(remedy.text, command(remedy.command, host=host)),) if remedy else ()
+    if remedy is None:
+        return ()
+    boot = facts.hypervisor.status.bootID if facts.hypervisor else None
+    host = facts.eviction.spec.hypervisor
+    line = command(remedy.command, host=host, boot=boot or "BOOT_ID")
+    return (Remedy(remedy.text, line),)
 
 
-def _warnings(status: EvictionStatus, host: str) -> tuple[Finding, ...]:
+def _warnings(facts: Facts) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             check.message or check.name,
             _name(check),
             reporter=OPERATOR,
-            remedies=_advised(check, host),
+            remedies=_advised(check, facts),
         )
-        for check in status.checks
+        for check in facts.eviction.status.checks
         if check.result == CheckResult.WARNING
     )
 

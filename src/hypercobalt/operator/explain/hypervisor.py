@@ -13,12 +13,15 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.ha_switch import PAUSE
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.operator.explain import recovery
+from hypercobalt.operator.explain import incidents, recovery
 from hypercobalt.operator.explain.advice import (
     EXPECTED,
     NORMAL,
+    OF_RECOVERY,
+    POWER,
     REMEDIES,
     REPORTERS,
     UNIT,
@@ -40,6 +43,7 @@ from hypercobalt.operator.explain.reporters import (
     renewed,
     unseen_by_operator,
 )
+from hypercobalt.operator.ha.facts import FINALIZER
 from hypercobalt.operator.lifecycle.smoke_test import server_name
 from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, host_names
 
@@ -98,7 +102,8 @@ def explain(facts: Facts) -> Explanation:
     host = facts.hypervisor
     state, since, summary = _state(host)
     found = {one.type: finding for one in host.conditions if (finding := _finding(host, one))}
-    if _Type.AGENT_REPORTING in found:
+    is_silent = _Type.AGENT_REPORTING in found
+    if is_silent:
         silent = _by_kubelet(found[_Type.AGENT_REPORTING], facts)
         # What the agent reported before its silence may be over, or be the host's end.
         found = {type_: one for type_, one in found.items() if one.reporter != AGENT}
@@ -122,8 +127,9 @@ def explain(facts: Facts) -> Explanation:
             *operator_findings(facts.reporters, facts.now),
             *_silent(facts),
             *(found[type_] for type_ in rest),
+            *(() if is_silent else incidents.findings(host)),
         ),
-        groups=tuple(recovery.details(host)),
+        groups=(*recovery.details(host), *incidents.details(host, facts.now)),
         seen=_sightings(facts),
     )
 
@@ -165,6 +171,13 @@ def _of_the_spec(host: Hypervisor, state: str) -> Iterable[Finding]:
         patch = command(template, node=name, patch=_TERMINATION)
         text = "The Node terminates, but spec.maintenance is not `termination`: nothing is emptied"
         yield Finding(text, remedies=(Remedy("set it, if the host is to go for good", patch),))
+    if state == "Deleting" and FINALIZER in host.metadata.finalizers:
+        given_up = Remedy(
+            "or give up its instances",
+            command(f"kubectl annotate hypervisor {{node}} {PAUSE}=REASON", node=name),
+        )
+        text = "The host to answer, or its instances to run elsewhere"
+        yield Finding(text, remedies=(given_up,))
     if state in {"Evicted", "Evicting", "Maintenance"} and spec.maintenance == Maintenance.HA:
         if host.status.recovery is None:  # an external service reports no steps
             yield Finding("The high-availability service ends the maintenance `ha`")
@@ -211,10 +224,15 @@ def _finding(host: Hypervisor, one: Condition) -> Finding | None:
     if not _is_wrong(one):
         return None
     remedies = UNIT if _is_unit(one.type) else REMEDIES.get((one.type, one.reason), ())
+    if one.type == _Type.EVICTING and host.spec.maintenance == Maintenance.HA:
+        remedies = OF_RECOVERY.get(one.reason, ())
     if one.type == _Type.ONBOARDING and (host.spec.maintenance or not host.spec.lifecycleEnabled):
-        remedies = ()  # it begins again by itself, or not at all
+        remedies = ()  # the onboarding begins again by itself, or not at all
+    message = (
+        recovery.closed_gates(one.message) if one.type == _Type.RECOVERY_BLOCKED else one.message
+    )
     return Finding(
-        message=one.message or "no message",
+        message=message or "no message",
         condition=f"{one.type} {one.status}/{one.reason}",
         since=one.lastTransitionTime,
         reporter=AGENT if _is_unit(one.type) else REPORTERS.get(one.type, OPERATOR),
@@ -234,5 +252,8 @@ def _filled(remedies: Iterable[Remedy], host: Hypervisor, unit: str = "") -> tup
         "host": host_name,
         "server": (test.server if test else None) or server_name(host, host_name),
         "unit": unit,
+        "boot": host.status.bootID or "BOOT_ID",
     }
-    return tuple(Remedy(one.text, command(one.command, **values)) for one in remedies)
+    # A host that is proven dead is off: no need to check its power.
+    asked = (one for one in remedies if one is not POWER or not is_fenced(host))
+    return tuple(Remedy(one.text, command(one.command, **values)) for one in asked)

@@ -97,7 +97,8 @@ def _waiting(facts: Facts) -> Iterable[Finding]:
         )
     else:
         remedy = Remedy(
-            "no Eviction has begun it; to stop it, abort it in Nova",
+            "this migration belongs to no Eviction; `openstack server migration abort SERVER ID` "
+            "stops it",
             command("openstack server migration list --server {server}", server=server),
         )
     yield Finding(_progress(status), reporter=AGENT, remedies=(remedy,))

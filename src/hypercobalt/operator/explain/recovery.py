@@ -8,6 +8,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.ha_switch import PAUSE
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
@@ -30,7 +31,7 @@ _DUE: Final[Mapping[str, tuple[str, str]]] = {
         "The host was shutting down: high availability fences it {at}, unless it is back by then",
         "soon",
     ),
-    _Phase.BLOCKED: ("High availability waits: see RecoveryBlocked and the gates below", ""),
+    _Phase.BLOCKED: ("High availability waits, because a gate is closed", ""),
     _Phase.FENCING: (
         "High availability fences the host; the present attempt ends {at}",
         "soon",
@@ -48,9 +49,19 @@ _DUE: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Text by phase, and what stands for `{at}` while the time is not known."""
 
-_REMEDIES: Final[Mapping[str, Remedy]] = {
-    _Phase.RECOVERING: Remedy("see each instance", "cobalt explain {node}"),
+_HOLD: Final = Remedy(
+    "nothing; if the host must not be fenced, pause its recovery",
+    f"kubectl annotate hypervisor {{node}} {PAUSE}=REASON",
+)
+REMEDIES: Final[Mapping[str, Remedy]] = {
+    _Phase.SUSPECTED: _HOLD,
+    _Phase.REBOOT_GRACE: _HOLD,
+    _Phase.UNWELL: Remedy("see why the Node is not Ready", "kubectl describe node {node}"),
+    _Phase.BLOCKED: Remedy("see RecoveryBlocked and the gates below"),
+    _Phase.FENCING: Remedy("nothing, unless the attempt fails: see Fenced below then"),
+    _Phase.RECOVERING: Remedy("nothing; its Eviction below has each instance"),
     _Phase.RECOVERED: Remedy("mend the host, then start it"),
+    _Phase.RETURNING: Remedy("nothing, unless a condition below is wrong"),
 }
 
 _GATED: Final = frozenset(_Phase) - {_Phase.RECOVERED, _Phase.RETURNING}
@@ -62,12 +73,17 @@ def next_step(host: Hypervisor, now: datetime) -> Iterable[Finding]:
     if recovery is None or recovery.phase not in _DUE:
         return
     text, unknown = _DUE[recovery.phase]
-    remedy = _REMEDIES.get(recovery.phase)
-    filled = command(remedy.command, node=host.metadata.name) if remedy else ""
+    remedy = REMEDIES[recovery.phase]
+    filled = command(remedy.command, node=host.metadata.name)
     yield Finding(
-        text.format(at=_due(recovery, now, unknown)),
-        remedies=(Remedy(remedy.text, filled),) if remedy else (),
+        text.format(at=_due(recovery, now, unknown)), remedies=(Remedy(remedy.text, filled),)
     )
+
+
+def closed_gates(message: str) -> str:
+    """The answers of closed gates; the group of `details` lists all gates."""
+    closed = [one for one in message.split(SEPARATOR) if " closed: " in one]
+    return SEPARATOR.join(closed) or message
 
 
 def details(host: Hypervisor) -> Iterable[Group]:

@@ -15,6 +15,7 @@ from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.peers import Peers
+from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.ha.reconciler import NAME, HostFailureReconciler
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.lifecycle.assembly import BY_HYPERVISOR, Shared
@@ -31,6 +32,7 @@ def add_ha(
     leases: AgentLeases,
     fences: Fences,
     *,
+    power: PowerReader,
     settings: HaSettings,
     metrics: Metrics,
 ) -> None:
@@ -42,6 +44,7 @@ def add_ha(
         compute: where the instances are.
         leases: of the node agents.
         fences: the devices of the site.
+        power: what they report of hosts that are proven dead.
         settings: of the site.
         metrics: of the process.
     """
@@ -66,6 +69,7 @@ def add_ha(
         evictions=lambda name: evictions.cache.find(BY_HYPERVISOR, name),
         compute=compute,
         fences=fences,
+        power=power,
         contact=contact,
         leads=leads,
     )
@@ -111,7 +115,14 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
     def seen(one: Hypervisor) -> tuple[object, ...]:
         spec, status = one.spec, one.status
         wanted = (spec.maintenance, spec.highAvailability, one.metadata.annotations)
-        return (*wanted, status.bootID, status.fencing, status.unhealthySince, one.conditions)
+        return (
+            *wanted,
+            status.bootID,
+            status.recentBoots,
+            status.fencing,
+            status.unhealthySince,
+            one.conditions,
+        )
 
     return seen(old) != seen(new)
 

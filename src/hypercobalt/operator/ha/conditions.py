@@ -21,7 +21,8 @@ from hypercobalt.operator.wording import Note
 _Type = HypervisorConditionType
 TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})
 
-_BLOCKING: Final = frozenset({RecoveryBlockedReason.GATES_CLOSED, RecoveryBlockedReason.MANY_HOSTS})
+_Why = RecoveryBlockedReason
+_BLOCKING: Final = frozenset({_Why.GATES_CLOSED, _Why.MANY_HOSTS, _Why.CRASH_LOOP})
 _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
     FencingPhase.FENCED: ("True", FencedReason.PROVEN),
     FencingPhase.ATTEMPTING: ("Unknown", FencedReason.ATTEMPTING),

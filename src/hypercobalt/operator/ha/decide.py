@@ -13,12 +13,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from msgspec.structs import replace as with_fields
+
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
-from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
+from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.ha import fencing
+from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.guard import is_open, summary
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -29,7 +32,8 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.evictions import failed_before, is_recovery, recovery, succeeded
+from hypercobalt.operator.ha.crash_loop import named
+from hypercobalt.operator.ha.evictions import failed_before, is_recovery, recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
     Action,
@@ -44,7 +48,9 @@ from hypercobalt.operator.ha.facts import (
     TakeBack,
 )
 from hypercobalt.operator.ha.fleet import healthy_since
+from hypercobalt.operator.ha.keeping import is_empty, is_silent
 from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.ha.signs import is_taint_disproved
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 """Modes that `ha` replaces; the others are a person's, or an automation's."""
@@ -62,63 +68,84 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     # A moment ahead of the clock was taken before the clock went back: the wait begins again.
     since = None if well else min(stored.unhealthySince or facts.now, facts.now)
     since = since and since.replace(microsecond=0)
-    plan = Plan(since, stored.fencing, look_again=settings.poll)
+    plan = Plan(since, _with_disproof(facts), look_again=settings.poll)
     if is_stopped(facts):
         return _stopped(facts, plan, settings)
     if stored.fencing is not None and (life := _life_after_proof(facts)):
-        record = fencing.overtaken(stored.fencing, life, facts.now)
+        powered = facts.latest.power is Power.ON and len(life) == 1
+        tainted = facts.latest.tainted
+        record = fencing.overtaken(
+            stored.fencing, life, facts.now, powered=powered, tainted=tainted
+        )
+        return replace(plan, fencing=record, look_again=AT_ONCE)
+    if stored.fencing is not None and facts.stopped and not facts.latest.agent:
+        record = fencing.reordered(stored.fencing, facts.now)
         return replace(plan, fencing=record, look_again=AT_ONCE)
     match facts.verdict:
         case Contradicted(evidence):
             return _contradicted(facts, plan, evidence)
         case Well() | Returned():
-            return _back(facts, plan, settings)
+            return named(facts, _back(facts, plan, settings))
         case Alive():
             return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
             return _silent(facts, plan, settings)
 
 
+def _with_disproof(facts: Facts) -> Fencing | None:
+    """The record, which notes a taint that asserts the death of a host that lives."""
+    stored, lives = facts.hypervisor.status.fencing, not is_silent(facts)
+    if stored is None or not (lives and facts.latest.tainted):
+        return stored
+    return stored if stored.taintDisproved else with_fields(stored, taintDisproved=True)
+
+
 def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
     """The host lives. What may run elsewhere by now has to end there: the record orders that."""
     wrong, stored = "; ".join(evidence), plan.fencing
-    text = f"The proof that the host is dead was wrong: {wrong}; nothing more is evacuated"
+    text = f"The proof that the host is dead was wrong: {wrong}; no further instance is evacuated"
     plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
     if stored is not None and stored.forcedDownAt is None:
         return replace(plan, fencing=fencing.void(stored, evidence, facts.now))
     if stored is not None and is_fenced(facts.hypervisor):
-        return replace(plan, fencing=fencing.overtaken(stored, evidence, facts.now))
+        record = fencing.overtaken(stored, evidence, facts.now, tainted=facts.latest.tainted)
+        return replace(plan, fencing=record)
     running = next((one for one in _running(facts) if is_recovery(one)), None)
     return replace(plan, action=DeleteEviction(running)) if running is not None else plan
 
 
 def is_stopped(facts: Facts) -> bool:
-    """Whether the agent has ended all instances, and the host has not booted since."""
-    return bool(facts.stopped) and not _is_booted_since(facts)
+    """Whether the agent has ended all instances, and still runs to end any started later."""
+    return bool(facts.stopped) and facts.latest.agent and not _is_booted_since(facts)
 
 
 def _life_after_proof(facts: Facts) -> tuple[str, ...]:
-    """What shows that a host which is proven dead runs: of its instances nothing is known then."""
-    if not is_fenced(facts.hypervisor):
+    """The signs that a host ran after it was proven dead; its instances are unknown then."""
+    stored = facts.hypervisor.status.fencing
+    if stored is None or not is_fenced(facts.hypervisor):
         return ()
     match facts.verdict:
         case Alive(evidence):
             return evidence
         case Well() | Returned() if _is_booted_since(facts):
-            return (f"the kubelet reports boot {facts.node_boot}",)
-        case _:
+            return (f"the kubelet reports boot {facts.latest.node_boot}",)
+        case Contradicted():
             return ()
+        case _:
+            # Once no instance is left to start elsewhere, a person may be mending the host.
+            return () if is_empty(facts) else doubts(stored, facts.latest)
 
 
 def _is_booted_since(facts: Facts) -> bool:
     """Whether the kubelet reports another boot than the node agent has last."""
-    return bool(facts.node_boot) and facts.node_boot != facts.hypervisor.status.bootID
+    boot = facts.latest.node_boot
+    return bool(boot) and boot != facts.hypervisor.status.bootID
 
 
 def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """The agent lives and has ended every instance: that is a proof, until the host reboots."""
     if facts.silenced:
-        return plan
+        return _with_gates(facts, plan)
     step = _fencing_step(facts, plan, settings)
     if isinstance(step, fencing.Record):
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
@@ -143,6 +170,9 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """A host of which nothing answers: fence it, then evacuate."""
     plan = _with_gates(facts, plan)
     if not is_fenced(facts.hypervisor):
+        if facts.rejected:
+            text = f"{facts.rejected}; {summary(facts.gates)}"
+            plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         return _fence(facts, plan, settings)
     return plan if facts.silenced else _fenced(facts, plan, settings)
 
@@ -152,9 +182,32 @@ def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     if (action := _enter(facts)) is not None:
         return _then(plan, action)
     stored = plan.fencing
+    if is_unconfirmed(facts):
+        step = _fencing_step(facts, plan, settings)
+        if isinstance(step, fencing.Record):
+            return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
+        return replace(plan, blocked=(_Why.GATES_CLOSED, _unconfirmed(facts)))
     if stored is not None and stored.forcedDownAt is None:
         return _then(plan, ForceDown(stored))
     return _recover(facts, plan, EvictionMode.EVACUATE, settings)
+
+
+def is_unconfirmed(facts: Facts) -> bool:
+    """Whether the device that has proven a host dead no longer reports its power."""
+    return is_fenced(facts.hypervisor) and facts.latest.power is Power.UNKNOWN
+
+
+def _unconfirmed(facts: Facts) -> str:
+    boot = facts.hypervisor.status.bootID
+    return (
+        f"Boot {boot} was proven dead, but {_device(facts)} no longer reports the power: no "
+        "further instance is started elsewhere until the power reads off, or the annotation "
+        f"{CLAIM}={boot} asserts that the boot is dead"
+    )
+
+
+def _device(facts: Facts) -> str:
+    return ", ".join(facts.fence.devices) or "its fence device"
 
 
 def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
@@ -187,15 +240,18 @@ def _is_dead(facts: Facts) -> bool:
 def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Step:
     known = fencing.Facts(
         boot=facts.hypervisor.status.bootID or "",
-        node_boot=facts.node_boot,
+        node_boot=facts.latest.node_boot,
+        lease=facts.latest.lease,
         stopped=facts.stopped if is_stopped(facts) else "",
         claim=facts.claim,
         device=", ".join(facts.fence.devices),
         lasts=facts.fence.lasts,
-        silent=_is_silent(facts),
+        silent=is_silent(facts),
         dead=_is_dead(facts),
         evidence=_silence(facts),
         mine=facts.mine,
+        taint_disproved=is_taint_disproved(plan.fencing, facts.latest),
+        unconfirmed=is_unconfirmed(facts),
     )
     return fencing.next_step(plan.fencing, known, settings.pace, facts.now)
 
@@ -226,44 +282,6 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
     return replace(plan, action=Evict(wanted))
 
 
-def is_to_be_kept(facts: Facts) -> bool:
-    """Whether its Hypervisor must not go with its Node: it is dead, or silent and may be."""
-    if is_fenced(facts.hypervisor):
-        return True
-    return _is_silent(facts) and bool(facts.hypervisor.status.bootID) and not facts.abandoned
-
-
-def is_over(facts: Facts) -> bool:
-    """Whether its Hypervisor need not be kept any more.
-
-    That is when the host does not count as dead, and answers; of a deleted one when nothing is left
-    on the host, or nothing is done about it.
-    """
-    stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
-    counts_as_dead = stored is not None and is_declared_dead(stored)
-    if not (counts_as_dead or _is_silent(facts)):
-        return True
-    return going is not None and (facts.abandoned or is_empty(facts))
-
-
-def _is_silent(facts: Facts) -> bool:
-    return isinstance(facts.verdict, Dead | Suspected | RebootGrace)
-
-
-def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
-    """Whether nothing is left to be recovered: by the compute service, or an Eviction's end.
-
-    Args:
-        facts: of the host.
-        mode: of the Eviction that would recover it; a live one leaves what is off.
-    """
-    counted = facts.host is not None and not facts.host.servers
-    done = {EvictionMode.EVACUATE, mode}
-    return counted or any(
-        is_recovery(one) and succeeded(one) and one.spec.mode in done for one in facts.evictions
-    )
-
-
 def _running(facts: Facts) -> list[Eviction]:
     return [one for one in facts.evictions if not has_ended(one.status)]
 
@@ -274,6 +292,7 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
 
 def _emptied(facts: Facts, plan: Plan) -> Plan:
     """Nothing is left: a host that was to go for good goes on with that."""
+    plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if _mode(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
         return _then(plan, SetMaintenance(before))
@@ -306,7 +325,11 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
     """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
-    closed = fencing.released(stored, facts.hypervisor.status.bootID or facts.node_boot)
+    closed = fencing.released(
+        stored,
+        facts.hypervisor.status.bootID or facts.latest.node_boot,
+        tainted=facts.latest.tainted,
+    )
     if not is_declared_dead(stored):
         return replace(plan, fencing=closed, look_again=AT_ONCE)
     return _then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
@@ -326,6 +349,9 @@ def is_unreleased(hypervisor: Hypervisor) -> bool:
 
 
 def _at_rest(facts: Facts, plan: Plan) -> Plan:
+    stored = plan.fencing
+    if stored is not None and stored.taintDisproved and not facts.latest.tainted:
+        plan = replace(plan, fencing=with_fields(stored, taintDisproved=None))
     blocked = get_condition(facts.hypervisor.conditions, _Type.RECOVERY_BLOCKED)
     return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is well")) if blocked else plan
 

@@ -12,6 +12,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.compute.model import Host
+from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import HostVerdict
 from hypercobalt.operator.ha.fences import Setup
@@ -33,7 +34,7 @@ class Facts:
         hypervisor: as just read.
         verdict: what its signs mean.
         ready: status of its Node's condition Ready.
-        node_boot: boot ID that its kubelet reported last; "" for none.
+        latest: what was heard of it last.
         silenced: why nothing is to be done about this host; "" for nothing.
         abandoned: it is silenced, and not only while the compute service cannot be read.
         gates: every gate's answer.
@@ -42,6 +43,7 @@ class Facts:
         fence: what is set up for it.
         stopped: what shows that its agent has ended all its instances; "" for nothing.
         claim: who asserts that its boot is dead; "" for none.
+        rejected: why such an assertion does not count; "" for none.
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
     """
@@ -49,7 +51,7 @@ class Facts:
     hypervisor: Hypervisor
     verdict: HostVerdict
     ready: str
-    node_boot: str
+    latest: Latest
     silenced: str
     abandoned: bool
     gates: tuple[Gate, ...]
@@ -58,6 +60,7 @@ class Facts:
     fence: Setup
     stopped: str
     claim: str
+    rejected: str
     mine: datetime | None
     now: datetime
 

@@ -10,11 +10,16 @@ from typing import Final, Protocol
 
 from hypercobalt.adapters.fencing.devices import Device, DeviceTemplate, credentials, resolve
 from hypercobalt.adapters.fencing.port import Credentials, FenceDevice, FenceError, PowerState
-from hypercobalt.api.core import Node, Secret
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus, Secret
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.ha.fencing import Answer
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Kube
+
+log = get_logger(__name__)
 
 _READ: Final = timedelta(seconds=20)
 """For reading the power, before and after."""
@@ -100,6 +105,19 @@ class TemplateFences:
         return credentials(found.data)
 
 
+def vanished(hypervisor: Hypervisor) -> Node:
+    """What stands for a Node that was deleted: it reports nothing.
+
+    The Hypervisor still has the labels by which fence devices are found.
+    """
+    unknown = NodeCondition(type="Ready", status="Unknown")
+    meta = hypervisor.metadata
+    return Node(
+        metadata=ObjectMeta(name=meta.name, labels=meta.labels),
+        status=NodeStatus(conditions=(unknown,)),
+    )
+
+
 async def switch_off(
     devices: Sequence[tuple[FenceDevice, timedelta]], within: timedelta, guard: LeaderGuard
 ) -> Answer:
@@ -121,6 +139,21 @@ async def switch_off(
     except TimeoutError:
         answers.append(f"no answer within {within.total_seconds():.0f} s")
     return Answer(False, "; ".join(answers) or "no fence device is set up")
+
+
+async def read_power(devices: Sequence[tuple[FenceDevice, timedelta]]) -> PowerState | None:
+    """The power of a host by its devices: off where one reads it so; None where none answers."""
+    found: PowerState | None = None
+    for device, _ in devices:
+        try:
+            state = await device.power(within=_READ)
+        except FenceError as error:
+            log.warning("power_not_read", device=device.name, error=str(error))
+            continue
+        if state is PowerState.OFF:
+            return state
+        found = state
+    return found
 
 
 async def _by(device: FenceDevice, within: timedelta, guard: LeaderGuard) -> Answer:

@@ -12,31 +12,34 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.core import Node, NodeCondition, NodeStatus
+from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended
-from hypercobalt.api.fencing import (
-    CLAIM,
-    OUT_OF_SERVICE,
-    Fencing,
-    FencingMethod,
-    FencingPhase,
-    is_declared_dead,
-)
+from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService, Fleet
+from hypercobalt.ha.crash_loop import loop
+from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
 from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
 from hypercobalt.operator.ha.evictions import is_whole
 from hypercobalt.operator.ha.facts import FINALIZER, Facts
-from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.fences import Fences, vanished
 from hypercobalt.operator.ha.peers import Peers
+from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.ha.signs import (
+    believed,
+    claim,
+    declared_dead,
+    out_of_service,
+    powered_since,
+    stopped,
+)
 from hypercobalt.operator.ha.silenced import is_kept, silenced
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube
@@ -66,6 +69,7 @@ class World:
         evictions: those of a Hypervisor, by its name.
         compute: where the instances are.
         fences: the devices of the site.
+        power: what they report of hosts that are proven dead.
         contact: age of the last contact of each watch, by its kind.
         leads: whether this process holds its lease.
     """
@@ -77,6 +81,7 @@ class World:
     evictions: Callable[[str], Iterable[Eviction]]
     compute: ComputeService
     fences: Fences
+    power: PowerReader
     contact: Callable[[], Mapping[str, timedelta | None]]
     leads: Callable[[], bool]
 
@@ -107,6 +112,7 @@ class Observation:
         self._storm_over: datetime | None = None
         self._began = False
         self._listing: tuple[float, Fleet] | None = None
+        self._hindrance = ""  # of the compute service, as of that listing
         self._lock = asyncio.Lock()
 
     def is_quiet(self, name: str) -> bool:
@@ -120,9 +126,11 @@ class Observation:
         blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
         held = FINALIZER in hypervisor.metadata.finalizers
+        open_ = open_ or (status.fencing is not None and bool(status.fencing.taintDisproved))
         well = fleet.ready(self._world.nodes.get(name)) in {"True", ""}
         unwell = status.unhealthySince or status.recovery
-        return well and not (unwell or open_ or in_ha or noted or held)
+        looping = bool(loop(status.recentBoots, self._clock.now()))
+        return well and not (unwell or open_ or in_ha or noted or held or looping)
 
     async def facts(self, name: str, mine: datetime | None) -> Facts | None:
         """Everything about a host; None when it is gone, or its Node while it was well.
@@ -137,6 +145,7 @@ class Observation:
             mine: deadline of the attempt that this process has recorded for it.
         """
         world = self._world
+        power = await world.power.of(name)  # first: a device may take its time
         lease = await world.leases.of(name)
         node = await world.kube.get(Node, name)
         hypervisor = await world.kube.get(Hypervisor, name)
@@ -154,6 +163,7 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
+        asserted = believed(claim(hypervisor, node), power, fence.devices)
         silence = silenced(hypervisor, compute.host, evictions)
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
@@ -163,7 +173,13 @@ class Observation:
             hypervisor=hypervisor,
             verdict=verdict,
             ready=signs.ready,
-            node_boot=signs.node_boot,
+            latest=Latest(
+                signs.node_boot,
+                lease.renewed_at if lease is not None else None,
+                power,
+                agent=signs.agent is Agent.ALIVE,
+                tainted=out_of_service(node) is not None,
+            ),
             silenced=silence,
             abandoned=bool(silence) and not compute.problem,
             gates=self._gates(subject, compute.problem, now),
@@ -171,7 +187,8 @@ class Observation:
             evictions=evictions,
             fence=fence,
             stopped=stopped(hypervisor),
-            claim=claim(hypervisor, node),
+            claim=asserted.text if not asserted.doubt else "",
+            rejected=asserted.doubt,
             mine=mine,
             now=now,
         )
@@ -198,7 +215,7 @@ class Observation:
         answers = gates(
             subject,
             self.fleet.census(),
-            self._observer(problem, now),
+            self._observer(problem or self._hindrance, now),
             self._settings.limits,
             now,
         )
@@ -228,9 +245,11 @@ class Observation:
             boot=status.bootID or "",
             agent=agent,
             compute=compute.answers,
+            loops=bool(loop(status.recentBoots, self._clock.now())),
             leaving=shutdown or (lease is not None and lease.released),
             unhealthy_since=status.unhealthySince,
             fenced=declared_dead(hypervisor),
+            powered_since=powered_since(hypervisor, node),
             question=self._peers.question(hypervisor.metadata.name),
         )
 
@@ -241,13 +260,13 @@ class Observation:
             listing = await self._list()
             known = (listing.get(name) for name in host_names(hypervisor))
             host = next((one for one in known if one is not None), None)
-        except (UnreachableError, RefusedError, ConflictError) as error:
+        except ComputeError as error:
             return _Compute(problem=str(error))
         if host is None:
             return _Compute()
         try:
             fresh = await hosts.get(host.name, fresh=True)
-        except (UnreachableError, RefusedError, ConflictError):
+        except ComputeError:
             return _Compute(host, host.up)  # libvirt of that host alone does not answer
         return _Compute(fresh, fresh.up) if fresh is not None else _Compute()
 
@@ -255,7 +274,9 @@ class Observation:
         async with self._lock:
             now = self._clock.monotonic()
             if self._listing is None or now - self._listing[0] > _LISTED:
-                self._listing = now, await self._world.compute.hosts.fleet()
+                hosts = self._world.compute.hosts
+                listing = await hosts.fleet()
+                self._listing, self._hindrance = (now, listing), await hosts.hindrance()
             return self._listing[1]
 
     def _observer(self, problem: str, now: datetime) -> Observer:
@@ -279,58 +300,3 @@ class Observation:
             name = one.metadata.name
             lease = world.leases.glance(name)
             yield fleet.state(one, world.nodes.get(name), lease, labels, settled)
-
-
-def stopped(hypervisor: Hypervisor) -> str:
-    """What shows that the agent of the last boot has ended all its instances; "" for nothing."""
-    status = hypervisor.status
-    found, order = status.guestsStopped, status.fencing
-    if found is None or order is None or found.startedAt is None:
-        return ""  # an agent that has fenced its own host may have started instances since
-    if not status.bootID or found.bootID != status.bootID or found.startedAt != order.startedAt:
-        return ""
-    return f"the node agent of boot {found.bootID} has ended every instance"
-
-
-def claim(hypervisor: Hypervisor, node: Node) -> str:
-    """Who asserts that the boot which the agent reported last is dead; "" for none."""
-    boot = hypervisor.status.bootID
-    if boot and hypervisor.metadata.annotations.get(CLAIM) == boot:
-        return f"the annotation {CLAIM} of the Hypervisor asserts that boot {boot} is dead"
-    taint = next((one for one in node.spec.taints if one.key == OUT_OF_SERVICE), None)
-    if taint is not None and not _is_disproved(hypervisor.status.fencing, boot):
-        return f"the Node has the taint {OUT_OF_SERVICE}={taint.value}:{taint.effect}"
-    return ""
-
-
-def _is_disproved(stored: Fencing | None, boot: str | None) -> bool:
-    """Whether a boot has shown life after it was asserted or proven to be dead.
-
-    A taint names no boot and no time: that it is still there asserts nothing anew.
-    """
-    if stored is None or stored.bootID != boot or stored.phase == FencingPhase.RELEASED:
-        return False
-    asserted = stored.method == FencingMethod.EXTERNAL and stored.phase != FencingPhase.FENCED
-    return asserted or stored.livesSince is not None
-
-
-def vanished(hypervisor: Hypervisor) -> Node:
-    """What stands for a Node that was deleted: it reports nothing.
-
-    The Hypervisor still has the labels by which fence devices are found.
-    """
-    unknown = NodeCondition(type="Ready", status="Unknown")
-    meta = hypervisor.metadata
-    return Node(
-        metadata=ObjectMeta(name=meta.name, labels=meta.labels),
-        status=NodeStatus(conditions=(unknown,)),
-    )
-
-
-def declared_dead(hypervisor: Hypervisor) -> str:
-    """The boot that counts as dead until its host is taken back; "" for none."""
-    fencing = hypervisor.status.fencing
-    if fencing is None or not is_declared_dead(fencing):
-        return ""
-    # An agent that has ended the instances lives, and proves nothing wrong by that.
-    return "" if fencing.method == FencingMethod.AGENT else fencing.bootID or ""

@@ -18,9 +18,15 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import is_awaited, is_empty, is_stopped, is_unreleased
+from hypercobalt.operator.ha.decide import (
+    is_awaited,
+    is_stopped,
+    is_unconfirmed,
+    is_unreleased,
+)
 from hypercobalt.operator.ha.facts import Facts, Plan
 from hypercobalt.operator.ha.fleet import healthy_since
+from hypercobalt.operator.ha.keeping import is_empty
 from hypercobalt.operator.ha.settings import HaSettings
 
 _Phase = RecoveryPhase
@@ -39,6 +45,8 @@ def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
             moves = EvictionMode.LIVE
             return _elsewhere(facts, moves) if movable else Recovery(_Phase.BLOCKED)
         case Suspected() | RebootGrace() | Dead():
+            if is_unconfirmed(facts):
+                return Recovery(_Phase.BLOCKED)
             if is_stopped(facts) or is_fenced(facts.hypervisor):
                 return _elsewhere(facts, EvictionMode.EVACUATE)
             return _silent(facts, plan, settings)
@@ -62,6 +70,8 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
 
 def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
     """A host whose instances may run elsewhere."""
+    if facts.abandoned and not is_empty(facts, mode):
+        return Recovery(_Phase.BLOCKED)
     if any(not has_ended(one.status) for one in facts.evictions):
         return Recovery(_Phase.RECOVERING)
     if is_empty(facts, mode):

@@ -14,7 +14,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
@@ -22,7 +22,7 @@ from hypercobalt.ha import fencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
-from hypercobalt.operator.ha.decide import decide, is_over, is_to_be_kept
+from hypercobalt.operator.ha.decide import decide
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
@@ -37,9 +37,10 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import switch_off
+from hypercobalt.operator.ha.fences import switch_off, vanished
+from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.metrics import HaMetrics
-from hypercobalt.operator.ha.observe import Observation, World, vanished
+from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
@@ -208,7 +209,7 @@ class HostFailureReconciler:
             return plan
         try:
             await self._world.compute.hosts.force_down(facts.host)
-        except (UnreachableError, RefusedError, ConflictError) as error:
+        except ComputeError as error:
             text = f"The host is proven dead, but not forced down yet: {error}"
             blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
             return replace(plan, blocked=blocked, look_again=self._settings.poll)
@@ -218,7 +219,7 @@ class HostFailureReconciler:
     async def _take_back(self, plan: Plan, host: Host, record: Fencing) -> Plan:
         try:
             await self._world.compute.hosts.enable(host)
-        except (UnreachableError, RefusedError, ConflictError) as error:
+        except ComputeError as error:
             text = f"The host is back, but not in the compute service yet: {error}"
             blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
             return replace(plan, blocked=blocked, look_again=self._settings.poll)

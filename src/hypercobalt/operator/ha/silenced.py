@@ -7,7 +7,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, has_ended
-from hypercobalt.api.ha_switch import switched_off
+from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import (
     HypervisorConditionType,
@@ -17,9 +17,6 @@ from hypercobalt.api.hypervisor_conditions import (
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
 from hypercobalt.operator.ha.fleet import instances
-
-PAUSE: Final = "kvm.cloud.sap/pause-recovery"
-"""Annotation of a Hypervisor: nothing automatic is done about it; the value is why, for people."""
 
 _Type = HypervisorConditionType
 _SERVES: Final = frozenset({OnboardingReason.SUCCEEDED, OnboardingReason.HANDOVER})
@@ -33,15 +30,9 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
         host: as the compute service has it; None when it has no such host.
         evictions: of all its instances.
     """
-    spec, notes = hypervisor.spec, hypervisor.metadata.annotations
-    if PAUSE in notes:
-        return f"recovery is paused by the annotation {PAUSE}: {notes[PAUSE] or 'no reason given'}"
-    if not spec.highAvailability:
-        return "spec.highAvailability is false"
-    if why := switched_off(hypervisor):
+    spec = hypervisor.spec
+    if why := recovery_off(hypervisor):
         return why
-    if not spec.lifecycleEnabled:
-        return "spec.lifecycleEnabled is false"
     if hypervisor.metadata.deletionTimestamp is not None and not is_kept(hypervisor):
         return "the Hypervisor is being deleted"
     if not _serves(hypervisor):

@@ -18,7 +18,7 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.api.hypervisor_status import Aggregate
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError, ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, HostAggregate
 from hypercobalt.compute.port import Aggregates, ComputeService
 from hypercobalt.errors import HypercobaltError
@@ -187,7 +187,7 @@ class AggregateSync:
             if so and is_settled(facts.hypervisor, wanted.names):
                 return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, str(error), error)
-        except (RefusedError, ConflictError) as error:
+        except ComputeError as error:
             return _failed(facts, str(error), error)
 
     async def _sync(

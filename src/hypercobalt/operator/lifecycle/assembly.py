@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +14,9 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
 from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
-from hypercobalt.operator.lifecycle.ha_enabled import Availability, Unfenced
-from hypercobalt.operator.lifecycle.maintenance_eviction import REASON, EvictingSync, Evictions
+from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
+from hypercobalt.operator.lifecycle.ha_enabled import HaEnabledSync, Unfenced
+from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
 from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
@@ -74,6 +75,12 @@ def service_of(hypervisor: Hypervisor) -> Iterable[str]:
 def hosts_of(hypervisor: Hypervisor) -> Iterable[str]:
     """Index function of `BY_HOST`."""
     return short_names(hypervisor)
+
+
+INDEXES: Final[Mapping[str, Callable[[Hypervisor], Iterable[str]]]] = {
+    BY_SERVICE: service_of,
+    BY_HOST: hosts_of,
+}
 
 
 def claimants_of(hypervisors: Cache[Hypervisor], found: Host) -> Iterable[Hypervisor]:
@@ -179,7 +186,7 @@ def steps_after_registration(
         Onboarding(kube, service, nodes, settings),
         TraitSync(service),
         AggregateSync(service, settings.test_aggregate),
-        Availability(kube, hypervisors, settings.ha, unfenced),
+        HaEnabledSync(kube, hypervisors, settings.ha, unfenced),
         ServiceSync(service.hosts, evictions, settings.ha),
         EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten, ha=settings.ha),
         Offboarding(service.hosts),

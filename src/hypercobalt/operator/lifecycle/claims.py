@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import EMPTYING, Hypervisor
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.lifecycle.maintenance_eviction import EMPTYING
 from hypercobalt.operator.node_facts import host_names
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)

@@ -84,7 +84,7 @@ def _verdict(
         return "Unknown", _Why.FAILED, SILENT
     if ha is HaMode.INTERNAL:
         config = facts.condition(Type.HA_CONFIG_VALID)
-        if config is not None and config.status == "False":
+        if config is not None and config.status != "True":
             return "Unknown", _Why.FAILED, f"The node agent's configuration: {config.message}"
         autostart = facts.condition(Type.AUTOSTART_OFF)
         if autostart is not None and autostart.status == "False":
@@ -94,7 +94,7 @@ def _verdict(
     return "True", _Why.SUCCEEDED, ENABLED
 
 
-class Availability:
+class HaEnabledSync:
     """The shell around `decide`; it writes at once, apart from the other steps."""
 
     name = NAME
@@ -113,8 +113,8 @@ class Availability:
         self,
         kube: Kube,
         hypervisors: WriteCache[Hypervisor],
-        ha: HaMode = HaMode.EXTERNAL,
-        unfenced: Unfenced = lambda _: "",
+        ha: HaMode,
+        unfenced: Unfenced,
     ) -> None:
         self._ha, self._unfenced = ha, unfenced
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors

@@ -5,13 +5,12 @@ After a failed or cancelled one the host is not empty, and a termination goes no
 the Eviction is deleted, and a new one made. What comes to a host that was empty leaves by
 a new one too. The condition goes when the maintenance ends.
 
-Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go; of
-what is enabled again after an Eviction, the concept's "Eviction reasons".
+Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,7 +21,6 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.eviction import (
     Eviction,
-    EvictionMode,
     EvictionReason,
     Trigger,
     empties,
@@ -30,7 +28,7 @@ from hypercobalt.api.eviction import (
     has_ended,
     whole_host,
 )
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
+from hypercobalt.api.hypervisor import EMPTYING, Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import RegisteredReason, SyncReason
 from hypercobalt.api.meta import owner_reference
 from hypercobalt.compute.errors import RefusedError, UnreachableError
@@ -38,6 +36,7 @@ from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.evictions import present
 from hypercobalt.operator.ha.settings import HaMode
+from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
     PATIENCE,
@@ -48,19 +47,10 @@ from hypercobalt.operator.lifecycle.step import (
 )
 from hypercobalt.operator.wording import count
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
-from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 
 NAME: Final = "evicting"
-REASON: Final = "openstack-hypervisor-operator maintenance"
-EMPTYING: Final = frozenset({Maintenance.MANUAL, Maintenance.AUTO, Maintenance.TERMINATION})
-"""Modes in which the host is emptied."""
-
-_LASTING: Final = frozenset({Trigger.NODE_FAILURE, Trigger.TERMINATION})
-"""A host that failed is put right first, one that is to go does not come back."""
-
-_TEXT: Final = "Evicting"
 _CAME_BACK: Final = "ServersCameBack"
 _NAMED: Final = 5  # servers in a message
 
@@ -142,14 +132,14 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
     if eviction.metadata.deletionTimestamp is not None:
         if is_evicted(facts.hypervisor):
             return Plan()
-        return _running(facts, f"{_TEXT}, once Eviction {name} is gone, which is being deleted")
+        return _running(facts, f"Waiting for Eviction {name} to be deleted")
     if not empties(eviction, facts.hypervisor.metadata.name):
         if over:
             return _anew(facts, eviction)
-        what = "named instances" if eviction.spec.instances else "those"
+        what = "named instances" if eviction.spec.instances else "the instances"
         text = (
-            f"{_TEXT}, once Eviction {name} has ended, which moves {what} of "
-            f"{eviction.spec.hypervisor} only"
+            f"Waiting for Eviction {name} to end, which moves only {what} of "
+            f"{eviction.spec.hypervisor}"
         )
         return Plan(condition=("True", SyncReason.RUNNING, text), evicted=False)
     if not over or found is None:
@@ -181,8 +171,8 @@ def _is_leaving(hypervisor: Hypervisor) -> bool:
 
 def _may_be_forgotten(facts: Facts) -> bool:
     """Whether only time has to pass until the host counts as forgotten."""
-    leaving = _is_leaving(facts.hypervisor)
-    return leaving and not is_evicted(facts.hypervisor) and _is_forgotten(facts, timedelta(0))
+    leaves = _is_leaving(facts.hypervisor) and not is_evicted(facts.hypervisor)
+    return leaves and _is_forgotten(facts, timedelta(0))
 
 
 def _without_service(facts: Facts) -> Plan:
@@ -213,7 +203,7 @@ def _back(facts: Facts) -> tuple[str, ...]:
 
 def _running(
     facts: Facts,
-    text: str = _TEXT,
+    text: str = "Evicting",
     *,
     create: Eviction | None = None,
     delete: Eviction | None = None,
@@ -235,46 +225,16 @@ def _running(
 
 
 def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:
-    meta, leaving = hypervisor.metadata, hypervisor.spec.maintenance == Maintenance.TERMINATION
+    meta = hypervisor.metadata
     # Owned by one that is deleted in the foreground, it would be deleted at once, and made again.
     going = meta.deletionTimestamp is not None
     return whole_host(
         hypervisor,
         REASON,
-        Trigger.TERMINATION if leaving else Trigger.MAINTENANCE,
+        Trigger.TERMINATION if _is_leaving(hypervisor) else Trigger.MAINTENANCE,
         owner=None if going else owner_reference(hypervisor, controller=True, blocks=True),
         labels={key: meta.labels[key] for key in labels if key in meta.labels},
     )
-
-
-def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
-    """The Eviction for whose sake the host takes no new servers, maintenance or not.
-
-    That is one that empties the whole host, until it has ended or is deleted; until it is deleted
-    if what led to it is not over when the host is empty. One that only restarts instances in place
-    does not count, nor do those that a maintenance has made: the maintenance disables the host.
-    """
-    for eviction in evictions:
-        over = has_ended(eviction.status) and eviction.spec.trigger not in _LASTING
-        leaving = eviction.metadata.deletionTimestamp is not None
-        ours = eviction.spec.reason == REASON
-        stays = eviction.spec.instances or eviction.spec.mode == EvictionMode.RESTART
-        if not (stays or over or leaving or ours):
-            return eviction
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Evictions:
-    """The Evictions of the cluster.
-
-    Args:
-        newest: by name.
-        of: those of a Hypervisor, by its name.
-    """
-
-    newest: WriteCache[Eviction]
-    of: Callable[[str], Iterable[Eviction]]
 
 
 class EvictingSync:
@@ -290,7 +250,7 @@ class EvictingSync:
         labels: Collection[str],
         forgotten: timedelta,
         *,
-        ha: HaMode = HaMode.EXTERNAL,
+        ha: HaMode,
     ) -> None:
         self._ha = ha
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)

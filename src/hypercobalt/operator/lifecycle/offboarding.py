@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import OffboardedReason, RegisteredReason
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
@@ -31,8 +31,6 @@ SERVICE: Final = "cannot delete service"
 PROVIDER: Final = "cannot get resource provider"
 CLEAN_UP: Final = "cannot clean up resource provider"
 """How a message begins, as the existing operator's: people match these texts."""
-
-_ERRORS: Final = (UnreachableError, RefusedError, ConflictError)
 
 
 class Next(Enum):
@@ -120,7 +118,7 @@ class Offboarding:
             return Outcome(_waits(facts, plan.text, plan.waits_for))
         try:
             host = await self._find(facts)
-        except _ERRORS as error:
+        except ComputeError as error:
             after = _waits(facts, f"cannot find the host: {error}", "Host")
             return Outcome(after, PATIENCE, error)
         return await self._remove(facts, host)
@@ -153,7 +151,7 @@ class Offboarding:
             if await self._hosts.has_provider(host):
                 failing = CLEAN_UP
                 await self._hosts.remove_provider(host)
-        except _ERRORS as error:
+        except ComputeError as error:
             return Outcome(_waits(facts, f"{failing}: {error}", failing), PATIENCE, error)
         return None
 

@@ -106,30 +106,30 @@ def decide(
         settings: the pause after a failure, and who reacts to failures of hosts.
         grouped: the compute service has aggregates.
     """
-    now = facts.condition(Type.ONBOARDING)
+    found = facts.condition(Type.ONBOARDING)
     if not is_wanted(facts):
-        return _abort(facts, now, _why_not(facts.hypervisor))
+        return _abort(facts, found, _why_not(facts.hypervisor))
     if not may_go_on(facts):
-        rests = now is None or now.status == "False"
-        return Plan() if rests else _abort(facts, now, MAINTENANCE)
-    if facts.host is None or (now and now.status == "False" and now.reason == _Why.SUCCEEDED):
+        rests = found is None or found.status == "False"
+        return Plan() if rests else _abort(facts, found, MAINTENANCE)
+    if facts.host is None or facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED):
         return Plan()
-    if now is None or now.reason == _Why.ABORTED or now.status != "True":
-        return _begin(facts, now, skip, settings)
-    if now.reason == _Why.INITIAL:
+    if found is None or found.reason == _Why.ABORTED or found.status != "True":
+        return _begin(facts, found, skip, settings)
+    if found.reason == _Why.INITIAL:
         return _initial(facts, skip, unmet, grouped=grouped)
-    if now.reason == _Why.TESTING:
+    if found.reason == _Why.TESTING:
         return _handover(facts, skip) if skip else _testing(facts, grouped=grouped)
     return _end(facts, unmet, settings.ha)
 
 
 def is_checked(facts: Facts, settings: Settings) -> bool:
     """Whether the checks are due: before a test, and when nothing else is missing at the end."""
-    now = facts.condition(Type.ONBOARDING)
-    if now is None or now.status != "True":
+    found = facts.condition(Type.ONBOARDING)
+    if found is None or found.status != "True":
         return False
-    ends = now.reason == _Why.HANDOVER and not _missing(facts, settings.ha)
-    return now.reason == _Why.INITIAL or ends
+    ends = found.reason == _Why.HANDOVER and not _missing(facts, settings.ha)
+    return found.reason == _Why.INITIAL or ends
 
 
 def _why_not(hypervisor: Hypervisor) -> str:
@@ -139,18 +139,18 @@ def _why_not(hypervisor: Hypervisor) -> str:
     return TERMINATION if leaves else DELETED
 
 
-def _abort(facts: Facts, now: Condition | None, why: str) -> Plan:
+def _abort(facts: Facts, found: Condition | None, why: str) -> Plan:
     """An onboarding that has begun, or ended well, is taken back: the host is not ours now."""
     tested = is_tested(facts.hypervisor)
-    if not tested and now is None:
+    if not tested and found is None:
         return Plan()
     # Where nothing was booted, the test project is not read: it may not exist.
     return Plan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
 
 
-def _begin(facts: Facts, now: Condition | None, skip: Skip | None, settings: Settings) -> Plan:
-    if now is not None and now.status == "False" and _rests(facts, now):
-        left = now.lastTransitionTime + settings.retry_pause - facts.now
+def _begin(facts: Facts, found: Condition | None, skip: Skip | None, settings: Settings) -> Plan:
+    if found is not None and found.status == "False" and _rests(facts, found):
+        left = found.lastTransitionTime + settings.retry_pause - facts.now
         if left > timedelta(0):
             return Plan(look_again=left)
     if skip is not None and skip.stays:
@@ -158,9 +158,9 @@ def _begin(facts: Facts, now: Condition | None, skip: Skip | None, settings: Set
     return Plan(condition=("True", _Why.INITIAL, "Onboarding begins"))
 
 
-def _rests(facts: Facts, now: Condition) -> bool:
+def _rests(facts: Facts, found: Condition) -> bool:
     """Whether it failed with the spec as it still is: the change that aborts one is another."""
-    return now.observedGeneration == facts.hypervisor.metadata.generation
+    return found.observedGeneration == facts.hypervisor.metadata.generation
 
 
 def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> Plan:

@@ -14,7 +14,7 @@ from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import ONBOARDING_STAGES, OnboardingReason
 from hypercobalt.api.hypervisor_status import SmokeTest
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError, RefusedError
 from hypercobalt.compute.model import Host, TestServer
 from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
@@ -82,8 +82,8 @@ class Onboarding:
             grouped = self._service.aggregates is not None
             plan = onboarding.decide(facts, skip, checked, self._settings, grouped=grouped)
             return await self._act(facts, plan)
-        except (UnreachableError, RefusedError, ConflictError) as error:
-            return self._failed(facts, plan, error)
+        except ComputeError as error:
+            return _failed(facts, plan, error)
 
     async def _skip(self, facts: Facts) -> Skip | None:
         """Why the host is not tested; None when it is, or when that does not matter now."""
@@ -129,7 +129,10 @@ class Onboarding:
                 enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)
                 facts = replace(facts, host=enabled)
             facts = facts.with_status(smokeTest=None)
-        return Outcome(_say(facts, plan.condition, plan.waits_for), plan.look_again)
+        if (found := plan.condition) is not None:
+            of_spec = found[0] == "False"
+            facts = _set(facts, *found, of_spec=of_spec, waits_for=plan.waits_for)
+        return Outcome(facts, plan.look_again)
 
     async def _clean_up(self, facts: Facts) -> None:
         tests = self._service.smoke_tests
@@ -166,7 +169,8 @@ class Onboarding:
             return Outcome(given_up, self._settings.retry_pause)
         if plan.next is Next.PASSED:
             passed = facts.with_status(smokeTest=None)
-            return Outcome(_say(passed, ("True", _Why.HANDOVER, f"{plan.message}; handing over")))
+            text = f"{plan.message}; handing over"
+            return Outcome(_set(passed, "True", _Why.HANDOVER, text))
         after = _set(facts.with_status(smokeTest=progress), "True", _Why.TESTING, plan.message)
         return Outcome(after, self._settings.poll, final=plan.next is Next.CREATE)
 
@@ -175,33 +179,23 @@ class Onboarding:
             return None
         try:
             return await tests.console(server, smoke_test.CONSOLE_LINES)
-        except (UnreachableError, RefusedError, ConflictError) as error:
+        except ComputeError as error:
             # The limit for the console counts for one that cannot be read, too.
             log.warning("console_unreadable", server=server.id, error=str(error))
             return None
 
-    def _failed(
-        self, facts: Facts, plan: Plan, error: UnreachableError | RefusedError | ConflictError
-    ) -> Outcome:
-        found = facts.condition(Type.ONBOARDING)
-        if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
-            text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"
-            after = _set(facts, "True", _Why.ABORTED, text, waits_for=type(error).__name__)
-            return Outcome(after, PATIENCE, error)
-        if found is None:
-            after = _set(facts, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
-            return Outcome(after, PATIENCE, error)
+
+def _failed(facts: Facts, plan: Plan, error: ComputeError) -> Outcome:
+    found, waits_for = facts.condition(Type.ONBOARDING), type(error).__name__
+    if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
+        text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"
+        after = _set(facts, "True", _Why.ABORTED, text, waits_for=waits_for)
+    elif found is None:
+        after = _set(facts, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
+    else:
         text = f"Cannot go on yet: {error}"
-        after = _set(facts, found.status, found.reason, text, waits_for=type(error).__name__)
-        return Outcome(after, PATIENCE, error)
-
-
-def _say(
-    facts: Facts, words: tuple[str, OnboardingReason, str] | None, waits_for: str = ""
-) -> Facts:
-    if words is None:
-        return facts
-    return _set(facts, *words, of_spec=words[0] == "False", waits_for=waits_for)
+        after = _set(facts, found.status, found.reason, text, waits_for=waits_for)
+    return Outcome(after, PATIENCE, error)
 
 
 def _set(

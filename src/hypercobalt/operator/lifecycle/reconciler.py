@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import OnboardingReason
@@ -118,7 +118,7 @@ class LifecycleReconciler:
         if stored is None or (_is_going(stored) and not self._finalizer.is_on(stored)):
             return Result()
         run = _Pass(Facts(stored, None, self._clock.now()))
-        if _is_over(stored):
+        if is_true(stored.conditions, Type.OFFBOARDED):
             await self._let_go(run)
             return Result()
         if _is_going(stored) and not is_tested(stored) and await has_node(self._kube, stored):
@@ -236,11 +236,6 @@ class LifecycleReconciler:
 
 def _is_going(hypervisor: Hypervisor) -> bool:
     return hypervisor.metadata.deletionTimestamp is not None
-
-
-def _is_over(hypervisor: Hypervisor) -> bool:
-    found = get_condition(hypervisor.conditions, Type.OFFBOARDED)
-    return found is not None and found.status == "True"
 
 
 def _changes(before: Hypervisor, after: Hypervisor) -> Iterable[tuple[str, Condition]]:

@@ -6,7 +6,8 @@ has disabled, and what it has to enable by contract: a host at the end of its on
 end of a maintenance. It leaves alone what was disabled, or forced down, by other means, what
 nova-compute has disabled itself because it lost libvirt, a host that is being onboarded, and one in
 maintenance `ha` where another service sets that. A Node under pressure takes no new servers, nor
-does a host whose own switch is broken; what all hosts share, as OVN's database, disables none.
+does a host whose memory has failed or whose own switch is broken. A failure that all hosts share,
+such as of OVN's database, disables no host.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go;
 nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schemas/services.py.
@@ -15,24 +16,26 @@ nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schem
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor import EMPTYING, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     NETWORK_BROKEN,
+    AcceptsReason,
     DisabledReason,
     NodeHealthyReason,
     OnboardingReason,
 )
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.settings import HaMode
-from hypercobalt.operator.lifecycle.maintenance_eviction import EMPTYING, Evictions, keeps_disabled
+from hypercobalt.operator.lifecycle.evictions import Evictions, keeps_disabled
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_onboarding
 
@@ -84,14 +87,12 @@ def desired(
     if eviction is not None:
         text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
         return Desired(False, text[:_LONGEST], yields=True)
-    if ha is not HaMode.OFF and facts.holds(Type.NODE_HEALTHY, "False", *_PRESSURES):
-        pressure = facts.condition(Type.NODE_HEALTHY)
-        reason = pressure.reason if pressure is not None else ""
-        return Desired(False, f"Node condition: {reason}", yields=True)
-    if facts.holds(Type.NETWORK_HEALTHY, "False", *NETWORK_BROKEN):
-        network = facts.condition(Type.NETWORK_HEALTHY)
-        reason = network.reason if network is not None else ""
-        return Desired(False, f"Network condition: {reason}", yields=True)
+    pressed = _is_false_for(facts, Type.NODE_HEALTHY, _PRESSURES)
+    failed = _is_false_for(facts, Type.ACCEPTS_NEW_INSTANCES, (AcceptsReason.MEMORY_FAILED,))
+    if (unwell := pressed or failed) and ha is not HaMode.OFF:
+        return Desired(False, f"Node condition: {unwell}", yields=True)
+    if broken := _is_false_for(facts, Type.NETWORK_HEALTHY, NETWORK_BROKEN):
+        return Desired(False, f"Network condition: {broken}", yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
     others = facts.condition(Type.ONBOARDING) is None  # onboarded by other means
     noted = facts.condition(Type.HYPERVISOR_DISABLED)
@@ -101,6 +102,13 @@ def desired(
     # What was disabled until now by us, or by the HA service, is over, as is what is not noted.
     ends = noted is None or (disabled and noted.reason != _Why.BY_OTHERS)
     return Desired(True, yields=not ends)
+
+
+def _is_false_for(facts: Facts, type_: str, reasons: Collection[str]) -> str:
+    """The reason of a False condition, if it is one of `reasons`; else ""."""
+    found = facts.condition(type_)
+    why = found.reason if found is not None and found.status == "False" else ""
+    return why if why in reasons else ""
 
 
 def differs(host: Host, wanted: Desired) -> bool:
@@ -127,11 +135,11 @@ class ServiceSync:
 
     name = NAME
     reads = Reads(
-        conditions=frozenset({Type.NODE_HEALTHY, Type.NETWORK_HEALTHY}),
+        conditions=frozenset({Type.NODE_HEALTHY, Type.NETWORK_HEALTHY, Type.ACCEPTS_NEW_INSTANCES}),
         fields=frozenset({"spec.maintenance"}),
     )
 
-    def __init__(self, hosts: Hosts, evictions: Evictions, ha: HaMode = HaMode.EXTERNAL) -> None:
+    def __init__(self, hosts: Hosts, evictions: Evictions, ha: HaMode) -> None:
         self._hosts, self._evictions, self._ha = hosts, evictions, ha
 
     async def run(self, facts: Facts) -> Outcome:
@@ -144,7 +152,7 @@ class ServiceSync:
             return Outcome(_set(facts, host))
         try:
             after = await self._apply(host, wanted)
-        except (UnreachableError, RefusedError, ConflictError) as error:
+        except ComputeError as error:
             return _failed(facts, host, wanted, error)
         return Outcome(_set(replace(facts, host=after), after))
 

@@ -17,7 +17,7 @@ from typing import Final
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import OnboardingReason, SyncReason
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError, ConflictError, UnreachableError
 from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.compute.port import ComputeService, Traits
 from hypercobalt.errors import HypercobaltError
@@ -122,7 +122,7 @@ class TraitSync:
             if facts.holds(Type.TRAITS_UPDATED, "True") and is_settled(facts.hypervisor):
                 return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, error)
-        except (ConflictError, RefusedError) as error:
+        except ComputeError as error:
             return _failed(facts, error)
 
     async def _sync(self, facts: Facts, traits: Traits, provider: str) -> Outcome:

@@ -7,9 +7,6 @@ from hypercobalt.operator.network.silence import NAME, SilenceReconciler
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import Controller, Manager, Metrics, Recorder
 
-_WORKERS = 8
-"""Passes at once: they wait for the API server."""
-
 
 def add_network(
     manager: Manager, namespace: str, bridge: str, *, events: Recorder, metrics: Metrics
@@ -34,7 +31,6 @@ def add_network(
             NAME,
             SilenceReconciler(manager.kube, leases, switches, clock=manager.clock, events=events),
             watches=(switches.spoke.watch, leases.source.watch),
-            concurrency=_WORKERS,
         )
     )
     return switches

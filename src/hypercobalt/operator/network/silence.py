@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, next_condition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
 from hypercobalt.api.ovsnode_glance import OVSNodeReady, WrittenStatus
@@ -62,15 +62,14 @@ def unknown(found: Condition | None, text: str, now: datetime) -> Condition:
         now: the only clock that this function sees.
     """
     before = f"; Ready was {found.status}/{found.reason} before" if found is not None else ""
-    (made,) = set_condition(
-        (found,) if found is not None else (),
+    return next_condition(
+        found,
         _READY,
         ConditionStatus.UNKNOWN,
         ReadyReason.AGENT_SILENT,
         f"{text}{before}",
         now=now,
     )
-    return made
 
 
 @dataclass(frozen=True, slots=True)

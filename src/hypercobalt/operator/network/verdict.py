@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, next_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
 from hypercobalt.api.ovsnode import BridgeStatus, OVSNodeConditionType
@@ -112,14 +112,10 @@ def condition(
     if switch is None and stored is None:
         return ()
     found = judge(switch, bridge)
-    return set_condition(
-        (stored,) if stored else (),
-        _Type.NETWORK_HEALTHY,
-        found.status,
-        found.reason,
-        found.message,
-        now=now,
+    made = next_condition(
+        stored, _Type.NETWORK_HEALTHY, found.status, found.reason, found.message, now=now
     )
+    return (made,)
 
 
 def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
@@ -128,14 +124,8 @@ def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
     if stored is None:
         return ()
     text = "The operator follows no OVSNodes (--ovs-agent-namespace is empty)"
-    return set_condition(
-        (stored,),
-        _Type.NETWORK_HEALTHY,
-        ConditionStatus.UNKNOWN,
-        _Why.NOT_REPORTED,
-        text,
-        now=now,
-    )
+    status, reason = ConditionStatus.UNKNOWN, _Why.NOT_REPORTED
+    return (next_condition(stored, _Type.NETWORK_HEALTHY, status, reason, text, now=now),)
 
 
 def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyReason, str]]:

@@ -246,6 +246,13 @@ def test_only_moves_that_failed_count_as_failed(status: str, attempts: int, stat
         assert found.state == Ready(Mode.LIVE)
 
 
+def test_instance_that_others_have_moved_in_vain_again_and_again_is_given_up() -> None:
+    records = (move("error", id=str(n)) for n in range(60))
+    found = assessed(seen(server(), *records))
+    assert isinstance(found.state, Stranded)
+    assert found.state.message.endswith("given up after 60 attempts")
+
+
 def test_record_that_nobody_ended_is_an_attempt() -> None:
     left = move(id="9", updated=AGES_AGO)
     found = assessed(seen(server(), left))

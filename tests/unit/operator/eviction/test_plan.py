@@ -26,6 +26,7 @@ from tests.unit.operator.eviction.made import (
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import EvictionCheck, EvictionMode, EvictionStatus, Trigger
 from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.ha_switch import PAUSE
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -40,7 +41,7 @@ from hypercobalt.operator.eviction.model.actions import (
     is_evacuation,
 )
 from hypercobalt.operator.eviction.model.decision import Going, Load, Plan, Questions
-from hypercobalt.operator.eviction.model.facts import Facts, Need
+from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
@@ -472,3 +473,49 @@ def test_one_that_has_left_and_is_counted_all_the_same_is_named_once() -> None:
     assert found.instances is not None
     assert [one.id for one in found.instances] == ["b", "a"]
     assert isinstance(found.instances[-1].state, Stranded)
+
+
+PAUSED = Hypervisor(
+    metadata=ObjectMeta(name="here", annotations={PAUSE: "looking at it"}),
+    spec=HypervisorSpec(maintenance="ha", highAvailability=True, lifecycleEnabled=True),
+    status=hypervisor("Fenced").status,
+)
+GOES_ON = with_fields(PAUSED, metadata=ObjectMeta(name="here"))
+OFF = with_fields(GOES_ON, spec=with_fields(GOES_ON.spec, highAvailability=False))
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "trigger", "begins"),
+    [
+        pytest.param(GOES_ON, "ha-here-1", "NodeFailure", True, id="a recovery"),
+        pytest.param(PAUSED, "ha-here-1", "NodeFailure", False, id="that is paused"),
+        pytest.param(OFF, "ha-here-1", "NodeFailure", False, id="that is switched off"),
+        pytest.param(PAUSED, "by-hand", "NodeFailure", True, id="a person's, for the same reason"),
+        pytest.param(PAUSED, "here", "Manual", True, id="a person's"),
+    ],
+)
+def test_recovery_that_is_paused_begins_nothing_more(
+    of: Hypervisor, name: str, trigger: str, *, begins: bool
+) -> None:
+    """What is under way goes on: it holds its place, and nothing is aborted."""
+    found = planned(
+        facts(
+            eviction(CHECKED, name=name, trigger=trigger, mode="evacuate"),
+            hypervisor=of,
+            host=DOWN,
+            looked=True,
+            targets=9,
+            candidates={need(server("b")): (capacity("x"),)},
+        ),
+        assessed(server("a"), Evacuating("running"), attempts=1),
+        assessed(server("b"), Ready(Mode.EVACUATE)),
+    )
+    assert list(found.actions) == (["b"] if begins else [])
+    assert found.end is None
+    assert found.load is not None
+    assert "a" in found.load.servers
+    checks = {check.name: check for check in found.checks.checks} if found.checks else {}
+    assert ("RecoveryOn" in checks) is not begins
+    if not begins:
+        assert checks["RecoveryOn"].result == "Pending"
+        assert "no further move begins" in (checks["RecoveryOn"].message or "")

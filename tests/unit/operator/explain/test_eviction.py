@@ -12,6 +12,7 @@ from tests.unit.operator.explain.made import reporters
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.explain.eviction import Facts, explain
 
@@ -181,3 +182,52 @@ def test_what_is_under_way(phase: str) -> None:
     busy = entry("a", phase, startedAt=BEGAN)
     found = words(of("True", "Running", "Running", instances=(busy,)), HERE)
     assert f"{phase} (1):\n  - a, for 10m" in found
+
+
+FAILED = of("False", "Failed", "failed", instances=(entry("b", "Failed"), entry("c", "Succeeded")))
+HA = Hypervisor(metadata=ObjectMeta(name="here"), spec=HypervisorSpec(maintenance="ha"))
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "host", "advice"),
+    [
+        ("here", {}, HERE, "try again:\n       cobalt evict here\n"),
+        (
+            "here-x1",
+            {"instances": ("b", "c")},
+            HERE,
+            "try again:\n       cobalt evict here --instances b\n",
+        ),
+        ("here", {}, HA, "high availability makes another Eviction"),
+        (
+            "ha-here-1",
+            {"trigger": "NodeFailure", "mode": "evacuate"},
+            HERE,
+            "high availability makes another Eviction",
+        ),
+        (
+            "ha-b",
+            {"trigger": "InstanceCrash", "instances": ("b",)},
+            HERE,
+            "the node agent requests another recovery",
+        ),
+    ],
+)
+def test_what_has_failed_names_who_makes_the_next_attempt(
+    name: str, spec: dict[str, object], host: Hypervisor, advice: str
+) -> None:
+    made = replace(
+        FAILED,
+        metadata=replace(FAILED.metadata, name=name),
+        spec=replace(FAILED.spec, **spec),
+    )
+    found = words(made, host)
+    assert advice in found
+    assert ("cobalt evict" in found) is ("cobalt evict" in advice)
+    assert ("does not count as evicted" in found) is ("instances" not in spec)
+
+
+def test_who_asserts_that_a_host_is_dead_is_given_its_last_boot() -> None:
+    known = replace(HERE, status=HypervisorStatus(bootID="b-1"))
+    found = words(of("True", "Running", "Running", checks=(FENCED,)), known)
+    assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=b-1" in found

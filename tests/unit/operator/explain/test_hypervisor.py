@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from datetime import timedelta
 
 import pytest
@@ -19,6 +21,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, SmokeTest
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.cli import app
+from hypercobalt.operator.explain import incidents, recovery
 from hypercobalt.operator.explain.advice import EXPECTED, NORMAL, REMEDIES
 from hypercobalt.operator.explain.hypervisor import Facts, explain
 from hypercobalt.operator.explain.model import Explanation
@@ -116,7 +119,7 @@ WAITING = [
     pytest.param(
         of("Evicting", condition("Evicting", "True", "Running", "2 of 3 left"), spec=MANUAL),
         "Evicting True/Running for 5m (operator): 2 of 3 left",
-        "cobalt explain kvm-a",
+        "cobalt explain eviction/kvm-a",
         id="evicting",
     ),
     pytest.param(
@@ -309,6 +312,30 @@ def test_a_deleted_host_names_what_holds_it() -> None:
     assert "kvm.cloud.sap/lifecycle" in found.summary
 
 
+def test_a_deleted_host_that_may_have_instances_names_the_way_to_give_them_up() -> None:
+    meta = ObjectMeta(name="kvm-a", deletionTimestamp=NOW, finalizers=("kvm.cloud.sap/recovery",))
+    (found,) = explained(Hypervisor(metadata=meta)).waiting
+    assert found.remedies[0].command == (
+        "kubectl annotate hypervisor kvm-a kvm.cloud.sap/pause-recovery=REASON"
+    )
+
+
+def test_in_maintenance_ha_a_person_is_not_advised_to_create_an_eviction() -> None:
+    failed = condition("Evicting", "False", "Failed", "Eviction ha-kvm-a-1 Failed: no capacity")
+    ha = HypervisorSpec(lifecycleEnabled=True, maintenance="ha")
+    text = "\n".join(explained(of("Maintenance", failed, spec=ha)).lines)
+    assert "high availability makes another Eviction ten minutes after" in text
+    assert "cobalt evict" not in text
+
+
+def test_who_asserts_that_a_host_is_dead_is_given_its_last_boot() -> None:
+    host = of("NodeUnreachable", condition("Fenced", "Unknown", "Failed", "401"))
+    known = explained(replace(host, status=replace(host.status, bootID="b-1")))
+    for found, boot in ((known, "b-1"), (explained(host), "BOOT_ID")):
+        line = f"kubectl annotate hypervisor kvm-a kvm.cloud.sap/fenced={boot}"
+        assert any(line in shown for shown in found.lines)
+
+
 def test_a_host_that_the_operator_has_not_seen_yet_waits_for_the_operator() -> None:
     found = explained(hypervisor())
     assert found.state == "New"
@@ -332,6 +359,16 @@ def test_the_kubelet_distinguishes_a_silent_agent_from_a_dead_host(
     assert found.remedies[0].text.startswith(first)
 
 
+def test_power_of_a_host_that_is_proven_dead_is_not_asked_for() -> None:
+    silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
+    seen = reporters(LATER, agent=300, kubelet=300)
+    host = of("AgentSilent", silent)
+    proven = Fencing(phase=FencingPhase.FENCED, bootID="b1", proof="off")
+    dead = replace(host, status=replace(host.status, fencing=proven, bootID="b1"))
+    (found,) = explain(Facts(dead, LATER, seen)).waiting
+    assert all("power" not in one.text for one in found.remedies)
+
+
 def test_the_server_of_the_smoke_test_is_named() -> None:
     testing = condition("Onboarding", "True", "Testing", "server 1 of 3")
     status = HypervisorStatus(
@@ -342,25 +379,42 @@ def test_the_server_of_the_smoke_test_is_named() -> None:
     assert found.waiting[0].remedies[0].command == "openstack server show 11d6"
 
 
+ADVISED = {
+    one.command.format_map(defaultdict(lambda: "kvm-a"))
+    for one in (
+        *(one for remedies in REMEDIES.values() for one in remedies),
+        *incidents.REMEDIES.values(),
+        *recovery.REMEDIES.values(),
+    )
+}
+
+
 def test_commands_that_are_advised_exist() -> None:
-    advised = {one.command for remedies in REMEDIES.values() for one in remedies}
-    ours = [line.format(node="kvm-a") for line in advised if line.startswith("cobalt ")]
+    ours = [line for line in ADVISED if line.startswith("cobalt ")]
     assert ours
     for line in ours:
         app.parse_args(line.split()[1:], exit_on_error=False, print_error=False)
 
 
+def test_nothing_is_read_by_its_name_in_all_namespaces() -> None:
+    """Kubectl refuses that: there may be one in each."""
+    everywhere = [
+        line
+        for line in ADVISED
+        if line.startswith("kubectl ") and (" -A" in line or " --all-namespaces" in line)
+    ]
+    assert everywhere
+    assert [line for line in everywhere if not re.match(r"kubectl get [a-z,]+ -", line)] == []
+
+
 EXPLAINED_BY_THE_MESSAGE = {
-    ("Onboarding", "Initial"),  # names the check, the aggregate or the label
     ("Onboarding", "Handover"),  # names the conditions, which are explained beside it
-    ("Offboarded", "Offboarding"),  # names what it waits for
     ("OperatingSystemUpdate", "Running"),
     ("TLSCertificateInstalled", "Installing"),
 }
 LEFT_OUT = {
     "Ready": "the state itself",
     "Terminating": "a state",
-    "AcceptsNewInstances": "follows from NodeHealthy",
     "HypervisorReEnabled": "set by nobody",
 }
 REASONS = {
@@ -381,6 +435,7 @@ REASONS = {
     Type.LIBVIRT_CONNECTION: hypervisor_conditions.LibvirtConnectionReason,
     Type.NODE_HEALTHY: hypervisor_conditions.NodeHealthyReason,
     Type.NETWORK_HEALTHY: hypervisor_conditions.NetworkHealthyReason,
+    Type.ACCEPTS_NEW_INSTANCES: hypervisor_conditions.AcceptsReason,
     Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
     Type.OPERATING_SYSTEM_UPDATE: hypervisor_conditions.UpdateReason,
     Type.SPEC_FROZEN: hypervisor_conditions.SpecFrozenReason,
@@ -388,7 +443,7 @@ REASONS = {
 }
 FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
-    *("Healthy", "Ready", "Completed", "InStep", "NoKubectl"),
+    *("Healthy", "NodeHealthy", "Ready", "Completed", "InStep", "NoKubectl"),
     *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled"),
 }
 """Reasons of the status that is expected."""
@@ -430,7 +485,7 @@ def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
     failed = replace(host, status=replace(host.status, fencing=tried))
     lines = "\n".join(explained(failed).lines)
     assert "  - MaxUnhealthy closed: 4 of 10 hosts are unwell, 2 are allowed\n" in lines
-    assert "  - Observer open: heard" in lines
+    assert lines.count("Observer open: heard") == 1  # what is wrong names closed gates alone
     assert "Fencing of boot b1: Failed" in lines
     assert "  - attempt 1: 401 Unauthorized" in lines
     lives = replace(tried, phase=FencingPhase.FENCED, livesSince=NOW)
@@ -450,7 +505,7 @@ UNREACHABLE = of("NodeUnreachable", condition("Fenced", "True", "Proven", "proof
         ("Suspected", -5, "high availability fences it now and then starts"),
         ("Unwell", 90, "its instances migrate at 00:06:30 UTC (in 90s), unless that ends"),
         ("RebootGrace", 90, "fences it at 00:06:30 UTC (in 90s), unless it is back by then"),
-        ("Blocked", None, "see RecoveryBlocked and the gates below"),
+        ("Blocked", None, "High availability waits, because a gate is closed"),
         ("Fencing", 42, "the present attempt ends at 00:05:42 UTC (in 42s)"),
         ("Recovering", None, "An Eviction starts or moves the host's instances elsewhere"),
         ("Recovered", None, "None of its instances is left on the host"),
@@ -465,6 +520,7 @@ def test_host_in_recovery_names_the_next_step_and_its_time_first(
     status = replace(UNREACHABLE.status, recovery=Recovery(phase, due))
     found = explained(replace(UNREACHABLE, status=status))
     assert expected in found.waiting[0].message
+    assert found.waiting[0].remedies
     assert not any("Fenced" in one.condition for one in found.also)
 
 

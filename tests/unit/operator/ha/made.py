@@ -15,6 +15,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
+from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Dead
 from hypercobalt.operator.ha.evictions import recovery
@@ -28,7 +29,7 @@ DEAD = Dead(("silent",))
 HEALTHY = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
 ATTEMPT = Fencing(
     phase=FencingPhase.ATTEMPTING, bootID="b1", method=FencingMethod.BMC, device="bmc", attempts=1,
-    startedAt=NOW, deadline=NOW + 61 * S, evidence=("silent",),
+    startedAt=NOW, deadline=NOW + 61 * S, evidence=("silent",), leaseRenewedAt="12:00",
 )  # fmt: skip
 PROVEN = with_fields(ATTEMPT, phase=FencingPhase.FENCED, fencedAt=NOW, proof="off")
 DOWN = with_fields(PROVEN, forcedDownAt=NOW)
@@ -58,7 +59,7 @@ FACTS = Facts(
     hypervisor=hypervisor(mode="ha"),
     verdict=DEAD,
     ready="Unknown",
-    node_boot="b1",
+    latest=Latest("b1", "12:00"),
     silenced="",
     abandoned=False,
     gates=(OPEN,),
@@ -67,6 +68,7 @@ FACTS = Facts(
     fence=Setup(("bmc",), 60 * S),
     stopped="",
     claim="",
+    rejected="",
     mine=None,
     now=NOW,
 )

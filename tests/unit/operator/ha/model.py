@@ -6,6 +6,7 @@ went takes effect until its deadline, and everything else of that process is ref
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -13,13 +14,23 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.core import Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint
 from hypercobalt.api.eviction import Eviction, EvictionStatus
-from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.fencing import (
+    CLAIM,
+    OUT_OF_SERVICE,
+    Fencing,
+    FencingMethod,
+    FencingPhase,
+    GuestsStopped,
+    is_ordered,
+)
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing
+from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
 from hypercobalt.operator.ha.conditions import part
@@ -37,8 +48,9 @@ from hypercobalt.operator.ha.facts import (
     TakeBack,
 )
 from hypercobalt.operator.ha.fences import Setup
-from hypercobalt.operator.ha.observe import declared_dead
+from hypercobalt.operator.ha.reconciler import is_disproved
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.signs import believed, claim, declared_dead, powered_since, stopped
 
 S = timedelta(seconds=1)
 SETTINGS = HaSettings(mode=HaMode.INTERNAL)
@@ -65,6 +77,21 @@ class Operator:
     call: Call | None = None
 
 
+@dataclass(frozen=True)
+class Bug:
+    """What a wrong operator would do otherwise; by default nothing is wrong.
+
+    Args:
+        sees: what it takes the facts for.
+        trusts: the eviction core goes by the record, and looks at nothing else.
+        keeps: it does not withdraw an assertion that the host has disproved.
+    """
+
+    sees: Callable[[Facts], Facts] = lambda facts: facts
+    trusts: bool = False
+    keeps: bool = False
+
+
 @dataclass
 class World:
     """What is so, and what is stored.
@@ -77,6 +104,11 @@ class World:
         at_source: boot in which the server was started there; None when it does not run there.
         elsewhere: the server runs on another host.
         lies: the device reports off without doing anything.
+        refuses: it takes no orders; it reports the power all the same.
+        mute: it answers nothing.
+        renewed: renewals of the agent's Lease.
+        obeyed: boot whose agent knows that it counts as dead.
+        tainted: the Node has the taint that asserts that it is dead.
     """
 
     now: datetime = NOW
@@ -88,12 +120,17 @@ class World:
     elsewhere: bool = False
     lies: bool = False
     refuses: bool = False
+    mute: bool = False
     gate: bool = True
     forced_down: bool = False
     on_source: bool = True  # as the compute service has it
     node_boot: int = 1
+    renewed: int = 0
+    obeyed: int = 0
+    tainted: bool = False
     ready: str = "True"
     healthy_since: datetime = NOW
+    bug: Bug = field(default_factory=Bug)
     evictions: list[Eviction] = field(default_factory=list[Eviction])
     calls: list[Fencing] = field(default_factory=list[Fencing])
     hypervisor: Hypervisor = field(
@@ -113,6 +150,7 @@ class World:
                 self.healthy_since = self.now
             self.ready, self.node_boot = "True", self.boot
             if self.agent:
+                self.renewed += 1
                 self.store(bootID=str(self.boot))
         else:
             self.ready = "Unknown"
@@ -126,10 +164,90 @@ class World:
             self.on, self.boot = True, self.boot + 1
 
     def owner_starts(self) -> None:
-        """Nova starts a server that is off on its host, forced down or not, agent or not."""
+        """Nova starts a server that is off on its host, forced down or not, agent or not.
+
+        An agent whose boot counts as dead ends it at once.
+        """
+        if self._is_ended():
+            return
         ready = self.ready == "True" and self.node_boot == self.boot
         if ready and self.on and self.heard and self.on_source and self.at_source is None:
             self.at_source = self.boot
+
+    def owner_starts_unheard(self) -> None:
+        """The same where kubelet and agent reach nobody, but the compute service does.
+
+        Nothing but the device shows that.
+        """
+        reached = self.on and not (self.heard or self.mute or self.lies)
+        if reached and not self._is_ended() and self.on_source and self.at_source is None:
+            self.at_source = self.boot
+
+    def falls_silent(self, mute: bool) -> None:
+        """The device answers nothing more, or again; not while all depends on its answer."""
+        unheard = self.at_source is not None and self.node_boot != self.boot
+        self.mute = mute and not unheard
+
+    def _is_ended(self) -> bool:
+        """Whether the agent ends what is started: it knows the order, cut off or not."""
+        return (
+            self.agent
+            and self.obeyed == self.boot
+            and is_ordered(self.hypervisor.status.fencing, str(self.boot))
+        )
+
+    def agent_obeys(self) -> None:
+        """The agent ends every guest of a boot that counts as dead, and reports that."""
+        record = self.hypervisor.status.fencing
+        if self.on and self.heard and self.agent and is_ordered(record, str(self.boot)):
+            self.at_source, self.obeyed = None, self.boot
+            started = record.startedAt if record is not None else None
+            done = GuestsStopped(str(self.boot), started, self.now, 1)
+            self.store(bootID=str(self.boot), guestsStopped=done)
+
+    # What people do
+
+    def asserts_dead(self) -> None:
+        """A person makes sure that the host is off, and asserts that its boot is dead."""
+        if not self.on:
+            self.note(CLAIM, self.hypervisor.status.bootID or "")
+
+    def taints(self) -> None:
+        """Another system does the same, by the taint; it takes that away when it likes."""
+        self.tainted = self.tainted or not self.on
+
+    def note(self, key: str, value: str) -> None:
+        """Set an annotation; "" takes it away."""
+        notes = {k: v for k, v in self.hypervisor.metadata.annotations.items() if k != key}
+        if value:
+            notes[key] = value
+        meta = with_fields(self.hypervisor.metadata, annotations=notes)
+        self.hypervisor = with_fields(self.hypervisor, metadata=meta)
+
+    def node(self) -> Node:
+        """As the API has it."""
+        taint = Taint(OUT_OF_SERVICE, "NoExecute", "nodeshutdown")
+        return Node(
+            metadata=self.hypervisor.metadata,
+            spec=NodeSpec(taints=(taint,) if self.tainted else ()),
+            status=NodeStatus(
+                conditions=(NodeCondition(type="Ready", status=self.ready),),
+                nodeInfo=NodeSystemInfo(bootID=str(self.node_boot)),
+            ),
+        )
+
+    def read(self, record: Fencing | None) -> Latest:
+        """What was heard of the host, and its power where that matters."""
+        methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
+        asked = record is not None and record.method in methods
+        asked = asked or bool(claim(self.hypervisor, self.node()).text)
+        power = Power.ON if asked and self.on and not self.lies else Power.OFF
+        if asked and self.mute:
+            by_device = record is not None and record.method == FencingMethod.BMC
+            power = Power.UNKNOWN if by_device else Power.OFF
+        agent = self.on and self.heard and self.agent
+        renewed = str(self.renewed)
+        return Latest(str(self.node_boot), renewed, power, agent=agent, tainted=self.tainted)
 
     def store(self, **fields: object) -> None:
         status = with_fields(self.hypervisor.status, **fields)
@@ -138,8 +256,16 @@ class World:
     # What others do
 
     def evacuate(self) -> None:
-        """The eviction core: by a running Eviction, with the proof for the present boot."""
-        if self.evictions and self.forced_down and is_fenced(self.hypervisor) and self.on_source:
+        """The eviction core: by a running Eviction, with a proof that nothing speaks against."""
+        record = self.hypervisor.status.fencing
+        proven = record is not None and is_fenced(self.hypervisor)
+        if not proven or record is None:
+            return
+        latest = self.read(record)
+        doubted = doubts(record, latest) or latest.power is Power.UNKNOWN
+        if doubted and not self.bug.trusts:
+            return
+        if self.evictions and self.forced_down and self.on_source:
             self.elsewhere, self.on_source = True, False
             self.evictions = [ended(one) for one in self.evictions]
 
@@ -154,7 +280,7 @@ class World:
 
     def observe(self, operator: Operator) -> None:
         facts = self._facts(operator)
-        operator.facts, operator.plan = facts, decide(facts, SETTINGS)
+        operator.facts, operator.plan = facts, decide(self.bug.sees(facts), SETTINGS)
 
     def act(self, operator: Operator) -> None:
         plan, facts = operator.plan, operator.facts
@@ -166,12 +292,9 @@ class World:
             case AskPeers():
                 operator.question = Question(self.now)
             case SetMaintenance(mode, before):
-                notes = {BEFORE: before} if before else {}
-                self.hypervisor = with_fields(
-                    self.hypervisor,
-                    spec=with_fields(self.hypervisor.spec, maintenance=mode),
-                    metadata=with_fields(self.hypervisor.metadata, annotations=notes),
-                )
+                self.note(BEFORE, before)
+                spec = with_fields(self.hypervisor.spec, maintenance=mode)
+                self.hypervisor = with_fields(self.hypervisor, spec=spec)
             case Fence(record):
                 operator.mine = None
                 self.calls.append(record)
@@ -193,6 +316,8 @@ class World:
         plan, facts = operator.plan, operator.facts
         assert plan is not None
         assert facts is not None
+        if not self.bug.keeps and is_disproved(facts.hypervisor.status.fencing, plan.fencing):
+            self.note(CLAIM, "")
         written = part(facts.hypervisor, plan, self.now)
         others = tuple(c for c in self.hypervisor.conditions if c.type not in written.types)
         self.store(conditions=(*others, *written.conditions), **written.fields)
@@ -205,12 +330,13 @@ class World:
     def take_effect(self, operator: Operator) -> None:
         """A call that is under way switches the host off, unless its deadline is over."""
         call, operator.call = operator.call, None
-        if call is not None and self.now < call.until and not (self.lies or self.refuses):
+        acts = not (self.lies or self.refuses or self.mute)
+        if call is not None and self.now < call.until and acts:
             self.power_off()
 
     def _answer(self, operator: Operator, record: Fencing) -> Fencing:
-        if self.refuses:
-            answer = fencing.Answer(False, "409 Conflict")
+        if self.refuses or self.mute:
+            answer = fencing.Answer(False, "409 Conflict, or no answer")
         elif self.lies:
             answer = fencing.Answer(True, "off")
         else:
@@ -229,8 +355,11 @@ class World:
             compute=alive,
             unhealthy_since=status.unhealthySince,
             fenced=declared_dead(self.hypervisor),
+            powered_since=powered_since(self.hypervisor, self.node()),
             question=operator.question,
         )
+        latest = self.read(status.fencing)
+        asserted = believed(claim(self.hypervisor, self.node()), latest.power, ("bmc",))
         servers = (SERVER,) if self.on_source else ()
         return Facts(
             hypervisor=with_fields(
@@ -239,15 +368,16 @@ class World:
             ),
             verdict=judge(signs, SETTINGS.waits, self.now),
             ready=self.ready,
-            node_boot=str(self.node_boot),
+            latest=latest,
             silenced="",
             abandoned=False,
             gates=(Gate("MaxUnhealthy", self.gate, "as told"),),
             host=Host("kvm-a", "h", "s", enabled=True, up=alive, servers=servers),
             evictions=tuple(self.evictions),
             fence=Setup(("bmc",), LASTS),
-            stopped="",
-            claim="",
+            stopped=stopped(self.hypervisor),
+            claim=asserted.text if not asserted.doubt else "",
+            rejected=asserted.doubt,
             mine=operator.mine,
             now=self.now,
         )

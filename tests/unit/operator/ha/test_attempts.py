@@ -6,12 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.ha.made import hypervisor
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.operator.ha.conditions import part
-from hypercobalt.operator.ha.facts import Plan
 from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
 
 LATER = NOW + timedelta(minutes=5)
@@ -68,17 +65,3 @@ def test_assertion_is_withdrawn_when_the_host_shows_life(
     stored: Fencing | None, record: Fencing | None, expected: bool
 ) -> None:
     assert is_disproved(stored, record) is expected
-
-
-@pytest.mark.parametrize(
-    ("record", "state", "text"),
-    [
-        (PROVEN, "True/Proven", "is proven dead"),
-        (LIVES, "Unknown/Failed", "was proven dead, but the kubelet reports boot b2"),
-    ],
-)
-def test_condition_does_not_outlive_the_proof(record: Fencing, state: str, text: str) -> None:
-    shown = replace(record, bootID="b1", evidence=("the kubelet reports boot b2",))
-    (fenced,) = part(hypervisor(shown), Plan(None, shown), NOW).conditions
-    assert f"{fenced.status}/{fenced.reason}" == state
-    assert text in fenced.message

@@ -36,6 +36,7 @@ from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.ha.doubts import Latest, Power
 from hypercobalt.ha.fencing import Answer, answered, overtaken
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
@@ -47,7 +48,7 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import decide, is_over, is_to_be_kept
+from hypercobalt.operator.ha.decide import decide
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.facts import (
     Action,
@@ -61,6 +62,7 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
+from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 
 LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
 LIVES = with_fields(DOWN, livesSince=NOW)
@@ -189,8 +191,9 @@ def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
 def test_boot_that_only_the_kubelet_has_reported_is_fenced_as_any(verdict: HostVerdict) -> None:
     """Its agent does not run, but instances may: they are Nova's, or their owners', to start."""
     for stopped in ("", "all were ended before"):
-        plan = planned(verdict=verdict, node_boot="b2", stopped=stopped)
-        assert (plan.fencing, plan.action) == (ATTEMPT if verdict == DEAD else None, None)
+        plan = planned(verdict=verdict, latest=Latest("b2"), stopped=stopped)
+        attempt = with_fields(ATTEMPT, nodeBootID="b2", leaseRenewedAt=None)
+        assert (plan.fencing, plan.action) == (attempt if verdict == DEAD else None, None)
 
 
 @pytest.mark.parametrize(
@@ -457,12 +460,16 @@ def test_evacuation_of_a_host_that_lives_is_stopped(
         pytest.param({"verdict": Alive(("lease",))}, id="its agent"),
         pytest.param({"verdict": Alive(("NotReady",), NOW + S)}, id="its kubelet, NotReady"),
         pytest.param(
-            {"verdict": Well(), "ready": "True", "node_boot": "b2"}, id="its kubelet, booted anew"
+            {"verdict": Well(), "ready": "True", "latest": Latest("b2")},
+            id="its kubelet, booted anew",
         ),
         pytest.param(
-            {"verdict": Alive(("NotReady",)), "node_boot": "b2", "stopped": "all were ended"},
+            {"verdict": Alive(("NotReady",)), "latest": Latest("b2"), "stopped": "all were ended"},
             id="its kubelet, after its agent had ended every instance",
         ),
+        pytest.param({"latest": Latest("b2")}, id="its kubelet, which is silent again"),
+        pytest.param({"latest": Latest("b1", "12:01")}, id="its agent, which is silent again"),
+        pytest.param({"latest": Latest("b1", power=Power.ON)}, id="its power"),
     ],
 )
 def test_proof_does_not_outlive_a_sign_of_life(changes: dict[str, object]) -> None:
@@ -480,8 +487,8 @@ def test_proof_outlives_what_is_no_sign_of_life() -> None:
     changes: dict[str, object]
     for changes in (
         {"verdict": Well(), "ready": ""},
-        {"verdict": Well(), "ready": "True", "node_boot": ""},
-        {"verdict": Suspected(("silent",)), "node_boot": "b2"},
+        {"verdict": Well(), "ready": "True", "latest": Latest()},
+        {"verdict": Suspected(("silent",)), "latest": Latest("")},
     ):
         assert planned(fenced(DOWN), **changes).fencing == DOWN
 
@@ -519,7 +526,7 @@ def back(
         hypervisor=hypervisor(fencing, mode=mode, before=before, boot=boot, conditions=found),
         verdict=Returned("b2"),
         ready="True",
-        node_boot="b2",
+        latest=Latest("b2"),
         now=NOW + 120 * S,
     )
 
@@ -575,7 +582,7 @@ def test_host_that_is_back_is_cleaned_before_its_record_is_closed(mode: str) -> 
     assert (plan.action.host, plan.action.fencing.phase) == (HOST, FencingPhase.RELEASED)
     assert "boot b2" in plan.action.fencing.evidence[-1]
     assert (plan.fencing, plan.look_again) == (DOWN, 0 * S)
-    by_agent = planned(back(mode=mode), node_boot="").action
+    by_agent = planned(back(mode=mode), latest=Latest()).action
     assert by_agent == plan.action
 
 
@@ -604,6 +611,16 @@ def test_host_that_may_still_be_switched_off_is_not_taken_back(phase: FencingPha
     late = with_fields(ATTEMPT, phase=phase, deadline=NOW + 123 * S)
     plan = planned(back(late))
     assert (plan.action, plan.fencing, plan.look_again) == (None, late, 3 * S)
+
+
+def test_gates_do_not_block_a_host_that_has_nothing_left() -> None:
+    closed = (Gate("MaxUnhealthy", passed=False, text="2 of 5", storm=True),)
+    left = planned(fenced(), gates=closed)
+    assert left.blocked is not None
+    assert left.blocked[0] is RecoveryBlockedReason.MANY_HOSTS
+    gone = planned(fenced(), gates=closed, host=EMPTY)
+    assert gone.blocked is not None
+    assert gone.blocked[0] is RecoveryBlockedReason.NOT_NEEDED
 
 
 def test_condition_of_a_host_at_rest_no_longer_blocks() -> None:
@@ -691,3 +708,71 @@ def test_when_a_deleted_hypervisor_may_go(
     gone = with_fields(found.metadata, deletionTimestamp=NOW if deleted else None)
     facts = replace(FACTS, hypervisor=with_fields(found, metadata=gone))
     assert is_over(replace(facts, **changes)) is over_  # type: ignore[arg-type]
+
+
+def test_proof_of_a_device_that_is_gone_holds_up_what_is_not_begun() -> None:
+    """Until it answers again, or a person asserts the same; the proof itself stays."""
+    gone = Latest("b1", "12:00", Power.UNKNOWN)
+    for record in (PROVEN, DOWN):
+        plan = planned(fenced(record), latest=gone)
+        assert (plan.action, plan.fencing) == (None, record)
+        assert plan.blocked is not None
+        assert "bmc no longer reports the power" in plan.blocked[1]
+        asserted = planned(fenced(record), latest=gone, claim="a person asserts it").fencing
+        assert asserted is not None
+        assert (asserted.method, asserted.proof) == (FencingMethod.EXTERNAL, "a person asserts it")
+    assert planned(fenced(DOWN), latest=Latest("b1", "12:00")).action == Evict(EVACUATION)
+
+
+def test_assertion_that_does_not_count_is_named() -> None:
+    plan = planned(latest=Latest("b1", power=Power.ON), rejected="asserted, but bmc reads on")
+    assert plan.blocked is not None
+    assert plan.blocked[1].startswith("asserted, but bmc reads on; ")
+
+
+def test_report_of_an_agent_that_is_silent_since_is_asked_for_anew() -> None:
+    lives = with_fields(LIVES, startedAt=NOW)
+    silent = Latest("b1", "12:00", agent=False)
+    again = planned(fenced(lives), latest=silent, stopped="ended").fencing
+    assert again is not None
+    assert again.startedAt == NOW + S
+
+
+def test_taint_counts_again_once_it_was_taken_away() -> None:
+    left = with_fields(DOWN, phase=FencingPhase.RELEASED, taintDisproved=True)
+    for tainted in (True, False):
+        facts = back(left, mode="")
+        facts = replace(facts, latest=Latest("b2", tainted=tainted))
+        record = decide(facts, SETTINGS).fencing
+        assert record is not None
+        assert record.taintDisproved is (True if tainted else None)
+
+
+@pytest.mark.parametrize("mode", ["", "ha", "manual"])
+@pytest.mark.parametrize("record", [None, DOWN], ids=["never fenced", "fenced before"])
+def test_crash_loop_is_named_while_it_lasts(record: Fencing | None, mode: str) -> None:
+    boots = tuple(NOW - minutes * 60 * S for minutes in (50, 30, 1))
+    facts = back(record, mode=mode, unwell="NodeHealthy")
+    host = facts.hypervisor
+    host = with_fields(host, status=with_fields(host.status, recentBoots=boots))
+    plan = decide(replace(facts, hypervisor=host, now=NOW), SETTINGS)
+    if mode == "manual":
+        assert plan.blocked is None or plan.blocked[0] != RecoveryBlockedReason.CRASH_LOOP
+        return
+    assert plan.blocked is not None
+    assert plan.blocked[0] == RecoveryBlockedReason.CRASH_LOOP
+    assert "booted 3 times" in plan.blocked[1]
+    assert plan.look_again is not None
+    assert plan.look_again <= 601 * S, "until the first of them is an hour ago"
+    later = decide(replace(facts, hypervisor=host, now=NOW + 601 * S), SETTINGS)
+    assert later.blocked is None or later.blocked[0] != RecoveryBlockedReason.CRASH_LOOP
+
+
+def test_host_that_is_switched_on_to_be_mended_is_left_alone() -> None:
+    """Once nothing is left there; until then it has its grace, and is fenced anew."""
+    on = Latest("b1", "12:00", Power.ON)
+    empty = planned(fenced(DOWN), latest=on, host=EMPTY)
+    assert (empty.fencing, empty.action) == (DOWN, None)
+    left = planned(fenced(DOWN), latest=on).fencing
+    assert left is not None
+    assert (left.livesSince, left.poweredSince) == (NOW, NOW)

@@ -1,4 +1,4 @@
-"""How a host is counted, and when nothing is done about it."""
+"""How a host is counted."""
 
 from __future__ import annotations
 
@@ -11,32 +11,23 @@ from msgspec.structs import replace
 from tests.unit.operator.samples import NOW, condition, hypervisor, node, reports
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
-from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
-from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import HostState
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
-from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
-from hypercobalt.operator.ha.fleet import Fleet, instances, memory_mib, state
+from hypercobalt.operator.ha.fleet import Fleet, healthy_since, instances, memory_mib, state
 from hypercobalt.operator.ha.peers import choose
-from hypercobalt.operator.ha.silenced import PAUSE, silenced
 from hypercobalt.runtime import FakeClock
 
 SPEC = HypervisorSpec(highAvailability=True, lifecycleEnabled=True)
 RENEWED = Sighting(LeaseState.RENEWED)
+MINUTE = timedelta(minutes=1)
 ZONE = ("topology.kubernetes.io/zone",)
-IN_SERVICE = condition("Onboarding", "False", "Succeeded")
-HOST = Host("kvm-a", "h", "s", enabled=True, servers=("i1",))
 
 
-def made(
-    *conditions: Condition, spec: HypervisorSpec = SPEC, notes: dict[str, str] | None = None
-) -> Hypervisor:
+def made(*conditions: Condition, spec: HypervisorSpec = SPEC) -> Hypervisor:
     status = HypervisorStatus(
         conditions=conditions,
         numInstances=4,
@@ -45,7 +36,7 @@ def made(
         allocation={"memory": Quantity("16Gi")},
     )
     labels = {ZONE[0]: "a"}
-    return hypervisor(spec=spec, labels=labels, annotations=notes, status=status)
+    return hypervisor(spec=spec, labels=labels, status=status)
 
 
 def counted(host: Hypervisor, ready: str = "True", lease: Sighting | None = RENEWED) -> HostState:
@@ -126,6 +117,7 @@ def test_recovered_host_counts_as_unwell_until_it_is_back(
         pytest.param("True", "b2", NOW - timedelta(seconds=1), True, id="for too short a time"),
         pytest.param("True", "b1", NOW, True, id="the new boot has not reported"),
         pytest.param("Unknown", "b2", NOW, True, id="it has failed again"),
+        pytest.param("", "b2", NOW, True, id="no kubelet has reported"),
     ],
 )
 def test_recovered_host_that_is_in_order_again_holds_up_no_other_recovery(
@@ -137,6 +129,32 @@ def test_recovered_host_that_is_in_order_again_holds_up_no_other_recovery(
     host = replace(host, status=replace(host.status, bootID=boot, fencing=record))
     found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled)
     assert (found.unwell, found.free_mib) == (unwell, 0)
+
+
+IN_ORDER = dict.fromkeys(("NodeHealthy", "AgentReporting", "LibVirtConnection"), NOW)
+
+
+@pytest.mark.parametrize(
+    ("since", "status", "expected"),
+    [
+        pytest.param({}, "True", NOW, id="all are"),
+        pytest.param({"AgentReporting": NOW + MINUTE}, "True", NOW + MINUTE, id="one came last"),
+        pytest.param({"AgentReporting": NOW - MINUTE}, "True", NOW, id="one was first"),
+        pytest.param({"AgentReporting": NOW}, "False", None, id="the agent is silent"),
+        pytest.param({"NodeHealthy": NOW}, "Unknown", None, id="the Node is not"),
+        pytest.param({"LibVirtConnection": None}, "True", None, id="libvirt is not known"),
+    ],
+)
+def test_host_is_in_order_since_the_last_of_node_agent_and_libvirt_is(
+    since: dict[str, datetime | None], status: str, expected: datetime | None
+) -> None:
+    times = (IN_ORDER | since).items()
+    found = [
+        replace(condition(name, status if name in since else "True"), lastTransitionTime=at)
+        for name, at in times
+        if at is not None
+    ]
+    assert healthy_since(made(*found)) == expected
 
 
 @pytest.mark.parametrize(
@@ -255,62 +273,6 @@ def test_ten_thousand_hosts_are_counted_within_a_second() -> None:
     begun = time.process_time()
     assert fleet.census().total == 10_000
     assert time.process_time() - begun < 1
-
-
-def deleted(of: Hypervisor, *finalizers: str) -> Hypervisor:
-    return replace(of, metadata=replace(of.metadata, deletionTimestamp=NOW, finalizers=finalizers))
-
-
-MANUAL = replace(SPEC, maintenance="manual", maintenanceReason="fan")
-RUNNING = Eviction(metadata=ObjectMeta(name="kvm-a"), spec=EvictionSpec("kvm-a", "fan"))
-
-
-@pytest.mark.parametrize(
-    ("host", "evictions", "why"),
-    [
-        pytest.param(made(IN_SERVICE), (), "", id="in service"),
-        pytest.param(made(IN_SERVICE, notes={PAUSE: "upgrade"}), (), "upgrade", id="paused"),
-        pytest.param(
-            made(IN_SERVICE, notes={HA_ENABLED: "false"}), (), HA_ENABLED, id="switched off"
-        ),
-        pytest.param(made(IN_SERVICE, notes={HA_ENABLED: "true"}), (), "", id="switched on"),
-        pytest.param(
-            made(IN_SERVICE, spec=replace(SPEC, highAvailability=False)),
-            (),
-            "spec.highAvailability is false",
-            id="not wanted",
-        ),
-        pytest.param(made(), (), "not in service", id="not onboarded"),
-        pytest.param(
-            made(spec=replace(SPEC, maintenance="termination")), (), "", id="about to leave"
-        ),
-        pytest.param(
-            made(spec=replace(SPEC, maintenance="ha"), notes={BEFORE: "termination"}),
-            (),
-            "",
-            id="about to leave, and failed",
-        ),
-        pytest.param(
-            made(IN_SERVICE, spec=MANUAL), (), "no Eviction empties it", id="a person has it"
-        ),
-        pytest.param(made(IN_SERVICE, spec=MANUAL), (RUNNING,), "", id="it is being emptied"),
-        pytest.param(deleted(made(IN_SERVICE)), (), "is being deleted", id="it is deleted"),
-        pytest.param(
-            deleted(made(IN_SERVICE), FINALIZER), (), "", id="it was silent before it was deleted"
-        ),
-        pytest.param(
-            deleted(made(IN_SERVICE), "x/y"), (), "is being deleted", id="something else keeps it"
-        ),
-    ],
-)
-def test_why_nothing_is_done(host: Hypervisor, evictions: tuple[Eviction, ...], why: str) -> None:
-    found = silenced(host, HOST, evictions)
-    assert why in found
-    assert bool(found) is bool(why)
-
-
-def test_host_that_the_compute_service_does_not_know_is_left_alone() -> None:
-    assert silenced(made(IN_SERVICE), None, ()) == "the compute service does not know the host"
 
 
 def test_peers_are_well_hosts_the_same_ones_for_the_same_question() -> None:

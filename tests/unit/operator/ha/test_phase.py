@@ -40,6 +40,7 @@ _Phase = RecoveryPhase
 MINUTE, LATER = timedelta(minutes=1), NOW + timedelta(minutes=5)
 CONDITIONS = tuple(condition(type_, "True", "Fine") for type_ in HEALTHY)
 RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED, deadline=None)
+FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
 FENCED = replace(FACTS, hypervisor=hypervisor(DOWN, mode="ha"), now=LATER)
 BACK = replace(FACTS, verdict=Returned("b2"), ready="True", now=LATER)
 SINCE = CONDITIONS[0].lastTransitionTime
@@ -66,6 +67,11 @@ MIGRATED = with_fields(
             replace(FACTS, verdict=Suspected(()), now=LATER),
             Recovery(_Phase.SUSPECTED),
             id="the wait is over, but something is not known",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Suspected(()), now=NOW + MINUTE),
+            Recovery(_Phase.SUSPECTED),
+            id="the wait ends now",
         ),
         pytest.param(
             replace(FACTS, verdict=RebootGrace((), LATER)),
@@ -106,6 +112,11 @@ MIGRATED = with_fields(
             Recovery(_Phase.FENCING, ATTEMPT.deadline),
             id="gates closed during an attempt",
         ),
+        pytest.param(
+            replace(FACTS, hypervisor=hypervisor(FAILED), gates=(CLOSED,), now=LATER),
+            Recovery(_Phase.BLOCKED),
+            id="gates closed after an attempt",
+        ),
         pytest.param(replace(FACTS, gates=(CLOSED,)), Recovery(_Phase.BLOCKED), id="gate closed"),
         pytest.param(replace(FACTS, silenced="paused"), Recovery(_Phase.BLOCKED), id="paused"),
         pytest.param(
@@ -114,6 +125,11 @@ MIGRATED = with_fields(
             id="boot not known",
         ),
         pytest.param(FENCED, Recovery(_Phase.RECOVERING), id="proven dead"),
+        pytest.param(
+            replace(FACTS, hypervisor=hypervisor(FAILED), stopped="its agent", now=LATER),
+            Recovery(_Phase.RECOVERING),
+            id="its agent has ended all instances",
+        ),
         pytest.param(
             replace(FENCED, evictions=(EVACUATION,), gates=(CLOSED,)),
             Recovery(_Phase.RECOVERING),
@@ -127,6 +143,16 @@ MIGRATED = with_fields(
             replace(BACK, hypervisor=hypervisor(DOWN, mode="ha", boot="b2")),
             Recovery(_Phase.RETURNING),
             id="back, and nothing has reported",
+        ),
+        pytest.param(
+            replace(BACK, hypervisor=hypervisor(DOWN, mode="ha", conditions=CONDITIONS)),
+            Recovery(_Phase.RETURNING),
+            id="back and healthy, but the agent has not reported its boot",
+        ),
+        pytest.param(
+            replace(BACK, hypervisor=hypervisor(DOWN, boot="b2", conditions=CONDITIONS)),
+            Recovery(_Phase.RETURNING, SINCE + 2 * MINUTE),
+            id="back, and healthy, in another maintenance",
         ),
         pytest.param(
             replace(BACK, hypervisor=hypervisor(RELEASED, mode="ha", conditions=CONDITIONS)),

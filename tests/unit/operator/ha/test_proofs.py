@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.api.core import Node, NodeSpec, Taint
+from hypercobalt.api.core import Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint
 from hypercobalt.api.fencing import (
     CLAIM,
     OUT_OF_SERVICE,
@@ -18,7 +18,15 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.ha.observe import claim, stopped
+from hypercobalt.ha.doubts import Power
+from hypercobalt.operator.ha.signs import (
+    Claim,
+    believed,
+    claim,
+    declared_dead,
+    powered_since,
+    stopped,
+)
 
 ORDER = Fencing(phase=FencingPhase.FENCED, bootID="b1", startedAt=NOW)
 
@@ -80,6 +88,127 @@ def test_taint_of_a_host_that_has_shown_life_asserts_nothing_anew(
 ) -> None:
     status = HypervisorStatus(bootID="b1", fencing=record)
     host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
-    assert bool(claim(host, TAINTED)) is counts
+    assert bool(claim(host, TAINTED).text) is counts
     again = replace(host, metadata=replace(host.metadata, annotations={CLAIM: "b1"}))
-    assert claim(again, TAINTED), "a person asserts it again"
+    assert claim(again, TAINTED).text, "a person asserts it again"
+
+
+@pytest.mark.parametrize(
+    ("asserted", "newest", "power", "believed_"),
+    [
+        pytest.param("b1", "b1", Power.OFF, True, id="the boot of both"),
+        pytest.param("b1", "", Power.OFF, True, id="the Node is gone"),
+        pytest.param("b1", "b2", Power.OFF, False, id="one that its kubelet has left behind"),
+        pytest.param("b2", "b2", Power.OFF, True, id="the kubelet's"),
+        pytest.param("b1", "b1", Power.ON, False, id="but its power is on"),
+        pytest.param("b1", "b1", Power.UNKNOWN, True, id="no device answers"),
+    ],
+)
+def test_assertion_counts_for_the_newest_boot_of_a_host_that_is_not_on(
+    asserted: str, newest: str, power: Power, *, believed_: bool
+) -> None:
+    meta = ObjectMeta(name="kvm-1", annotations={CLAIM: asserted})
+    host = Hypervisor(metadata=meta, status=HypervisorStatus(bootID="b1"))
+    status = NodeStatus(nodeInfo=NodeSystemInfo(bootID=newest))
+    found = believed(claim(host, Node(metadata=meta, status=status)), power, ("bmc",))
+    assert asserted in found.text
+    assert (found.doubt == "") is believed_
+
+
+def test_taint_that_was_there_while_the_host_lived_asserts_nothing_until_it_is_taken_away() -> None:
+    record = Fencing(phase=FencingPhase.RELEASED, bootID="b0", taintDisproved=True)
+    status = HypervisorStatus(bootID="b1", fencing=record)
+    host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
+    assert not claim(host, TAINTED).text
+    failing = replace(record, phase=FencingPhase.ATTEMPTING, bootID="b1")
+    assert not claim(replace(host, status=replace(status, fencing=failing)), TAINTED).text
+
+
+UNTAINTED = Node(metadata=ObjectMeta(name="kvm-1"))
+
+
+@pytest.mark.parametrize(
+    ("boot", "annotations"),
+    [
+        pytest.param("b1", {}, id="nothing is asserted"),
+        pytest.param(None, {}, id="nothing is asserted of a host that has not reported"),
+        pytest.param("b1", {CLAIM: "b0"}, id="of a boot before"),
+        pytest.param("b1", {CLAIM: ""}, id="of no boot"),
+        pytest.param(None, {CLAIM: "b0"}, id="of a host that has not reported"),
+    ],
+)
+def test_assertion_of_no_known_boot_is_none(boot: str | None, annotations: dict[str, str]) -> None:
+    meta = ObjectMeta(name="kvm-1", annotations=annotations)
+    host = Hypervisor(metadata=meta, status=HypervisorStatus(bootID=boot))
+    assert claim(host, UNTAINTED) == Claim()
+
+
+@pytest.mark.parametrize(
+    ("asserted", "doubt"),
+    [
+        pytest.param(Claim(), "", id="nothing is asserted"),
+        pytest.param(Claim("dead"), "dead, but bmc reports the power of the host as on", id="dead"),
+        pytest.param(Claim("dead", "left behind"), "left behind", id="does not count anyhow"),
+    ],
+)
+def test_power_that_is_on_speaks_against_what_is_asserted(asserted: Claim, doubt: str) -> None:
+    assert believed(asserted, Power.ON, ("bmc",)).doubt == doubt
+
+
+DOWN = Fencing(phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.BMC, forcedDownAt=NOW)
+
+
+@pytest.mark.parametrize(
+    ("record", "boots"),
+    [
+        pytest.param(None, set[str](), id="never fenced"),
+        pytest.param(DOWN, {"b1"}, id="declared dead"),
+        pytest.param(replace(DOWN, forcedDownAt=None), {"b1"}, id="proven dead"),
+        pytest.param(replace(DOWN, nodeBootID="b2"), {"b1", "b2"}, id="and a boot of its kubelet"),
+        pytest.param(replace(DOWN, phase=FencingPhase.ATTEMPTING), {"b1"}, id="fenced anew"),
+        pytest.param(
+            replace(DOWN, phase=FencingPhase.ATTEMPTING, forcedDownAt=None), set[str](),
+            id="not proven yet",
+        ),
+        pytest.param(replace(DOWN, phase=FencingPhase.RELEASED), set[str](), id="taken back"),
+        pytest.param(
+            replace(DOWN, method=FencingMethod.AGENT), set[str](), id="by its agent, which lives"
+        ),
+    ],
+)  # fmt: skip
+def test_boots_count_as_dead_until_their_host_is_taken_back(
+    record: Fencing | None, boots: set[str]
+) -> None:
+    status = HypervisorStatus(bootID="b1", fencing=record)
+    assert declared_dead(Hypervisor(metadata=ObjectMeta(name="k"), status=status)) == boots
+
+
+POWERED = replace(DOWN, poweredSince=NOW)
+
+
+@pytest.mark.parametrize(
+    ("record", "boot", "newest", "on"),
+    [
+        pytest.param(None, "b1", "b1", False, id="never fenced"),
+        pytest.param(DOWN, "b1", "b1", False, id="its power is off"),
+        pytest.param(POWERED, "b1", "b1", True, id="nothing of it has reported since"),
+        pytest.param(POWERED, "b1", None, True, id="its Node has reported nothing"),
+        pytest.param(POWERED, None, None, True, id="nothing has ever reported"),
+        pytest.param(POWERED, "b1", "b2", False, id="its kubelet has"),
+        pytest.param(POWERED, "b2", "b1", False, id="its node agent has"),
+        pytest.param(
+            replace(POWERED, nodeBootID="b2"), "b1", "b2", True, id="in a boot that is proven, too"
+        ),
+        pytest.param(
+            replace(POWERED, phase=FencingPhase.RELEASED), "b1", "b1", False, id="taken back"
+        ),
+    ],
+)
+def test_power_of_a_dead_host_is_on_until_a_boot_that_is_not_proven_dead_has_reported(
+    record: Fencing | None, boot: str | None, newest: str | None, *, on: bool
+) -> None:
+    status = HypervisorStatus(bootID=boot, fencing=record)
+    host = Hypervisor(metadata=ObjectMeta(name="k"), status=status)
+    info = None if newest is None else NodeSystemInfo(bootID=newest)
+    node = Node(metadata=ObjectMeta(name="k"), status=NodeStatus(nodeInfo=info))
+    assert powered_since(host, node) == (NOW if on else None)

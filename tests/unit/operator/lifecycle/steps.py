@@ -12,7 +12,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.assembly import steps_after_registration
-from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
+from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Step

@@ -214,6 +214,20 @@ def in_service(compute: FakeCompute, *last: str) -> Facts:
     return facts(DONE, spec=GENERAL, host=host, aggregates=there)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "end"),
+    [((), "no host aggregates"), (("general",), "; 1 of spec.aggregates are ignored")],
+)
+async def test_service_without_aggregates_has_all_that_can_be_had(
+    wanted: tuple[str, ...], end: str
+) -> None:
+    compute = FakeCompute(lambda: NOW, has=())
+    given = facts(DONE, spec=replace(ON, aggregates=wanted))
+    found = (await AggregateSync(compute, "tests").run(given)).facts.condition("AggregatesUpdated")
+    assert found is not None
+    assert (found.status, found.message.endswith(end)) == ("True", True)
+
+
 async def test_host_enters_and_leaves() -> None:
     compute = FakeCompute(lambda: NOW)
     given = in_service(compute, "old")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.lifecycle.facts import facts
@@ -13,9 +15,10 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.cli.operator_flags import LifecycleFlags, TestFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.lifecycle.checks import parse_version, probed, unmet
+from hypercobalt.operator.lifecycle.checks import parse_version, probed, read_switch, unmet
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.runtime import Kube
 
 REPORTING = condition("AgentReporting", "True", "Reporting")
 CONNECTED = condition("LibVirtConnection", "True", "Connected")
@@ -129,6 +132,14 @@ def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
         pytest.param(
             OVSNodeStatus(
                 bridges=(Bridge(name="br-int", status="Active"),),
+                conditions=(condition("Ready", "False", "BondDegraded", "bond0 is degraded"),),
+            ),
+            "",
+            id="healthy, and something else is not",
+        ),
+        pytest.param(
+            OVSNodeStatus(
+                bridges=(Bridge(name="br-int", status="Active"),),
                 conditions=(
                     condition("AllBridgesHealthy", "True"),
                     condition("Ready", "Unknown", "AgentSilent", "not renewed for 40 s"),
@@ -189,6 +200,22 @@ def test_storage(given: Facts, of: Node | None, expected: str) -> None:
     text = unmet(given, of, None, PROBES)
     assert expected in text
     assert bool(text) is bool(expected)
+
+
+async def test_switch_is_that_of_the_namespace_of_the_agents() -> None:
+    switch = OVSNode(
+        metadata=ObjectMeta(name="kvm-a", namespace="agents"),
+        spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-a")),
+    )
+
+    class Cluster:
+        async def get(self, kind: type[OVSNode], name: str, namespace: str) -> OVSNode:
+            assert (kind, name, namespace) == (OVSNode, "kvm-a", "agents")
+            return switch
+
+    kube = cast("Kube", Cluster())
+    assert await read_switch(kube, "kvm-a", "agents") is switch
+    assert await read_switch(kube, "kvm-a", "") is None
 
 
 def test_of_many_conditions_the_one_of_the_probe_counts() -> None:

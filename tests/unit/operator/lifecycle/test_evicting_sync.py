@@ -17,7 +17,8 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.settings import HaMode
-from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync, Evictions
+from hypercobalt.operator.lifecycle.evictions import Evictions
+from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
@@ -57,7 +58,8 @@ class Cluster:
 def sync(cluster: Cluster, compute: FakeCompute | None = None) -> EvictingSync:
     hosts = (compute or FakeCompute(lambda: NOW)).hosts
     evictions = Evictions(cast("WriteCache[Eviction]", cluster), lambda _: ())
-    return EvictingSync(cast("Kube", cluster), hosts, evictions, (), Settings().forgotten)
+    forgotten = Settings().forgotten
+    return EvictingSync(cast("Kube", cluster), hosts, evictions, (), forgotten, ha=HaMode.EXTERNAL)
 
 
 def succeeded(uid: str, *, going: datetime | None = None) -> Eviction:
@@ -86,7 +88,7 @@ async def test_eviction_of_before_is_deleted_once_and_waited_for() -> None:
         assert cluster.deleted == ["1"]
     found = done.facts.condition("Evicting")
     assert found is not None
-    assert found.message.startswith("Evicting, once Eviction kvm-a is gone")
+    assert found.message == "Waiting for Eviction kvm-a to be deleted"
 
 
 async def test_eviction_made_since_is_not_taken_for_the_deleted_one() -> None:

@@ -14,7 +14,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.settings import HaMode
-from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, Availability, decide
+from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, HaEnabledSync, decide
 from hypercobalt.operator.lifecycle.step import Facts
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
@@ -25,7 +25,9 @@ OURS = condition("HaEnabled", "True", "Succeeded", ENABLED)
 DONE = condition("Onboarding", "False", "Succeeded")
 LIBVIRT = condition("LibVirtConnection", "True", "Connected")
 VALID = condition("HaConfigValid", "True", "Valid")
+STAYS_OFF = condition("AutostartOff", "True", "Off")
 STARTS = condition("AutostartOff", "False", "LibvirtGuestsEnabled")
+UNREAD = condition("HaConfigValid", "Unknown", "NotRead")
 INVALID = condition("HaConfigValid", "False", "Invalid")
 
 
@@ -87,6 +89,9 @@ def test_reasons_are_those_of_the_existing_controller(known: Facts, state: str) 
             HaMode.INTERNAL, (LIBVIRT, VALID), "", "True/Succeeded", id="with its configuration"
         ),
         pytest.param(
+            HaMode.INTERNAL, (LIBVIRT, STAYS_OFF), "", "True/Succeeded", id="it starts no guests"
+        ),
+        pytest.param(
             HaMode.INTERNAL, (LIBVIRT, STARTS), "", "Unknown/Failed", id="it starts guests at boot"
         ),
         pytest.param(
@@ -94,6 +99,9 @@ def test_reasons_are_those_of_the_existing_controller(known: Facts, state: str) 
         ),
         pytest.param(
             HaMode.INTERNAL, (LIBVIRT, INVALID), "", "Unknown/Failed", id="which is not valid"
+        ),
+        pytest.param(
+            HaMode.INTERNAL, (LIBVIRT, UNREAD), "", "Unknown/Failed", id="cannot read its ConfigMap"
         ),
         pytest.param(
             HaMode.INTERNAL, (LIBVIRT,), "no device", "Unknown/Failed", id="cannot be fenced"
@@ -195,9 +203,9 @@ class Cluster:
         return self.shows or obj
 
 
-def step(cluster: Cluster, ha: HaMode = HaMode.EXTERNAL, unfenced: str = "") -> Availability:
+def step(cluster: Cluster, ha: HaMode = HaMode.EXTERNAL, unfenced: str = "") -> HaEnabledSync:
     hypervisors = cast("WriteCache[Hypervisor]", cluster)
-    return Availability(cast("Kube", cluster), hypervisors, ha, lambda _: unfenced)
+    return HaEnabledSync(cast("Kube", cluster), hypervisors, ha, lambda _: unfenced)
 
 
 THEIRS = condition("HaEnabled", "False", "Succeeded", "off for the night")

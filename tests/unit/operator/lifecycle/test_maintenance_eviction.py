@@ -15,10 +15,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.lifecycle.maintenance_eviction import (
-    Plan,
-    keeps_disabled,
-)
+from hypercobalt.operator.lifecycle.maintenance_eviction import Plan
 from hypercobalt.operator.lifecycle.maintenance_eviction import decide as decide_after
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
@@ -140,8 +137,8 @@ def test_status_without_its_condition_is_cleared_after_the_maintenance() -> None
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (eviction(RUNNING, instances=("i",)), "moves named instances of kvm-a only"),
-        (eviction(RUNNING, hypervisor="kvm-b"), "moves those of kvm-b only"),
+        (eviction(RUNNING, instances=("i",)), "moves only named instances of kvm-a"),
+        (eviction(RUNNING, hypervisor="kvm-b"), "moves only the instances of kvm-b"),
     ],
 )
 def test_message_names_what_another_eviction_moves(given: Eviction, text: str) -> None:
@@ -228,39 +225,6 @@ def test_evicting_goes_with_its_maintenance_although_an_onboarding_begins_again(
     assert plan.evicted is False
 
 
-@pytest.mark.parametrize(
-    ("trigger", "status", "keeps"),
-    [
-        pytest.param("Manual", "True", True, id="while it runs"),
-        pytest.param("Manual", "False", False, id="a person's has ended"),
-        pytest.param(None, "False", False, id="without a trigger"),
-        pytest.param("HostShutdown", "False", False, id="the host boots again"),
-        pytest.param("NodeFailure", "False", True, id="the host has to be put right first"),
-        pytest.param("Termination", "False", True, id="the host goes"),
-    ],
-)
-def test_whether_its_end_enables_the_host_goes_by_what_led_to_it(
-    trigger: str | None, status: str, keeps: bool
-) -> None:
-    made = Eviction(
-        metadata=ObjectMeta(name="by-hand"),
-        spec=EvictionSpec(hypervisor="kvm-a", reason="why", trigger=trigger),
-        status=EvictionStatus(conditions=(condition("Evicting", status, "Failed"),)),
-    )
-    assert (keeps_disabled([made]) is made) is keeps
-    going = with_fields(made, metadata=with_fields(made.metadata, deletionTimestamp=NOW))
-    assert keeps_disabled([going]) is None
-
-
-def test_restarts_in_place_leave_the_host_in_service() -> None:
-    made = Eviction(
-        metadata=ObjectMeta(name="restart-all"),
-        spec=EvictionSpec(hypervisor="kvm-a", reason="why", mode="restart"),
-        status=EvictionStatus(conditions=(condition("Evicting", "True", "Running"),)),
-    )
-    assert keeps_disabled([made]) is None
-
-
 LONG_AGO = NOW - timedelta(minutes=6)
 LOST = with_fields(condition("Registered", "False", "NotRegistered"), lastTransitionTime=LONG_AGO)
 JUST_LOST = with_fields(LOST, lastTransitionTime=NOW - Settings().forgotten)
@@ -306,3 +270,27 @@ def test_a_host_stays_evicted_after_nova_forgets_it() -> None:
     given = facts(LOST, HEALTHY, evicted, spec=LEAVING, numInstances=2)
     for found in (None, FAILED):
         assert decide(given, found, LABELS) == Plan()
+
+
+@pytest.mark.parametrize(
+    ("of", "expected", "evicted"),
+    [
+        pytest.param("", RUNNING, False, id="it begins"),
+        pytest.param(RUNNING, RUNNING, False, id="it runs"),
+        pytest.param(SUCCEEDED, SUCCEEDED, True, id="every instance is elsewhere"),
+        pytest.param("False/Failed", "False/Failed", False, id="it has failed"),
+    ],
+)
+def test_recovery_of_a_failed_host_is_shown(of: str, expected: str, *, evicted: bool) -> None:
+    given = facts(spec=with_fields(ON, maintenance="ha"))
+    plan = decide_after(given, None, LABELS, Settings().forgotten, eviction(of))
+    assert plan.condition is not None
+    assert f"{plan.condition[0]}/{plan.condition[1]}" == expected
+    assert (plan.evicted, plan.create) == (evicted, None)
+
+
+def test_recovery_that_is_over_does_not_empty_a_host() -> None:
+    given = facts(spec=MANUAL)
+    forgotten = Settings().forgotten
+    plan = decide_after(given, None, LABELS, forgotten, eviction(SUCCEEDED))
+    assert plan == decide_after(given, None, LABELS, forgotten)

@@ -17,7 +17,7 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.ha.settings import HaMode
-from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
+from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.service import Desired, ServiceSync, desired, differs
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
 from hypercobalt.runtime.write_cache import WriteCache
@@ -35,6 +35,12 @@ def test_a_cleanup_that_fails_does_not_keep_a_host_in_service(mode: str) -> None
 def test_an_onboarding_that_is_under_way_has_the_host_to_itself(reason: str) -> None:
     under_way = condition("Onboarding", "True", reason)
     assert desired(facts(under_way, spec=replace(ON, maintenance="manual")), None) is None
+
+
+def test_host_that_this_operator_recovers_takes_no_servers() -> None:
+    wanted = desired(facts(spec=replace(ON, maintenance="ha")), None, HaMode.INTERNAL)
+    assert wanted is not None
+    assert not wanted.enabled
 
 
 def test_host_without_lifecycle_is_enabled_unless_disabled_outside() -> None:
@@ -90,7 +96,7 @@ async def test_enabling_goes_by_the_reason(before: Condition | None, host: str, 
     compute.world.change_host("kvm-a", enabled=False, disabled_reason=host)
     given = facts(IN_SERVICE, *((before,) if before else ()))
     given = dataclasses.replace(given, host=compute.world.hosts[known.name])
-    outcome = await ServiceSync(compute.hosts, evictions()).run(given)
+    outcome = await sync(compute).run(given)
     enabled = compute.world.hosts["kvm-a"].enabled
     assert enabled is (after == "enabled")
     wanted = "False/Succeeded" if enabled else "True/DisabledByOthers"
@@ -105,7 +111,7 @@ async def test_forced_down_is_taken_back_at_the_end_of_a_maintenance_only(
     compute.world.add_host("kvm-a")
     compute.world.change_host("kvm-a", forced_down=True, up=False)
     given = dataclasses.replace(facts(IN_SERVICE, before), host=compute.world.hosts["kvm-a"])
-    outcome = await ServiceSync(compute.hosts, evictions()).run(given)
+    outcome = await sync(compute).run(given)
     assert compute.world.hosts["kvm-a"].forced_down is stays
     assert state_of(outcome.facts, "HypervisorDisabled").startswith(str(stays))
 
@@ -125,7 +131,7 @@ async def test_an_eviction_takes_over_what_is_ours(host: str | None, reason: str
         compute.world.change_host("kvm-a", enabled=False, disabled_reason=host)
     given = facts(IN_SERVICE, WAS_ENABLED)
     given = dataclasses.replace(given, host=compute.world.hosts["kvm-a"])
-    outcome = await ServiceSync(compute.hosts, evictions(EVICTION)).run(given)
+    outcome = await sync(compute, EVICTION).run(given)
     assert compute.world.hosts["kvm-a"].disabled_reason == reason
     assert state_of(outcome.facts, "HypervisorDisabled").startswith("True")
 
@@ -169,7 +175,7 @@ def test_whether_nova_has_to_change(host: Host, wanted: Desired, expected: bool)
 async def test_host_that_is_not_ours_to_change_is_left_as_it_is(given: Facts) -> None:
     compute = FakeCompute(lambda: NOW)
     assert desired(given, None) is None
-    assert await ServiceSync(compute.hosts, evictions()).run(given) == Outcome(given)
+    assert await sync(compute).run(given) == Outcome(given)
     assert compute.world.calls == []
 
 
@@ -196,7 +202,7 @@ async def test_host_is_disabled_for_its_own_switch_and_for_nothing_that_hosts_sh
     compute.world.add_host("kvm-a")
     given = facts(IN_SERVICE, WAS_ENABLED, condition("NetworkHealthy", status, reason))
     given = dataclasses.replace(given, host=compute.world.hosts["kvm-a"])
-    await ServiceSync(compute.hosts, evictions()).run(given)
+    await sync(compute).run(given)
     host = compute.world.hosts["kvm-a"]
     assert (host.enabled, host.disabled_reason) == (enabled, after)
 
@@ -208,7 +214,7 @@ async def test_host_whose_switch_is_mended_is_enabled_again() -> None:
     compute.world.change_host("kvm-a", enabled=False, disabled_reason=reason)
     mended = condition("NetworkHealthy", "True", "Healthy")
     given = facts(IN_SERVICE, WAS_OURS, mended, host=compute.world.hosts["kvm-a"])
-    await ServiceSync(compute.hosts, evictions()).run(given)
+    await sync(compute).run(given)
     assert compute.world.hosts["kvm-a"].enabled
 
 
@@ -219,6 +225,43 @@ def test_broken_switch_is_disabled_whoever_reacts_to_failures_and_yields_to_peop
         assert wanted is not None
         assert not differs(with_reason("bad disk"), wanted)
         assert differs(HOST, wanted)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        (HaMode.INTERNAL, "Node condition: MemoryFailed"),
+        (HaMode.EXTERNAL, "Node condition: MemoryFailed"),
+        (HaMode.OFF, ""),
+    ],
+)
+def test_host_whose_memory_has_failed_takes_no_new_servers(mode: HaMode, reason: str) -> None:
+    failed = condition("AcceptsNewInstances", "False", "MemoryFailed")
+    wanted = desired(facts(IN_SERVICE, WAS_ENABLED, failed), None, mode)
+    assert wanted is not None
+    assert (wanted.enabled, wanted.reason) == (not reason, reason)
+    assert not differs(with_reason("bad disk"), wanted), "a person's reason stays"
+
+
+@pytest.mark.parametrize(("status", "enabled"), [("False", False), ("True", True)])
+def test_host_whose_node_is_short_of_memory_takes_no_new_servers(
+    status: str, *, enabled: bool
+) -> None:
+    short = condition("NodeHealthy", status, "MemoryPressure")
+    wanted = desired(facts(IN_SERVICE, WAS_ENABLED, short), None)
+    assert wanted is not None
+    assert wanted.enabled is enabled
+
+
+async def test_host_is_enabled_again_once_the_failure_of_its_memory_is_over() -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.add_host("kvm-a")
+    reason = "Node condition: MemoryFailed"
+    compute.world.change_host("kvm-a", enabled=False, disabled_reason=reason)
+    over = condition("AcceptsNewInstances", "True", "NodeHealthy")
+    given = facts(IN_SERVICE, WAS_OURS, over, host=compute.world.hosts["kvm-a"])
+    await sync(compute).run(given)
+    assert compute.world.hosts["kvm-a"].enabled
 
 
 @pytest.mark.parametrize(
@@ -234,7 +277,7 @@ def test_broken_switch_is_disabled_whoever_reacts_to_failures_and_yields_to_peop
 )
 async def test_message_names_what_was_done_outside(host: Host, text: str) -> None:
     given = facts(IN_SERVICE, WAS_THEIRS, host=host)
-    outcome = await ServiceSync(FakeCompute(lambda: NOW).hosts, evictions()).run(given)
+    outcome = await sync(FakeCompute(lambda: NOW)).run(given)
     shown = outcome.facts.condition("HypervisorDisabled")
     assert shown is not None
     assert shown.message == f"Hypervisor {text}"
@@ -252,7 +295,7 @@ async def test_call_that_fails_leaves_the_status_of_nova(
     compute.world.fault = lambda what, about: UnreachableError("no answer")
     host = HOST if enabled else with_reason(OURS)
     given = facts(IN_SERVICE, WAS_OURS, host=host, spec=replace(ON, maintenance=maintenance))
-    outcome = await ServiceSync(compute.hosts, evictions()).run(given)
+    outcome = await sync(compute).run(given)
     assert state_of(outcome.facts, "HypervisorDisabled") == state
     assert (outcome.look_again, str(outcome.error)) == (PATIENCE, "no answer")
 
@@ -264,5 +307,6 @@ def test_a_reason_is_no_longer_than_nova_takes() -> None:
     assert len(wanted.reason) == 255
 
 
-def evictions(*there: Eviction) -> Evictions:
-    return Evictions(cast("WriteCache[Eviction]", None), lambda _name: there)
+def sync(compute: FakeCompute, *there: Eviction) -> ServiceSync:
+    evictions = Evictions(cast("WriteCache[Eviction]", None), lambda _name: there)
+    return ServiceSync(compute.hosts, evictions, HaMode.EXTERNAL)

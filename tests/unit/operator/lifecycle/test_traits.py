@@ -65,6 +65,20 @@ def test_names_that_are_none_are_named_and_the_others_set() -> None:
     assert found.invalid == ("no-good", "x" * 300, "ümlaut")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "end"),
+    [((), "fake has no traits"), (("CUSTOM_A",), "traits; 1 of spec.customTraits are ignored")],
+)
+async def test_service_without_traits_has_all_that_can_be_had(
+    wanted: tuple[str, ...], end: str
+) -> None:
+    compute = FakeCompute(lambda: NOW, has=())
+    given = facts(DONE, spec=replace(ON, customTraits=wanted))
+    found = (await TraitSync(compute).run(given)).facts.condition("TraitsUpdated")
+    assert found is not None
+    assert (found.status, found.message.endswith(end)) == ("True", True)
+
+
 async def test_more_traits_than_the_bound_are_named_and_not_set() -> None:
     compute, names = FakeCompute(lambda: NOW), tuple(f"CUSTOM_{n:03}" for n in range(MOST + 12))
     host = compute.world.add_host("kvm-a")

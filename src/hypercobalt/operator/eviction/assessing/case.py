@@ -81,10 +81,9 @@ class Case:
     failed: tuple[Move, ...] = ()
 
     def trying(self, mode: EvictionMode) -> Case:
-        """The case with what was tried in this mode; live and cold are counted together."""
+        """The case with what was tried in this mode; live and cold moves are counted together."""
         entry, kinds = self.seen.entry, _KINDS.get(mode, frozenset[MoveKind]())
-        noted = EvictionMode(entry.mode) if entry.mode else EvictionMode.LIVE
-        same = noted is mode or bool(kinds & _KINDS.get(noted, frozenset[MoveKind]()))
+        noted = entry.attempts or 0 if mode == (entry.mode or EvictionMode.LIVE) else 0
         left = (self.left_over,) if self.left_over else ()
         ours = [
             move
@@ -94,7 +93,7 @@ class Case:
         return replace(
             self,
             mode=mode,
-            attempts=max((entry.attempts or 0) if same else 0, len(ours)),
+            attempts=max(noted, len(ours)),
             failed=tuple(move for move in ours if move.ended and not move.succeeded),
         )
 

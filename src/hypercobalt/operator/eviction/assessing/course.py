@@ -64,6 +64,10 @@ def course_of(facts: Facts) -> Course:
         return named
     if is_dead(facts.hypervisor, facts.host):
         return Course.EVACUATE
+    if spec.trigger == Trigger.HOST_SHUTDOWN:
+        # One that is off may have been ended by the shutdown: moved, it would stay off. On the host
+        # its agent starts it after the next boot.
+        return Course.LIVE
     return Course.RECOVER if spec.trigger in INSTANCE_TRIGGERS else Course.LEAVE
 
 

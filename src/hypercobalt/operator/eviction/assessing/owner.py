@@ -8,12 +8,14 @@ Source: Nova, nova/compute/instance_actions.py; docs/ha.md, planned and unplanne
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.incident import LABEL
+from hypercobalt.api.incident import LABEL, SINCE
+from hypercobalt.api.times import TimeError, parse_time
 from hypercobalt.compute.model import ServerAction
 
 _ENDS: Final = frozenset(
@@ -43,7 +45,13 @@ _STARTS: Final = frozenset({"start", "reboot", "resume", "unpause"})
 
 
 def incident_of(eviction: Eviction, hypervisor: Hypervisor | None) -> datetime:
-    """When what led to an Eviction was first seen, or when the Eviction was made."""
+    """When what led to an Eviction was first seen, or when the Eviction was made.
+
+    The status of its host may have the incident no longer, or not yet. An agent before the
+    annotation has it in the status only.
+    """
+    with suppress(TimeError):
+        return parse_time(eviction.metadata.annotations.get(SINCE, ""))
     wanted = eviction.metadata.labels.get(LABEL)
     incidents = hypervisor.status.incidents if hypervisor is not None else ()
     seen = next((one.firstSeen for one in incidents if one.id == wanted), None)

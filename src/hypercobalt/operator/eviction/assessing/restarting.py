@@ -127,7 +127,7 @@ def _follow(case: Case, server: Server) -> Found | None:
 
 
 def _again(case: Case, server: Server, why: str) -> Found | None:
-    moves_then, waits = case.about.course is Course.RECOVER, case.policy.restart_waits
+    moves_then, waits = case.about.course is not Course.RESTART, case.policy.restart_waits
     most = case.policy.restarts if moves_then else len(waits) + 1
     if case.attempts >= most:
         text = f"{why}; given up after {case.attempts} restarts"

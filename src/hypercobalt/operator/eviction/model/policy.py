@@ -9,6 +9,9 @@ from typing import Final
 
 from hypercobalt.api.eviction import Eviction, Trigger
 
+_MAX_DOUBLINGS: Final = 16
+"""Keeps a wait below what a `timedelta` holds: moves that others have begun are attempts, too."""
+
 
 class Order(StrEnum):
     """Which instances go first."""
@@ -105,7 +108,7 @@ class Policy:
 
     def retry_wait(self, attempts: int) -> float:
         """Seconds to wait after so many failed attempts."""
-        doubled = self.retry_after * 2.0 ** max(0, attempts - 1)
+        doubled = self.retry_after * 2.0 ** min(max(0, attempts - 1), _MAX_DOUBLINGS)
         return min(doubled, self.longest_retry).total_seconds()
 
     def most_attempts(self, *, evacuates: bool) -> int:

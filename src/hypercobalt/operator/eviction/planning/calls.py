@@ -159,6 +159,12 @@ def _failed(
     retry = policy.retry_after.total_seconds()
     match action:
         case Start():
+            if isinstance(outcome, NotYet):
+                # Nothing was asked of the compute service: that is no attempt, nor is a target bad.
+                again = moment.at + retry
+                track = replace(instance.track, follows=None, not_before=again)
+                attempts = instance.attempts - 1
+                return replace(instance, state=Waiting(why), track=track, attempts=attempts)
             if not isinstance(outcome, Unanswered):
                 return _refused(instance, action, why, policy, moment)
             # It may have begun all the same: the next passes will show, and it holds its place.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hypercobalt.api.eviction import EvictionStatus, InstancePhase
+from hypercobalt.api.eviction import EvictionMode, EvictionStatus, InstancePhase
 from hypercobalt.operator.eviction.model.states import Arrived, Assessment, Departed, Moment
 
 _ROUNDS: Final = 3  # of filling in what the moves under way will take; it settles quickly
@@ -62,7 +62,7 @@ def seconds_left(
         ended: moves that have ended.
         running: those under way, with what they have taken so far.
         waiting: memory of those not begun, in MiB, in their order.
-        places: moves at once.
+        places: moves at once, one at least.
     """
     pace = fit(ended, running)
     if pace is None:
@@ -98,7 +98,7 @@ def _last(
         free.append(whole - move.seconds)
     free += [0.0] * max(places - len(free), 0)
     heapq.heapify(free)
-    last = max(free, default=0.0)
+    last = max(free)
     for index, memory_mib in enumerate(waiting):
         end = heapq.heappop(free) + pace.seconds(memory_mib) * strays[index % len(strays)]
         heapq.heappush(free, end)
@@ -163,22 +163,22 @@ class Timings:
                 continue
             begun = self.begun.pop(instance.id, None)
             if begun is not None and isinstance(instance.state, Departed | Arrived):
-                size = self.sizes.get(instance.id, 0)
-                self.ended.append(Sample(size, _lasted(instance, moment.at - begun)))
+                seconds = _lasted(instance, moment.at - begun)
+                self.ended.append(Sample(self._memory_mib(instance.id), seconds))
 
     def recall(self, status: EvictionStatus) -> None:
         """After a restart, take the pace from what is written."""
         for entry in status.instances:
             started, finished = entry.startedAt, entry.finishedAt
-            moved = entry.phase == InstancePhase.SUCCEEDED and entry.attempts
-            if moved and started and finished:
+            moved = entry.attempts and entry.mode != EvictionMode.RESTART
+            if entry.phase == InstancePhase.SUCCEEDED and moved and started and finished:
                 seconds = max((finished - started).total_seconds(), 0.5)
                 self.ended.append(Sample(0, seconds))
 
     def typical(self, at: float) -> float | None:
         """Seconds that a move takes; None while none has ended."""
         pace = fit(self.ended, self._running(at))
-        mean = round(sum(self.sizes.values()) / len(self.sizes)) if self.sizes else 0
+        mean = sum(self.sizes.values()) // max(len(self.sizes), 1)
         return pace.seconds(mean) if pace else None
 
     def soonest(self, ids: Iterable[str], at: float) -> float:
@@ -186,7 +186,7 @@ class Timings:
         pace = fit(self.ended, self._running(at))
         if pace is None:
             return 0.0
-        left = (pace.seconds(self.sizes.get(id_, 0)) - at + self.begun.get(id_, at) for id_ in ids)
+        left = (pace.seconds(self._memory_mib(id_)) - at + self.begun.get(id_, at) for id_ in ids)
         return min(left, default=0.0)
 
     def seconds_left(self, waiting: Sequence[int], places: int, at: float) -> float | None:
@@ -194,7 +194,11 @@ class Timings:
         return seconds_left(self.ended, self._running(at), waiting, places)
 
     def _running(self, at: float) -> list[Sample]:
-        return [Sample(self.sizes.get(id_, 0), at - begun) for id_, begun in self.begun.items()]
+        return [Sample(self._memory_mib(id_), at - begun) for id_, begun in self.begun.items()]
+
+    def _memory_mib(self, id_: str) -> int:
+        """Of an instance; 0 for one that was never seen on its host."""
+        return self.sizes.get(id_, 0)
 
 
 def _lasted(instance: Assessment, seen: float) -> float:

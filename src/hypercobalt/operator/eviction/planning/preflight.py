@@ -1,9 +1,9 @@
 """What is checked before the first move, and found again while moves run. Pure.
 
-A check about the host stops the moves until it passes; that the host is disabled is not asked for
-when it is being shut down, nor when only some instances leave. Where the host has to be dead, the
-proof of that takes the place of both. A check about the instances stops or
-warns, by the policy.
+A check about the host stops the moves until it passes. The host need not be disabled when it is
+being shut down, or when only some instances leave. Where the host has to be dead, the proof of that
+replaces both checks. A recovery that was paused begins no further move. A check about the instances
+stops or warns, by the policy.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hypercobalt.api.eviction import (
     Trigger,
 )
 from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import DisabledReason, HypervisorConditionType
 from hypercobalt.compute.model import Capacity, Host, Server, Size
@@ -44,10 +45,11 @@ from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.planning.targets import Promises, choose
+from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.wording import called
 
 _NAMED: Final = 10  # instances in one message; their entries say the rest
-_HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled"}
+_HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled", "RecoveryOn"}
 
 
 def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
@@ -80,7 +82,19 @@ def check_host(
 ) -> Preflight:
     """Check the host, as in every pass."""
     empty = not any(one.server or one.is_open for one in instances)
-    return Preflight(of_host(hypervisor, host, facts.eviction.spec, empty=empty))
+    wanted = of_recovery(facts.eviction, hypervisor, empty=empty)
+    return Preflight((*of_host(hypervisor, host, facts.eviction.spec, empty=empty), *wanted))
+
+
+def of_recovery(
+    eviction: Eviction, hypervisor: Hypervisor, *, empty: bool = False
+) -> tuple[EvictionCheck, ...]:
+    """The check of a recovery by the HA service, while it is paused or switched off."""
+    why = recovery_off(hypervisor) if is_recovery(eviction) and not empty else ""
+    if not why:
+        return ()
+    text = f"{why}; no further move begins, and moves under way continue"
+    return (EvictionCheck(name="RecoveryOn", result=CheckResult.PENDING, message=text),)
 
 
 def check(

@@ -20,6 +20,7 @@ class Promises:
         """Moves under way to each host."""
         self._sizes: dict[str, list[Size]] = {}
         self._apart: set[tuple[tuple[str, ...], str]] = set()
+        """Groups whose members must part, by their members, and the hosts of one."""
 
     def add(self, server: Server, host: str) -> None:
         """Give away a place on a host, and one of its moves."""
@@ -37,7 +38,7 @@ class Promises:
             and used.memory_mib + sum(s.memory_mib for s in sizes) + wanted.memory_mib
             <= left.memory_mib
             and used.disk_gib + sum(s.disk_gib for s in sizes) + wanted.disk_gib <= left.disk_gib
-            and not (_must_part(server.group) and (_members(server), on.host) in self._apart)
+            and (_members(server), on.host) not in self._apart
         )
 
     def free_mib(self, on: Capacity) -> int:

@@ -133,6 +133,7 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
         name=(server.name if server else None) or old.name,
         phase=phase,
         mode=(instance.mode or old.mode) if instance.attempts or old.mode else None,
+        ran=_ran(old, server),
         target=target,
         attempts=instance.attempts or None,
         startedAt=started,
@@ -141,16 +142,22 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
     )
 
 
+def _ran(old: EvictionInstance, server: Server | None) -> bool | None:
+    """Whether it ran when it was last seen, but for a crash of it or of its host."""
+    if server is None or server.died:
+        return old.ran
+    return True if server.running else None
+
+
 def with_instances(
     status: EvictionStatus, instances: Sequence[Assessment], order: Order, now: datetime
 ) -> EvictionStatus:
     """The status with how far each instance is."""
     failed = [one.id for one in instances if isinstance(one.state, Stranded)]
-    there = pending(instances, order)
-    waiting = [server.id for server in reversed(there)]
-    listed = {*failed, *waiting}
-    under_way = [one.id for one in instances if one.is_open and not _is_pending(one)]
-    left = listed | {*under_way}
+    waiting = [server.id for server in reversed(pending(instances, order))]
+    there = {*failed, *waiting}
+    under_way = [one.id for one in instances if one.is_open and one.id not in there]
+    left = there | {*under_way}
     return replace(
         status,
         instances=tuple(entry_of(one, now) for one in instances),
@@ -161,14 +168,10 @@ def with_instances(
     )
 
 
-def _is_pending(instance: Assessment) -> bool:
-    return instance.server is not None and phase_of(instance.state) is InstancePhase.PENDING
-
-
 def pending(instances: Iterable[Assessment], order: Order) -> list[Server]:
     """The servers that have not begun to leave, in their order."""
-    there = (one.server for one in instances if one.server is not None and _is_pending(one))
-    return in_order(there, order)
+    waiting = (one for one in instances if phase_of(one.state) is InstancePhase.PENDING)
+    return in_order((one.server for one in waiting if one.server is not None), order)
 
 
 def with_progress(
@@ -207,7 +210,7 @@ def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
     if failed:
         conditions.set(_Type.MIGRATING_INSTANCE, "False", _Reason.FAILED, listed(failed))
         return
-    done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED and e.finishedAt]
+    done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED]
     if done:
         last = max(done, key=lambda entry: (entry.finishedAt or conditions.now, entry.id))
         text = f"Instance {last.id} finished: {last.message or 'has left'}"
@@ -270,7 +273,7 @@ def write_after(written: EvictionStatus, now: EvictionStatus, since: float) -> t
         return timedelta(0)
     moved = _phases(written) != _phases(now)
     apart = WRITE_APART if moved else WRITE_TEXTS_APART
-    return max(apart - timedelta(seconds=min(since, 1e6)), timedelta(0))
+    return timedelta(seconds=max(apart.total_seconds() - since, 0))
 
 
 def _marks(status: EvictionStatus) -> list[tuple[str, str, str]]:

@@ -36,12 +36,18 @@ INSTANCES = {
 
 
 @pytest.mark.parametrize("mode", [None, "auto", "anything of a newer API"])
-@pytest.mark.parametrize("trigger", [None, *Trigger])
+@pytest.mark.parametrize("trigger", [None, *(set(Trigger) - {Trigger.HOST_SHUTDOWN})])
 def test_what_befell_an_instance_is_mended_on_its_host_first(
     mode: str | None, trigger: str | None
 ) -> None:
     of = facts(eviction(mode=mode, trigger=trigger), hypervisor=hypervisor(), host=UP)
     assert course_of(of) is (Course.RECOVER if trigger in INSTANCES else Course.LEAVE)
+
+
+def test_what_is_off_stays_on_a_host_that_is_shut_down() -> None:
+    """The shutdown may have ended it: moved, nothing would start it again."""
+    of = facts(eviction(trigger="HostShutdown"), hypervisor=hypervisor(), host=UP)
+    assert course_of(of) is Course.LIVE
 
 
 @pytest.mark.parametrize("mode", ["restart", "live", "cold", "evacuate"])

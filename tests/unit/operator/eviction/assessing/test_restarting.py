@@ -23,7 +23,8 @@ from tests.unit.operator.eviction.made import (
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.api.incident import LABEL, Incident
+from hypercobalt.api.incident import LABEL, SINCE, Incident
+from hypercobalt.api.times import format_time
 from hypercobalt.compute.model import Host, Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess, assess_one
 from hypercobalt.operator.eviction.assessing.case import About
@@ -274,6 +275,36 @@ def test_what_is_tried_once_instances_are_to_leave(known: EvictionInstance, mode
     assert assessed(seen(server(), known=known), course=Course.LEAVE).mode == mode
 
 
+DIED = server(status="SHUTOFF", running=False, died=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "ran", "course", "state"),
+    [
+        pytest.param(DIED, True, Course.LEAVE, Crashed, id="ran, and died since"),
+        pytest.param(DIED, None, Course.LEAVE, Ready, id="was off already"),
+        pytest.param(OFF, True, Course.LEAVE, Ready, id="somebody has ended it"),
+        pytest.param(DIED, True, Course.COLD, Ready, id="is to leave as it is"),
+        pytest.param(DIED, True, Course.LIVE, Unaffected, id="stays, and its agent starts it"),
+        pytest.param(server(), True, Course.LEAVE, Ready, id="runs"),
+    ],
+)
+def test_what_died_while_its_host_is_emptied_is_started_before_it_leaves(
+    of: Server, ran: bool | None, course: Course, state: type
+) -> None:
+    only = About(BEGAN, BEGAN, course)
+    found = assess_one(seen(of, known=entry(ran=ran)), FRESH, only, POLICY, NOW)
+    assert isinstance(found.state, state), found.state
+
+
+def test_what_died_and_does_not_start_leaves_as_it_is() -> None:
+    known = entry(mode="restart", attempts=2, ran=True)
+    only = About(BEGAN, BEGAN, Course.LEAVE)
+    found = assess_one(seen(DIED, known=known), LATE, only, POLICY, NOW)
+    assert isinstance(found.state, Ready), found.state
+    assert found.mode == "cold"
+
+
 def test_wish_of_an_owner_holds_up_no_eviction_that_only_moves() -> None:
     of = seen(OFF, requests=(request("stop", 1),))
     assert isinstance(assess_one(of, FRESH, About(BEGAN, BEGAN), POLICY, NOW).state, Ready)
@@ -427,19 +458,26 @@ def test_what_is_over_stays_over(known: EvictionInstance, state: type) -> None:
 FIRST = BEGAN - timedelta(seconds=30)
 
 
+EARLIER = BEGAN - timedelta(hours=9)
+
+
 @pytest.mark.parametrize(
-    ("labels", "of", "at"),
+    ("labels", "since", "of", "at"),
     [
-        pytest.param({LABEL: "i1"}, "i1", FIRST, id="the incident's"),
-        pytest.param({LABEL: "i1"}, "i2", BEGAN, id="another incident"),
-        pytest.param({}, "i1", BEGAN, id="made by hand"),
+        pytest.param({LABEL: "i1"}, None, "i1", FIRST, id="the incident's"),
+        pytest.param({LABEL: "i1"}, None, "i2", BEGAN, id="another incident"),
+        pytest.param({}, None, "i1", BEGAN, id="made by hand"),
+        pytest.param({LABEL: "i1"}, "no time", "i1", FIRST, id="an annotation that is no time"),
     ],
 )
-def test_when_it_happened(labels: dict[str, str], of: str, at: datetime) -> None:
+def test_when_it_happened(labels: dict[str, str], since: str | None, of: str, at: datetime) -> None:
     incident = Incident(id=of, type="Crash", severity="Critical", firstSeen=FIRST)
     made = eviction()
+    annotations = {SINCE: since} if since else {}
     labelled = Eviction(
-        metadata=type(made.metadata)(name="x", labels=labels, creationTimestamp=BEGAN),
+        metadata=type(made.metadata)(
+            name="x", labels=labels, annotations=annotations, creationTimestamp=BEGAN
+        ),
         spec=made.spec,
     )
     host = Hypervisor(
@@ -449,6 +487,25 @@ def test_when_it_happened(labels: dict[str, str], of: str, at: datetime) -> None
     )
     assert incident_of(labelled, host) == at
     assert incident_of(labelled, None) == BEGAN
+
+
+@pytest.mark.parametrize("of", ["i1", "i2"], ids=["in the status", "not there any more"])
+def test_when_it_happened_stands_in_the_eviction_of_an_incident(of: str) -> None:
+    """It was held back for hours, say, and the status has more incidents than it may."""
+    incident = Incident(id=of, type="Crash", severity="Critical", firstSeen=FIRST)
+    made = eviction()
+    meta = type(made.metadata)(
+        name="x",
+        labels={LABEL: "i1"},
+        annotations={SINCE: format_time(EARLIER)},
+        creationTimestamp=BEGAN,
+    )
+    host = Hypervisor(
+        metadata=made.metadata,
+        spec=hypervisor().spec,
+        status=HypervisorStatus(incidents=(incident,)),
+    )
+    assert incident_of(Eviction(metadata=meta, spec=made.spec), host) == EARLIER
 
 
 @pytest.mark.parametrize("wanted", [True, None])

@@ -59,7 +59,7 @@ def called(of: Assessment, action: Action, outcome: Outcome) -> Assessment:
         pytest.param(Unanswered("no answer"), 0, Moving("no answer"), id="not known"),
         pytest.param(Refused("no"), 1, Waiting("no"), id="refused"),
         pytest.param(Outdated("busy"), 1, Waiting("busy"), id="outdated"),
-        pytest.param(NotYet("unsafe"), 1, Waiting("unsafe"), id="it may run elsewhere"),
+        pytest.param(NotYet("unsafe"), 0, Waiting("unsafe"), id="it may run elsewhere"),
     ],
 )
 def test_how_the_call_that_begins_a_move_ends(

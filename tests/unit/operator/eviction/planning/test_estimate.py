@@ -69,31 +69,6 @@ def by_memory(rng: random.Random, memory_mib: int) -> float:
     return (3 + memory_mib / 400) * rng.uniform(0.8, 1.2)
 
 
-@pytest.mark.parametrize("share", [1 / 3, 1 / 2, 2 / 3])
-@pytest.mark.parametrize(
-    ("count", "places", "least"),
-    # With eight moves seen and four waves to come, chance alone is more than a quarter at times.
-    [(100, 10, 85), (60, 5, 85), (24, 3, 60)],
-)
-@pytest.mark.parametrize("lasts", [fixed, even, skewed, by_memory])
-def test_the_time_left_is_right_within_a_quarter(
-    lasts: Callable[[random.Random, int], float],
-    count: int,
-    places: int,
-    least: int,
-    *,
-    share: float,
-) -> None:
-    good = 0
-    for seed in range(100):
-        rng = random.Random(seed)  # noqa: S311 - no secret
-        sizes = sorted((rng.choice(SIZES) for _ in range(count)), reverse=True)
-        ran = run([Job(size, lasts(rng, size)) for size in sizes], places)
-        estimated, true = judged(ran, places, share)
-        good += abs(estimated - true) <= 0.25 * true
-    assert good >= least
-
-
 def test_nothing_is_reported_before_a_move_has_ended() -> None:
     assert seconds_left([], [Sample(1024, 5)], [1024], 2) is None
 
@@ -138,6 +113,12 @@ def test_pace_is_flat_while_memory_does_not_matter() -> None:
     assert pace.per_mib == 0
 
 
+def test_pace_of_three_moves_that_lie_about_on_a_line_is_flat() -> None:
+    pace = fit([Sample(1000, 10), Sample(2000, 14), Sample(3000, 15)], [])
+    assert pace is not None
+    assert pace.seconds(64_000) == pytest.approx(13)
+
+
 def test_moves_of_no_fixed_time_are_in_proportion_to_their_memory() -> None:
     ended = [Sample(mib, mib / 1024 - 0.5) for mib in SIZES]
     pace = fit(ended, [])
@@ -167,6 +148,7 @@ def test_a_move_under_way_for_longer_than_the_others_took_slows_the_pace() -> No
         pytest.param([0.5], [1024], 1, 3.5, id="it waits for the place"),
         pytest.param([], [1024] * 5, 2, 6, id="five in two places"),
         pytest.param([5.0], [], 1, 0.5, id="later than any before: a tenth more"),
+        pytest.param([2.0], [], 1, 0.2, id="as late as the latest before: a tenth more"),
     ],
 )
 def test_what_is_left_is_put_into_the_places(
@@ -176,3 +158,37 @@ def test_what_is_left_is_put_into_the_places(
     under_way = [Sample(1024, taken) for taken in running]
     found = seconds_left(ended, under_way, waiting, places)
     assert found == pytest.approx(seconds, rel=0.05)
+
+
+def test_last_instance_takes_what_moves_took_on_the_whole() -> None:
+    ended = [Sample(1024, seconds) for seconds in (1.0, 2.0, 3.0, 4.0, 10.0)]
+    assert seconds_left(ended, [], [1024], 1) == pytest.approx(4)
+
+
+def test_moves_of_less_than_a_second_are_estimated_as_such() -> None:
+    assert seconds_left([Sample(1024, 0.5)] * 5, [], [1024] * 4, 1) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("share", [1 / 3, 1 / 2, 2 / 3])
+@pytest.mark.parametrize(
+    ("count", "places", "least"),
+    # With eight moves seen and four waves to come, chance alone is more than a quarter at times.
+    [(100, 10, 85), (60, 5, 85), (24, 3, 60)],
+)
+@pytest.mark.parametrize("lasts", [fixed, even, skewed, by_memory])
+def test_the_time_left_is_right_within_a_quarter(
+    lasts: Callable[[random.Random, int], float],
+    count: int,
+    places: int,
+    least: int,
+    *,
+    share: float,
+) -> None:
+    good = 0
+    for seed in range(100):
+        rng = random.Random(seed)  # noqa: S311 - no secret
+        sizes = sorted((rng.choice(SIZES) for _ in range(count)), reverse=True)
+        ran = run([Job(size, lasts(rng, size)) for size in sizes], places)
+        estimated, true = judged(ran, places, share)
+        good += abs(estimated - true) <= 0.25 * true
+    assert good >= least

@@ -10,7 +10,7 @@ from tests.unit.operator.eviction.made import NOW, assessed, move, server
 
 from hypercobalt.api.eviction import EvictionCheck
 from hypercobalt.operator.eviction.model.decision import Preflight
-from hypercobalt.operator.eviction.model.states import Assessment, Moving, Waiting
+from hypercobalt.operator.eviction.model.states import Assessment, Moving, Stranded, Waiting
 from hypercobalt.operator.eviction.model.tracks import Track
 from hypercobalt.operator.eviction.planning.estimate import Sample, Timings
 from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after, poll_deletion
@@ -21,6 +21,10 @@ BAD = Preflight((EvictionCheck(name="HostDisabled", result="Failed", message="no
 
 def busy(seconds: float) -> Assessment:
     return assessed(server(), Moving(), track=Track(since=NOW.at - seconds))
+
+
+def due(seconds: float) -> Assessment:
+    return assessed(server(), Waiting(), track=Track(not_before=NOW.at + seconds))
 
 
 def timings(typical: float | None, soonest: float = 0.0) -> Timings:
@@ -37,16 +41,16 @@ def timings(typical: float | None, soonest: float = 0.0) -> Timings:
     [
         pytest.param((busy(0.1),), GOOD, None, 0.5, id="just begun"),
         pytest.param((busy(10),), GOOD, None, 1.0, id="nothing has ended in ten seconds"),
+        pytest.param((busy(0.5),), GOOD, None, 0.2, id="nothing has ended in half a second"),
+        pytest.param((busy(10), busy(4)), GOOD, None, 0.4, id="by the one that was begun last"),
+        pytest.param((assessed(server(), Moving()),), GOOD, None, 0.5, id="when is not known"),
         pytest.param((busy(1),), GOOD, 2.0, 0.2, id="short moves"),
+        pytest.param((busy(0.1),), GOOD, 0.4, 0.2, id="very short moves"),
         pytest.param((busy(1),), GOOD, 60.0, 2.0, id="long moves"),
         pytest.param((), BAD, None, 10.0, id="waits for somebody"),
-        pytest.param(
-            (assessed(server(), Waiting(), track=Track(not_before=NOW.at + 0.7)),),
-            GOOD,
-            None,
-            0.7,
-            id="waits for another attempt",
-        ),
+        pytest.param((due(0.7),), GOOD, None, 0.7, id="waits for another attempt"),
+        pytest.param((due(5), due(0.7)), GOOD, None, 0.7, id="two wait for another attempt"),
+        pytest.param((due(0),), GOOD, None, 2.0, id="its wait is over"),
         pytest.param((assessed(server()),), GOOD, None, 2.0, id="waits for an instance"),
     ],
 )
@@ -73,6 +77,7 @@ WAITING = assessed(server("w"))
 UNRECORDED = assessed(server("u"), Moving())
 SEEN = UNRECORDED.observed
 UNDER_WAY = replace(UNRECORDED, observed=replace(SEEN, moves=(move("running", "u"),)))
+FAILED = assessed(server("f"), Stranded())
 ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u"),)))
 
 
@@ -83,6 +88,8 @@ ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u
         pytest.param((WAITING,), False, id="nothing goes"),
         pytest.param((UNRECORDED, WAITING), False, id="begun, without a record yet"),
         pytest.param((ARRIVED, WAITING), False, id="one has arrived"),
+        pytest.param((UNDER_WAY, due(5)), False, id="one waits for another attempt"),
+        pytest.param((UNDER_WAY, FAILED), True, id="one goes, one has failed"),
         pytest.param((), False, id="nothing is left"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
@@ -18,14 +18,14 @@ from tests.unit.operator.eviction.made import (
 )
 
 from hypercobalt.api.conditions import get_condition, set_condition
-from hypercobalt.api.eviction import EvictionCheck, EvictionStatus
+from hypercobalt.api.eviction import EvictionCheck, EvictionReason, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.transitions import ImpossibleTransitionError
 from hypercobalt.compute.model import Host, Size
-from hypercobalt.operator.eviction.model.decision import Plan, Preflight
+from hypercobalt.operator.eviction.model.decision import End, Plan, Preflight, Wait
 from hypercobalt.operator.eviction.model.facts import Facts
-from hypercobalt.operator.eviction.model.policy import Order, order_of
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
     Departed,
@@ -37,9 +37,7 @@ from hypercobalt.operator.eviction.model.states import (
 )
 from hypercobalt.operator.eviction.plan import plan
 from hypercobalt.operator.eviction.planning.estimate import Timings
-from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import status_of, write_after
-from hypercobalt.operator.wording import Note
 
 GOOD = Preflight(())
 BAD = Preflight((EvictionCheck(name="HostDisabled", result="Failed", message="not disabled"),))
@@ -66,11 +64,10 @@ def read(*, disabled: bool, verified: bool, before: EvictionStatus | None) -> Fa
     return facts(of, hypervisor=hypervisor, looked=True, host=HOST, counted=counted)
 
 
+@dataclass(frozen=True)
 class Settled:
-    def __init__(self, given: Facts, made: Plan) -> None:
-        self.plan = made
-        self.status = status_of(given, made, POLICY.order, 30.0)
-        self.notes: tuple[Note, ...] = notes(given.status, self.status, "here")
+    plan: Plan
+    status: EvictionStatus
 
 
 def settled(
@@ -82,12 +79,17 @@ def settled(
     """A pass in which no call was made."""
     given = read(disabled=disabled, verified=verified, before=before)
     made = plan(given, instances, (), Timings(), replace(POLICY, per_cluster=0))
-    return Settled(given, made)
+    return Settled(made, status_of(given, made, POLICY.order, 30.0))
 
 
-def condition_of(of: Settled, type_: str) -> str:
-    found = get_condition(of.status.conditions, type_)
+def condition_of(status: EvictionStatus, type_: str) -> str:
+    found = get_condition(status.conditions, type_)
     return f"{found.status}/{found.reason}" if found else ""
+
+
+def message_of(status: EvictionStatus, type_: str) -> str:
+    found = get_condition(status.conditions, type_)
+    return found.message if found else ""
 
 
 @pytest.mark.parametrize(
@@ -142,9 +144,9 @@ def condition_of(of: Settled, type_: str) -> str:
     ],
 )
 def test_conditions(of: Settled, evicting: str, migrating: str, preflight: str) -> None:
-    assert condition_of(of, "Evicting") == evicting
-    assert condition_of(of, "MigratingInstance") == migrating
-    assert condition_of(of, "PreflightChecksSucceeded") == preflight
+    assert condition_of(of.status, "Evicting") == evicting
+    assert condition_of(of.status, "MigratingInstance") == migrating
+    assert condition_of(of.status, "PreflightChecksSucceeded") == preflight
     assert (of.plan.end is not None) == evicting.startswith("False")
 
 
@@ -164,13 +166,148 @@ def test_progress() -> None:
     assert progress.estimatedCompletion == NOW.now + timedelta(seconds=30)
 
 
-def test_events_come_once() -> None:
-    first = settled(gone("a"), failed("b"), assessed(server("c")))
-    assert [note.reason for note in first.notes] == ["EvictionStarted", "InstanceNotMoved"]
-    again = settled(gone("a"), failed("b"), assessed(server("c")), before=first.status)
-    assert again.notes == ()
-    end = settled(gone("a"), failed("b"), gone("c"), before=first.status)
-    assert [note.reason for note in end.notes] == ["EvictionFailed"]
+BEGUN = EvictionStatus(
+    conditions=set_condition(
+        (), "PreflightChecksSucceeded", "True", "Succeeded", "passed", now=NOW.now
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "before", "evicting", "preflight"),
+    [
+        pytest.param(
+            Plan(wait=Wait("compute service away")), EvictionStatus(), "True/Running", "",
+            id="waits",
+        ),
+        pytest.param(
+            Plan(wait=Wait("no host", "unknown")), EvictionStatus(), "True/Running", "False/Failed",
+            id="cannot begin",
+        ),
+        pytest.param(
+            Plan(wait=Wait("no host", "unknown")), BEGUN, "True/Running", "True/Succeeded",
+            id="cannot go on: the checks had passed",
+        ),
+        pytest.param(
+            Plan(wait=Wait("away")), BEGUN, "True/Running", "True/Succeeded", id="waits to go on"
+        ),
+        pytest.param(
+            Plan(end=End(EvictionReason.FAILED, "refused")), EvictionStatus(), "False/Failed",
+            "False/Failed", id="refused",
+        ),
+        pytest.param(
+            Plan(end=End(EvictionReason.CANCELLED, "deleted")), BEGUN, "False/Cancelled",
+            "True/Succeeded", id="cancelled",
+        ),
+        pytest.param(
+            Plan(end=End(EvictionReason.SUCCEEDED, "no host")), EvictionStatus(),
+            "False/Succeeded", "", id="nothing to do",
+        ),
+        pytest.param(Plan(), BEGUN, "", "True/Succeeded", id="nothing is decided"),
+    ],
+)  # fmt: skip
+def test_pass_that_ends_before_its_instances_are_looked_at(
+    made: Plan, before: EvictionStatus, evicting: str, preflight: str
+) -> None:
+    found = status_of(facts(eviction(before)), made, POLICY.order, None)
+    assert condition_of(found, "Evicting") == evicting
+    assert condition_of(found, "PreflightChecksSucceeded") == preflight
+    text = made.wait or made.end
+    assert message_of(found, "Evicting") == (text.message if text else "")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(Plan(wait=Wait("waits")), id="waits"),
+        pytest.param(Plan(instances=()), id="goes on"),
+        pytest.param(Plan(end=End(EvictionReason.CANCELLED)), id="ends otherwise"),
+    ],
+)
+def test_eviction_that_is_over_is_never_opened_again(made: Plan) -> None:
+    over = facts(eviction(ENDED))
+    with pytest.raises(ImpossibleTransitionError):
+        status_of(over, made, POLICY.order, None)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(Plan(release=True), id="let go"),
+        pytest.param(Plan(end=End(EvictionReason.SUCCEEDED, "over")), id="ends as before"),
+    ],
+)
+def test_eviction_that_is_over_may_be_looked_at_again(made: Plan) -> None:
+    found = status_of(facts(eviction(ENDED)), made, POLICY.order, None)
+    assert condition_of(found, "Evicting") == "False/Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("reason", "given", "message"),
+    [
+        (EvictionReason.CANCELLED, "deleted", "deleted"),
+        (EvictionReason.SUCCEEDED, "", "eviction completed successfully: 1 instance left here"),
+    ],
+)
+def test_end_has_its_own_words_or_those_of_its_instances(
+    reason: EvictionReason, given: str, message: str
+) -> None:
+    made = Plan(instances=(gone("a"),), end=End(reason, given))
+    found = status_of(facts(), made, POLICY.order, None)
+    assert message_of(found, "Evicting") == message
+
+
+@pytest.mark.parametrize(
+    ("host", "known", "expected"),
+    [
+        pytest.param(Host("here", "uuid", "s", enabled=True), None, "uuid", id="known"),
+        pytest.param(Host("here", "", "s", enabled=True), None, None, id="without one"),
+        pytest.param(None, "uuid", "uuid", id="the host is not known any more"),
+    ],
+)
+def test_status_has_the_id_of_the_host(
+    host: Host | None, known: str | None, expected: str | None
+) -> None:
+    given = facts(eviction(EvictionStatus(hypervisorServiceId=known)), host=host)
+    found = status_of(given, Plan(instances=()), POLICY.order, None)
+    assert found.hypervisorServiceId == expected
+
+
+@pytest.mark.parametrize(
+    ("results", "status", "message"),
+    [
+        pytest.param((), "True", "Preflight checks passed", id="all passed"),
+        pytest.param(
+            ("Warning",), "True", "Preflight checks passed, with warnings: check 0", id="a doubt"
+        ),
+        pytest.param(
+            ("Warning", "Warning"), "True",
+            "Preflight checks passed, with warnings: check 0; check 1", id="two doubts",
+        ),
+        pytest.param(("Pending", "Warning"), "False", "check 0", id="one is awaited"),
+        pytest.param(("Pending", "Failed"), "False", "check 0; check 1", id="one has failed"),
+    ],
+)  # fmt: skip
+def test_checks_are_worded_that_do_not_pass(
+    results: tuple[str, ...], status: str, message: str
+) -> None:
+    checks = tuple(
+        EvictionCheck(name=f"N{n}", result=result, message=f"check {n}")
+        for n, result in enumerate(results)
+    )
+    made = Plan(instances=(), checks=Preflight(checks))
+    found = status_of(facts(), made, POLICY.order, None)
+    condition = get_condition(found.conditions, "PreflightChecksSucceeded")
+    assert condition is not None
+    assert (condition.status, condition.message) == (status, message)
+    assert found.checks == checks
+
+
+def test_check_without_words_is_named() -> None:
+    checks = (EvictionCheck(name="HostDisabled", result="Failed"),)
+    made = Plan(instances=(), checks=Preflight(checks))
+    found = status_of(facts(), made, POLICY.order, None)
+    assert message_of(found, "PreflightChecksSucceeded") == "HostDisabled"
 
 
 RUNNING = settled(gone("a"), assessed(server("b"))).status
@@ -203,8 +340,3 @@ def test_when_to_write(
 ) -> None:
     found = write_after(written, now, since)
     assert found == (None if wait is None else timedelta(seconds=wait))
-
-
-def test_a_shutdown_is_urgent() -> None:
-    assert order_of(eviction(trigger="HostShutdown"), POLICY) is Order.URGENT
-    assert order_of(eviction(), POLICY) is Order.LARGEST

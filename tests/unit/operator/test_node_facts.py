@@ -1,4 +1,4 @@
-"""Shards: which labels choose them."""
+"""Which labels a Hypervisor has from its Node: those that choose its shard, too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.assembly import copied_labels
-from hypercobalt.operator.node_facts import COPIED_LABELS
+from hypercobalt.operator.node_facts import COPIED_LABELS, copied_labels
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Puts together what needs a compute service: hosts' lifecycle, Evictions, hosts that fail."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.agent_leases import AgentLeases
+from hypercobalt.operator.eviction.assembly import add_eviction
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.ha.assembly import add_ha
+from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.power import PowerReader
+from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.lifecycle.assembly import Shared, add_lifecycle
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.metrics import Overview
+from hypercobalt.operator.proofs import Proofs
+from hypercobalt.runtime import Manager, Metrics
+
+
+def add_compute(
+    manager: Manager,
+    shared: Shared,
+    service: ComputeService,
+    leases: AgentLeases,
+    fences: Fences,
+    *,
+    lifecycle: Settings,
+    labels: tuple[str, ...],
+    policy: Policy,
+    ha: HaSettings,
+    metrics: Metrics,
+) -> None:
+    """Add the controllers.
+
+    Args:
+        manager: runs them.
+        shared: with the other controllers.
+        service: where the instances are.
+        leases: of the node agents.
+        fences: the hosts' fence devices.
+        lifecycle: settings of hosts in the compute service.
+        labels: keys of those that a Hypervisor has from its Node.
+        policy: of Evictions.
+        ha: reactions to hosts that fail.
+        metrics: of the process.
+    """
+
+    def unfenced(name: str) -> str:
+        node = shared.nodes.cache.get(name)
+        return fences.setup(node).problem if node is not None else f"there is no Node {name}"
+
+    internal = ha.mode is HaMode.INTERNAL
+    power = PowerReader(fences, shared.hypervisors, shared.nodes.cache, manager.clock)
+    add_lifecycle(
+        manager,
+        shared,
+        service,
+        settings=lifecycle,
+        labels=labels,
+        unfenced=unfenced,
+        metrics=metrics,
+    )
+    add_eviction(
+        manager,
+        service,
+        shared.informer,
+        proofs=Proofs(manager.kube, power.of) if internal else Proofs(manager.kube),
+        policy=policy,
+        events=shared.events,
+        metrics=metrics,
+    )
+    if internal:
+        add_ha(manager, shared, service, leases, fences, power=power, settings=ha, metrics=metrics)
+    evictions = manager.informer(Eviction)
+    metrics.registry.register(Overview(shared.hypervisors.all, lambda: list(evictions.cache)))
+    manager.add_check(f"compute-{service.name}", lambda: service.trouble or None, readiness=True)
+
+    async def close(stop: asyncio.Event) -> None:
+        await stop.wait()
+        await service.close()
+
+    manager.add_service("compute", close)

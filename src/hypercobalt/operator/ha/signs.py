@@ -1,0 +1,117 @@
+"""What the stored objects of a host show of its death: reports, assertions, proofs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from hypercobalt.api.core import Node, Taint
+from hypercobalt.api.fencing import (
+    CLAIM,
+    OUT_OF_SERVICE,
+    Fencing,
+    FencingMethod,
+    FencingPhase,
+    is_declared_dead,
+    proven_boots,
+)
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.ha.doubts import Latest, Power
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An assertion from outside that a host is dead.
+
+    Args:
+        text: what asserts it, the annotation or the taint; "" without an assertion.
+        doubt: why the assertion does not count; "" when it does.
+    """
+
+    text: str = ""
+    doubt: str = ""
+
+
+def stopped(hypervisor: Hypervisor) -> str:
+    """What shows that the agent of the last boot has ended all its instances; "" for nothing."""
+    status = hypervisor.status
+    found, order = status.guestsStopped, status.fencing
+    if found is None or order is None or order.phase == FencingPhase.RELEASED:
+        return ""
+    if found.startedAt is None:
+        return ""  # an agent that has fenced its own host may have started instances since
+    if not status.bootID or found.bootID != status.bootID or found.startedAt != order.startedAt:
+        return ""
+    return f"the node agent of boot {found.bootID} has ended every instance"
+
+
+def claim(hypervisor: Hypervisor, node: Node) -> Claim:
+    """The assertion that a host is dead; the annotation counts for the last reported boot."""
+    boot, newest = hypervisor.status.bootID, _newest_boot(hypervisor, node)
+    asserted = hypervisor.metadata.annotations.get(CLAIM)
+    if asserted and asserted in {boot, newest}:
+        text = f"the annotation {CLAIM} of the Hypervisor asserts that boot {asserted} is dead"
+        later = f"{text}, but the kubelet has reported boot {newest} since: set it to that boot"
+        return Claim(text, "" if asserted == newest else later)
+    taint = out_of_service(node)
+    if taint is not None and not _is_disproved(hypervisor.status.fencing, boot):
+        return Claim(f"the Node has the taint {OUT_OF_SERVICE}={taint.value}:{taint.effect}")
+    return Claim()
+
+
+def out_of_service(node: Node) -> Taint | None:
+    """The taint that asserts that a host is dead."""
+    return next((one for one in node.spec.taints if one.key == OUT_OF_SERVICE), None)
+
+
+def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:
+    """The boot that the kubelet reports, else the agent's: after a boot the agent reports later."""
+    info = node.status.nodeInfo
+    return (info.bootID if info is not None else "") or hypervisor.status.bootID
+
+
+def believed(asserted: Claim, power: Power, devices: Sequence[str]) -> Claim:
+    """The assertion, with a doubt while a fence device reports the power as on."""
+    if not asserted.text or asserted.doubt or power is not Power.ON:
+        return asserted
+    reports = f"{', '.join(devices)} reports the power of the host as on"
+    return replace(asserted, doubt=f"{asserted.text}, but {reports}")
+
+
+def _is_disproved(stored: Fencing | None, boot: str | None) -> bool:
+    """Whether a boot has shown life after it was asserted or proven to be dead.
+
+    A taint names no boot and no time: a taint that stays is no new assertion.
+    """
+    if stored is None:
+        return False
+    if stored.taintDisproved:
+        return True
+    if stored.bootID != boot or stored.phase == FencingPhase.RELEASED:
+        return False
+    asserted = stored.method == FencingMethod.EXTERNAL and stored.phase != FencingPhase.FENCED
+    return asserted or stored.livesSince is not None
+
+
+def is_taint_disproved(stored: Fencing | None, latest: Latest) -> bool:
+    """Whether the Node has had its taint since a time at which the host lived."""
+    return stored is not None and bool(stored.taintDisproved) and latest.tainted
+
+
+def declared_dead(hypervisor: Hypervisor) -> frozenset[str]:
+    """The boots that count as dead until their host is taken back; none for another host."""
+    fencing = hypervisor.status.fencing
+    if fencing is None or not is_declared_dead(fencing):
+        return frozenset()
+    # An agent that has ended the instances lives, and proves nothing wrong by that.
+    return frozenset() if fencing.method == FencingMethod.AGENT else proven_boots(fencing)
+
+
+def powered_since(hypervisor: Hypervisor, node: Node) -> datetime | None:
+    """Since when the power of a host is on that was proven dead; None once it has reported."""
+    fencing, info = hypervisor.status.fencing, node.status.nodeInfo
+    if fencing is None or fencing.phase == FencingPhase.RELEASED:
+        return None
+    boots = {hypervisor.status.bootID or "", info.bootID if info is not None else ""} - {""}
+    return fencing.poweredSince if boots <= proven_boots(fencing) else None

@@ -1,0 +1,51 @@
+"""Whether a host is proven dead at this moment: read past every cache, before each evacuation.
+
+The record alone does not suffice: an operator that takes over finds it, and the host may have
+booted since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.ha.doubts import Latest, Power, doubts
+from hypercobalt.runtime import Kube
+
+ReadPower = Callable[[str], Awaitable[Power]]
+"""Gives what the device that has proven a host dead reports of it now."""
+
+
+async def unread(_: str) -> Power:
+    """Without a reading: where another service fences hosts, it reads their power."""
+    return Power.OFF
+
+
+class Proofs:
+    """Reads what speaks against the proofs of hosts.
+
+    Args:
+        kube: reads.
+        power: see `ReadPower`.
+    """
+
+    def __init__(self, kube: Kube, power: ReadPower = unread) -> None:
+        self._kube, self._power = kube, power
+
+    async def missing(self, host: str) -> str:
+        """Why a host is not proven dead now; "" when it is."""
+        power = await self._power(host)
+        node = await self._kube.get(Node, host)
+        found = await self._kube.get(Hypervisor, host)
+        if found is None or found.status.fencing is None or not is_fenced(found):
+            why = "status.fencing is not about its last boot"
+            return f"Hypervisor {host} is no longer proven dead: {why}"
+        info = node.status.nodeInfo if node is not None else None
+        latest = Latest(info.bootID if info is not None else "", power=power)
+        if against := doubts(found.status.fencing, latest):
+            return f"Hypervisor {host} is no longer proven dead: {'; '.join(against)}"
+        if power is Power.UNKNOWN:
+            device = found.status.fencing.device or "its fence device"
+            return f"Hypervisor {host} is proven dead, but {device} no longer reports its power"
+        return ""

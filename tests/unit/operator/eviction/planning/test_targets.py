@@ -1,0 +1,120 @@
+"""Which host an instance goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+from tests.unit.operator.eviction.made import capacity, server
+
+from hypercobalt.compute.model import Capacity, ServerGroup, Size
+from hypercobalt.operator.eviction.planning.targets import Promises, choose
+
+HAS = Size(8, 8192, 80)
+
+
+@pytest.mark.parametrize("used", [Size(0, 0, 0), Size(1, 1024, 10)], ids=["empty", "in use"])
+@pytest.mark.parametrize("promised", [False, True], ids=["nothing promised", "one promised"])
+@pytest.mark.parametrize(
+    ("more", "fits"),
+    [
+        pytest.param(Size(0, 0, 0), True, id="what is left, exactly"),
+        pytest.param(Size(0.5, 0, 0), False, id="too few vCPUs"),
+        pytest.param(Size(0, 1, 0), False, id="too little memory"),
+        pytest.param(Size(0, 0, 1), False, id="too little local disk"),
+    ],
+)
+def test_host_takes_what_fits_besides_what_is_used_and_promised(
+    used: Size, more: Size, *, promised: bool, fits: bool
+) -> None:
+    promises, given = Promises(), Size(2, 2048, 20)
+    if promised:
+        promises.add(server("b", size=given), "x")
+    before = given if promised else Size(0, 0, 0)
+    wanted = Size(
+        HAS.vcpus - used.vcpus - before.vcpus + more.vcpus,
+        HAS.memory_mib - used.memory_mib - before.memory_mib + more.memory_mib,
+        HAS.disk_gib - used.disk_gib - before.disk_gib + more.disk_gib,
+    )
+    chosen = choose(server(size=wanted), [Capacity("x", HAS, used)], promises)
+    assert chosen == ("x" if fits else None)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "promised", "chosen"),
+    [
+        pytest.param((capacity("x", 9000), capacity("y", 8000)), (), "x", id="the larger"),
+        pytest.param(
+            (capacity("x", 9000, 5000), capacity("y", 8000)), (), "y", id="the one less used"
+        ),
+        pytest.param(
+            (capacity("x", 9000), capacity("y", 8000)), ("x",), "y", id="the one less promised"
+        ),
+    ],
+)
+def test_instance_goes_where_most_memory_is_left(
+    candidates: tuple[Capacity, ...], promised: tuple[str, ...], chosen: str
+) -> None:
+    promises = Promises()
+    for host in promised:
+        promises.add(server("b", size=Size(1, 2000)), host)
+    assert choose(server(), candidates, promises) == chosen
+
+
+@pytest.mark.parametrize(
+    ("avoid", "last", "chosen"),
+    [
+        pytest.param("", "", "x", id="most memory"),
+        pytest.param("x", "", "y", id="failed there"),
+        pytest.param("", "x", "y", id="its network binds no ports"),
+        pytest.param("", "xy", "z", id="one network is in order"),
+        pytest.param("z", "xy", "x", id="failed where the network is in order"),
+        pytest.param("xyz", "x", "y", id="failed everywhere"),
+        pytest.param("xyz", "xyz", "x", id="nothing better anywhere"),
+    ],
+)
+def test_less_suitable_hosts_come_last_but_before_none(
+    avoid: Collection[str], last: Collection[str], chosen: str
+) -> None:
+    candidates = [capacity("x", 9000), capacity("y", 8000), capacity("z", 7000)]
+    assert choose(server(), candidates, Promises(), avoid=avoid, last=last) == chosen
+
+
+PAIR = (capacity("x", 9000), capacity("y", 6000))
+
+
+@pytest.mark.parametrize(
+    ("limit", "chosen"),
+    [(0, "x"), (1, "y"), (2, "y"), (3, "x")],
+    ids=["any number", "one", "two", "three"],
+)
+def test_host_takes_so_many_moves_at_once(limit: int, chosen: str) -> None:
+    promises = Promises()
+    promises.add(server("b"), "x")
+    promises.add(server("c"), "x")
+    assert choose(server(), PAIR, promises, per_target=limit) == chosen
+
+
+def test_host_takes_any_number_of_moves_where_no_limit_is_given() -> None:
+    promises = Promises()
+    promises.add(server("b"), "x")
+    assert choose(server(), PAIR, promises) == "x"
+
+
+@pytest.mark.parametrize(
+    ("policy", "chosen"),
+    [
+        ("anti-affinity", "y"),
+        ("soft-anti-affinity", "x"),
+        ("affinity", "x"),
+        ("soft-affinity", "x"),
+        (None, "x"),
+    ],
+)
+def test_only_members_of_a_group_of_strict_anti_affinity_part(
+    policy: str | None, chosen: str
+) -> None:
+    promises = Promises()
+    groups = [ServerGroup(policy, (other,)) if policy else None for other in "ab"]
+    promises.add(server("b", group=groups[0]), "x")
+    assert choose(server("a", group=groups[1]), PAIR, promises) == chosen

@@ -1,0 +1,250 @@
+"""The protocol of fencing and evacuation as a state machine over the real decisions.
+
+Two operators, of which one leads, and everything that may happen to a host, in any order. Random
+walks search it without Hypothesis, whose own work took nine tenths of the time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from tests.unit.operator.ha.model import Bug, Operator, World
+
+from hypercobalt.api.fencing import CLAIM
+
+S = timedelta(seconds=1)
+
+
+class Recovery:
+    """Two operators, of which one leads, and everything that may happen to a host."""
+
+    def __init__(self, bug: Bug | None = None) -> None:
+        self.world = World(bug=bug or Bug())
+        self.operators = [Operator(), Operator()]
+        self.leader = 0
+
+    @property
+    def leading(self) -> Operator:
+        return self.operators[self.leader]
+
+    # The host
+
+    def power_cut(self) -> None:
+        self.world.power_off()
+
+    def host_boots(self) -> None:
+        self.world.boots()
+
+    def partition(self, heard: bool) -> None:
+        self.world.heard = heard
+
+    def agent(self, runs: bool) -> None:
+        """One that ends is missed once its Lease has run out; one that starts obeys first."""
+        self.world.agent = runs
+        if runs:
+            self.world.agent_obeys()
+        else:
+            self.whole_pass()
+
+    def owner_starts(self) -> None:
+        """Some time after the host was Ready; nobody can start anything there before."""
+        self.goes_on_for_a_while(2)
+        self.world.owner_starts()
+
+    def owner_starts_before_anyone_looks(self) -> None:
+        """Some time after the host was Ready, and no operator has made a pass since."""
+        self.world.report()
+        self.world.owner_starts()
+
+    def owner_starts_unheard(self) -> None:
+        self.world.owner_starts_unheard()
+
+    def reports(self) -> None:
+        self.world.report()
+
+    def agent_obeys(self) -> None:
+        self.world.agent_obeys()
+
+    def person_asserts(self) -> None:
+        """It is read at once, by whoever leads: a host that is off does not boot meanwhile."""
+        self.world.asserts_dead()
+        self.whole_pass()
+
+    def asserted_wrongly_and_found_out(self, passes: int) -> None:
+        """A person is wrong about a host that is cut off, which is back before it is evacuated."""
+        world = self.world
+        if not (world.on and world.heard and world.agent):
+            return
+        mute, world.mute, world.heard = world.mute, True, False
+        world.report()
+        world.note(CLAIM, world.hypervisor.status.bootID or "")
+        for _ in range(passes):
+            self.whole_pass()
+        world.mute, world.heard = mute, True
+        world.report()
+        world.agent_obeys()
+
+    def taint(self, present: bool) -> None:
+        if present:
+            self.world.taints()
+            self.whole_pass()
+        else:
+            self.world.tainted = False
+
+    def node_flaps(self, status: str) -> None:
+        if self.world.ready != "True":
+            self.world.ready = status
+
+    def device(self, refuses: bool) -> None:
+        self.world.refuses = refuses
+
+    def device_answers(self, nothing: bool) -> None:
+        self.world.falls_silent(nothing)
+
+    def gate(self, opened: bool) -> None:
+        self.world.gate = opened
+
+    def time_passes(self, seconds: int) -> None:
+        self.world.now += seconds * S
+
+    # The operators
+
+    def whole_pass(self) -> None:
+        world, operator = self.world, self.leading
+        world.observe(operator)
+        world.act(operator)
+        world.write(operator)
+
+    def goes_on_for_a_while(self, passes: int) -> None:
+        for _ in range(passes):
+            self.world.report()
+            self.whole_pass()
+            self.world.now += 15 * S
+
+    def dies_before_it_acts(self) -> None:
+        self.world.observe(self.leading)
+        self.operators[self.leader] = Operator()
+
+    def dies_after_it_has_acted(self) -> None:
+        self.world.observe(self.leading)
+        self.world.act(self.leading)
+        self.operators[self.leader] = Operator(call=self.leading.call)
+
+    def freezes_in_a_call_and_another_leads(self) -> None:
+        """The order is sent and acts later; nothing else of that process gets through."""
+        world, operator = self.world, self.leading
+        world.observe(operator)
+        refused, world.refuses = world.refuses, True
+        world.act(operator)
+        world.refuses = refused
+        self.operators[self.leader] = Operator(call=operator.call)
+        self.leader = 1 - self.leader
+
+    def another_leads(self) -> None:
+        self.leader = 1 - self.leader
+
+    def late_call_acts(self, number: int) -> None:
+        self.world.take_effect(self.operators[number])
+
+    # Who follows the record
+
+    def evacuates(self) -> None:
+        self.world.evacuate()
+
+    def places(self) -> None:
+        self.world.place()
+
+    def server_never_runs_twice(self) -> None:
+        assert not (self.world.elsewhere and self.world.at_source is not None)
+
+    def no_attempt_calls_the_device_twice(self) -> None:
+        called = Counter((one.bootID, one.startedAt, one.attempts) for one in self.world.calls)
+        assert all(count == 1 for count in called.values())
+
+    def running_server_is_lost_only_with_its_host(self) -> None:
+        """A host that is back and serves is not switched off by an order from before."""
+        world = self.world
+        serves = not world.hypervisor.spec.maintenance and world.on_source
+        if serves and world.at_source is not None and world.on:
+            late = [one.call for one in self.operators if one.call is not None]
+            boot = str(world.boot)
+            assert not [c for c in late if c.boot != boot and world.now < c.until]
+
+    def check(self) -> None:
+        """What holds after every event."""
+        self.server_never_runs_twice()
+        self.no_attempt_calls_the_device_twice()
+        self.running_server_is_lost_only_with_its_host()
+
+
+Event = Callable[[Recovery], None]
+
+EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
+    (Recovery.power_cut,),
+    (Recovery.host_boots,),
+    tuple(partial(Recovery.partition, heard=heard) for heard in (True, False)),
+    (Recovery.reports,),
+    tuple(partial(Recovery.agent, runs=runs) for runs in (True, False)),
+    (Recovery.owner_starts,),
+    (Recovery.owner_starts_before_anyone_looks,),
+    (Recovery.owner_starts_unheard,),
+    (Recovery.agent_obeys,),
+    (Recovery.person_asserts,),
+    tuple(partial(Recovery.asserted_wrongly_and_found_out, passes=n) for n in (1, 2, 4)),
+    tuple(partial(Recovery.taint, present=present) for present in (True, False)),
+    tuple(partial(Recovery.node_flaps, status=status) for status in ("False", "Unknown")),
+    tuple(partial(Recovery.device, refuses=refuses) for refuses in (True, False)),
+    tuple(partial(Recovery.device_answers, nothing=nothing) for nothing in (True, False)),
+    tuple(partial(Recovery.gate, opened=opened) for opened in (True, False)),
+    tuple(partial(Recovery.time_passes, seconds=seconds) for seconds in (1, 20, 61, 200)),
+    (Recovery.whole_pass,),
+    tuple(partial(Recovery.goes_on_for_a_while, passes=passes) for passes in (3, 6, 12)),
+    (Recovery.dies_before_it_acts,),
+    (Recovery.dies_after_it_has_acted,),
+    (Recovery.freezes_in_a_call_and_another_leads,),
+    (Recovery.another_leads,),
+    tuple(partial(Recovery.late_call_acts, number=number) for number in (0, 1)),
+    (Recovery.evacuates,),
+    (Recovery.places,),
+)
+"""All that may happen, each with its variants."""
+
+WALKS: Final = 1500
+LONGEST: Final = 40
+
+
+def random_walk(chance: random.Random) -> list[Event]:
+    """Events in some order; not all kinds of them, since the rarer ones then meet more often."""
+    kinds = chance.sample(EVENTS, chance.randint(len(EVENTS) // 2, len(EVENTS)))
+    return [chance.choice(chance.choice(kinds)) for _ in range(LONGEST)]
+
+
+def fails(events: Sequence[Event], bug: Bug | None = None) -> bool:
+    """Whether what has to hold does not, at some point of a walk."""
+    machine = Recovery(bug)
+    try:
+        for event in events:
+            event(machine)
+            machine.check()
+    except AssertionError:
+        return True
+    return False
+
+
+def shortened(events: list[Event], bug: Bug | None = None) -> list[Event]:
+    """A walk that fails, without the events that this does not need."""
+    for number in reversed(range(len(events))):
+        without = [*events[:number], *events[number + 1 :]]
+        events = without if fails(without, bug) else events
+    return events
+
+
+def described(event: Event) -> str:
+    if isinstance(event, partial):
+        return f"{event.func.__name__} {event.keywords}"
+    return event.__name__

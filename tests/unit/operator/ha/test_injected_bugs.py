@@ -1,0 +1,142 @@
+"""Wrong operators, and what has to happen so that the protocol's state machine finds them.
+
+Each walk was found by it. The right operator passes all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import pytest
+from tests.unit.operator.ha.model import Bug
+from tests.unit.operator.ha.protocol import Event, Recovery, fails
+
+from hypercobalt.ha.doubts import Latest
+from hypercobalt.operator.ha.facts import Facts
+
+CUT_OFF: Final = partial(Recovery.partition, heard=False)
+NO_AGENT: Final = partial(Recovery.agent, runs=False)
+NO_DEVICE: Final = partial(Recovery.device_answers, nothing=True)
+TAINTED: Final = partial(Recovery.taint, present=True)
+WRONGLY: Final = Recovery.asserted_wrongly_and_found_out
+
+
+def goes_on(passes: int) -> Event:
+    return partial(Recovery.goes_on_for_a_while, passes=passes)
+
+
+def looks_at_nothing(facts: Facts) -> Facts:
+    """It goes by the proof, whatever was heard of the host since."""
+    boot = facts.hypervisor.status.bootID or ""
+    return replace(facts, latest=Latest(boot, agent=facts.latest.agent))
+
+
+def believes_any_report(facts: Facts) -> Facts:
+    """That guests were ended once, in whatever boot and by whatever order, is a proof for it."""
+    ended = facts.hypervisor.status.guestsStopped is not None
+    latest = replace(facts.latest, agent=True)
+    return replace(facts, stopped="ended", latest=latest) if ended else facts
+
+
+def believes_any_assertion(facts: Facts) -> Facts:
+    return replace(facts, claim=facts.claim or facts.rejected)
+
+
+def believes_a_taint_that_was_left(facts: Facts) -> Facts:
+    return replace(facts, claim=facts.claim or "tainted") if facts.latest.tainted else facts
+
+
+def takes_every_attempt_for_its_own(facts: Facts) -> Facts:
+    record = facts.hypervisor.status.fencing
+    return replace(facts, mine=record.deadline if record is not None else None)
+
+
+IS_BACK: Final = (
+    Recovery.power_cut, TAINTED, goes_on(12), Recovery.evacuates, Recovery.host_boots,
+    goes_on(12), goes_on(12), Recovery.places,
+)  # fmt: skip
+"""A host that was tainted, evacuated and taken back; nobody has taken the taint away."""
+
+
+@pytest.mark.parametrize(
+    ("bug", "walk"),
+    [
+        pytest.param(
+            Bug(sees=looks_at_nothing, trusts=True),
+            (
+                Recovery.power_cut, goes_on(12), CUT_OFF, Recovery.host_boots,
+                Recovery.owner_starts_unheard, Recovery.evacuates,
+            ),
+            id="a proof outlives a boot that nobody has seen",
+        ),
+        pytest.param(
+            Bug(sees=looks_at_nothing, trusts=True),
+            (
+                Recovery.power_cut, goes_on(12), NO_AGENT, Recovery.host_boots,
+                Recovery.owner_starts_before_anyone_looks, NO_DEVICE, CUT_OFF, Recovery.reports,
+                Recovery.evacuates,
+            ),
+            id="a proof outlives a boot that only its kubelet has reported",
+        ),
+        pytest.param(
+            Bug(trusts=True),
+            (
+                Recovery.power_cut, TAINTED, CUT_OFF, goes_on(6), Recovery.host_boots,
+                Recovery.owner_starts_unheard, Recovery.evacuates,
+            ),
+            id="the eviction core goes by the record alone",
+        ),
+        pytest.param(
+            Bug(keeps=True),
+            (
+                partial(WRONGLY, passes=4), NO_AGENT,
+                Recovery.owner_starts_before_anyone_looks, NO_DEVICE, CUT_OFF, goes_on(2),
+                Recovery.evacuates,
+            ),
+            id="an assertion that was wrong is not withdrawn",
+        ),
+        pytest.param(
+            Bug(sees=believes_any_report),
+            (
+                partial(WRONGLY, passes=1), Recovery.power_cut, Recovery.host_boots,
+                Recovery.owner_starts, goes_on(12), Recovery.evacuates,
+            ),
+            id="guests that were ended in an earlier boot",
+        ),
+        pytest.param(
+            Bug(sees=believes_any_report, trusts=True),
+            (
+                partial(WRONGLY, passes=4), NO_AGENT, Recovery.owner_starts, goes_on(12),
+                Recovery.evacuates,
+            ),
+            id="guests that were ended by an agent which has ended since",
+        ),
+        pytest.param(
+            Bug(sees=believes_a_taint_that_was_left),
+            (*IS_BACK, NO_DEVICE, CUT_OFF, goes_on(12), Recovery.evacuates),
+            id="a taint that was left from an earlier failure",
+        ),
+        pytest.param(
+            Bug(sees=believes_a_taint_that_was_left),
+            (
+                NO_DEVICE, Recovery.power_cut, goes_on(3), TAINTED, Recovery.host_boots,
+                Recovery.owner_starts, CUT_OFF, goes_on(6), Recovery.evacuates,
+            ),
+            id="a taint of the boot before, of a host that is not taken back yet",
+        ),
+        pytest.param(
+            Bug(sees=takes_every_attempt_for_its_own),
+            (
+                Recovery.power_cut, goes_on(6), Recovery.freezes_in_a_call_and_another_leads,
+                goes_on(12),
+            ),
+            id="another process's attempt is made once more",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_operator_is_found_out(bug: Bug, walk: Sequence[Event]) -> None:
+    assert fails(walk, bug)
+    assert not fails(walk)
