@@ -96,7 +96,7 @@ class AgentLease:
     async def _attempt(self) -> bool:
         """Take or renew the Lease; gives whether there is nothing to do about it for a while."""
         try:
-            renewed = await self._take_or_renew()
+            done = await self._take_or_renew()
         except (ForbiddenError, NotFoundError) as error:
             self._complain("lease_refused", error)
             self.held.set()
@@ -106,29 +106,29 @@ class AgentLease:
         except HypercobaltError as error:
             self._complain("lease_not_renewed", error)
             return False
-        if renewed:
+        if done:
             self._complaint = ""
-        return renewed
+        return done
 
     async def _take_or_renew(self) -> bool:
         if self._lease is not None and self._lease.spec.holderIdentity == self._me:
             with suppress(ConflictError, NotFoundError):  # then look at what there is
                 return await self._write(self._lease)
         found = await self._kube.get(Lease, self._name, self._namespace)
-        if found is not None and not self._may_take(found):
-            self._wait_for(found.spec.holderIdentity or "")
-            return False
+        if found is not None:
+            if self._lease is None or self._lease.spec != found.spec:
+                self._lease, self._seen_at = found, self._clock.monotonic()
+            if not self._may_take(found):
+                self._wait_for(found.spec.holderIdentity or "")
+                return False
         return await self._write(found)
 
     def _may_take(self, found: Lease) -> bool:
-        now = self._clock.monotonic()
-        if self._lease is None or self._lease.spec != found.spec:
-            self._lease, self._seen_at = found, now
         holder = found.spec.holderIdentity
         if not holder or holder == self._me:
             return True
         lasts = found.spec.leaseDurationSeconds or DURATION.total_seconds()
-        return now - self._seen_at >= lasts or self._is_over(holder)
+        return self._clock.monotonic() - self._seen_at >= lasts or self._is_over(holder)
 
     def _wait_for(self, holder: str) -> None:
         if self.held.is_set():

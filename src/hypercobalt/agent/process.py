@@ -19,7 +19,7 @@ from hypercobalt.adapters.host import incarnation
 from hypercobalt.agent.lease import AgentLease
 from hypercobalt.agent.settings import AgentSettings, S, decode_settings
 from hypercobalt.api.meta import Object
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
 from hypercobalt.runtime.guard import guard
@@ -37,7 +37,10 @@ Concern = Callable[[], Coroutine[None, None, None]]
 
 
 def main(kind: type[S], run: Callable[[S], Coroutine[None, None, None]]) -> int:
-    """Run an agent with the settings of the process's one argument; return the exit code."""
+    """Run an agent with the settings of the process's one argument; return the exit code.
+
+    That is 2 for a setting that cannot be used, as of every command, and 1 for other errors.
+    """
     logs.configure()
     try:
         settings = decode_settings(sys.argv[1], kind)
@@ -45,7 +48,7 @@ def main(kind: type[S], run: Callable[[S], Coroutine[None, None, None]]) -> int:
         asyncio.run(run(settings))
     except HypercobaltError as error:
         log.critical("agent_failed", error=str(error))
-        return 1
+        return 2 if isinstance(error, ConfigurationError) else 1
     return 0
 
 

@@ -16,7 +16,7 @@ from hypercobalt.api.conditions import (
     Condition,
     InvalidConditionError,
     get_condition,
-    set_condition,
+    next_condition,
 )
 from hypercobalt.api.meta import Struct
 from hypercobalt.logs import get_logger
@@ -41,24 +41,23 @@ def conditions(
     """
     found: tuple[Condition, ...] = ()
     for type_ in sorted({*own, *verdicts}):
-        old = get_condition(stored, type_)
-        before = (old,) if old else ()
-        verdict = verdicts.get(type_)
-        if verdict is not None:
-            found += _set(before, type_, verdict, generation or None)
-        elif type_ not in verdicts:
-            found += before
+        new = get_condition(stored, type_)
+        if type_ in verdicts:
+            verdict = verdicts[type_]
+            new = _next(new, type_, verdict, generation or None) if verdict else None
+        if new is not None:
+            found += (new,)
     return found
 
 
-def _set(
-    before: tuple[Condition, ...], type_: str, verdict: Verdict, generation: int | None
-) -> tuple[Condition, ...]:
+def _next(
+    old: Condition | None, type_: str, verdict: Verdict, generation: int | None
+) -> Condition | None:
     if verdict.since is None:
-        return before
+        return old
     try:
-        return set_condition(
-            before,
+        return next_condition(
+            old,
             type_,
             verdict.status,
             verdict.reason,
@@ -68,7 +67,7 @@ def _set(
         )
     except InvalidConditionError as error:  # the server would refuse the whole status for it
         log.warning("condition_left_out", type=type_, error=str(error))
-        return before
+        return old
 
 
 def holds(stored: Struct, wanted: Struct, fields: Collection[str]) -> bool:

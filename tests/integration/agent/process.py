@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 
 SECONDS = 20.0
@@ -30,12 +31,22 @@ async def lines_until(process: Process, event: str) -> list[dict[str, object]]:
     """The lines up to the first with this event."""
     assert process.stderr is not None
     found: list[dict[str, object]] = []
-    async with asyncio.timeout(SECONDS):
-        while not found or found[-1]["event"] != event:
-            line = await process.stderr.readline()
-            assert line, f"ended after {found}"
-            found.append(json.loads(line))
+    try:
+        async with asyncio.timeout(SECONDS):
+            while not found or found[-1]["event"] != event:
+                line = await process.stderr.readline()
+                assert line, f"ended after {found}"
+                found.append(json.loads(line))
+    except TimeoutError:
+        raise AssertionError(f"no {event} within {SECONDS:g} s; logged: {found}") from None
     return found
+
+
+async def drained(process: Process) -> None:
+    """Read what the agent logs, so that it is never held up; a test that fails shows it."""
+    assert process.stderr is not None
+    while line := await process.stderr.readline():
+        sys.stderr.write(line.decode())
 
 
 async def stopped(process: Process) -> int:

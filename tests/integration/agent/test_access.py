@@ -35,8 +35,7 @@ from hypercobalt.apiserver.access.certificates import make_ca
 from hypercobalt.apiserver.access.pki import Pair, load
 from hypercobalt.apiserver.server import Server
 from hypercobalt.cli import agents
-from hypercobalt.cli.asking import InvalidRequestError
-from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.errors import HypercobaltError, InvalidRequestError, TransientError
 from hypercobalt.runtime import ForbiddenError, Kube, Metrics, load_connection
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import PinError, Pinned, call
@@ -231,6 +230,24 @@ async def test_person_with_a_certificate_finds_the_agent(site: Site, tmp_path: P
         await agents.whole(OVSNode, NODE, "capture", method="POST", kubeconfig=own)
     with pytest.raises(InvalidRequestError, match="there is no OVSNode kvm-z; there are: kvm-a"):
         await agents.whole(OVSNode, "kvm-z", "echo", kubeconfig=own)
+
+
+async def test_person_learns_which_agent_does_not_answer(site: Site, tmp_path: Path) -> None:
+    node = await site.kube.get(OVSNode, NODE, SPACE)
+    assert node is not None
+    assert node.status.diagnostics is not None
+    good = node.status.diagnostics
+    dead = {"status": {"diagnostics": {"url": "https://127.0.0.1:9"}}}
+    await site.kube.merge_patch(OVSNode, NODE, dead, SPACE, subresource="status")
+    own = agent_access.person_kubeconfig(
+        tmp_path / "looker", site.admin, certificate(site.ca, "looker")
+    )
+    try:
+        with pytest.raises(TransientError, match=f"^the ovs-agent of {NODE} does not answer: .*"):
+            await agents.whole(OVSNode, NODE, "echo", kubeconfig=own)
+    finally:
+        back = {"status": {"diagnostics": {"url": good.url}}}
+        await site.kube.merge_patch(OVSNode, NODE, back, SPACE, subresource="status")
 
 
 async def test_person_who_is_bound_in_one_namespace_finds_the_agent_there(

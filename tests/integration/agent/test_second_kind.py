@@ -96,4 +96,3 @@ async def test_another_kind_of_agent_reports_restarts_and_lets_go(
         )
         assert await stopped(again) == 0
     assert names(after) == names(found)
-    await kube.delete(OVSNode, NODE, NAMESPACE)
