@@ -124,7 +124,13 @@ def operate(data: bytes) -> None:
         names_of(found, lambda _: listed.items)
         list(claims(found))
         decide(found, made, None, COPIED_LABELS, NOW)
-        signal(found, Hypervisor(metadata=made.metadata, spec=HypervisorSpec()), "image")
+        signal(
+            found,
+            Hypervisor(metadata=made.metadata, spec=HypervisorSpec()),
+            "image",
+            "kube-system",
+            signalled=True,
+        )
 
 
 def install(data: bytes) -> None:

@@ -105,7 +105,11 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, report(settings.node, types), board, own)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
-    listeners: list[Callable[[Event], None]] = [migrations.on_event]
+    order = FencingOrder(
+        kube, host.libvirt, hypervisor, board, boot=host.boot.id, clock=manager.clock
+    )
+    listeners: list[Callable[[Event], None]] = [migrations.on_event, order.on_event]
+    agent.act("fencing-order", order.run)
     if settings.store_definitions:
         stored = StoredDefinitions(
             kube, host.libvirt, hypervisor, namespace=settings.namespace, boot=host.boot.id
@@ -126,10 +130,6 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     agent.act("status", applier.run)
     agent.act("migrations", migrations.run)
     agent.act("os-update", OsUpdate(host.units, hypervisor, board).run)
-    order = FencingOrder(
-        kube, host.libvirt, hypervisor, board, boot=host.boot.id, clock=manager.clock
-    )
-    agent.act("fencing-order", order.run)
     asks = programs(settings.health.port if settings.health else None)
     agent.act("peers", Peers(hypervisor, board, asks, clock=manager.clock).run)
     if settings.self_fencing is not None:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from hypercobalt.adapters.host.model import UnitNameError, check_unit_name
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import parse_address
 
@@ -82,7 +84,8 @@ class Settings(AgentSettings):
         retention: of finished Migrations.
         self_fencing: None: never.
         store_definitions: keep the definitions of the host's domains in a Secret.
-        state_dir: where open incidents are kept over a restart; None keeps nothing.
+        state_dir: where open incidents and the HA agent's configuration are kept over a restart;
+            None keeps nothing.
         ha_config: namespace and name of the ConfigMap with the HA agent's configuration, as
             `NAMESPACE/NAME`; "" runs no HA agent.
         emulate: use the fakes for libvirt and the host's services.
@@ -142,17 +145,19 @@ def settings(
     `hostname` counts when nothing else names the node.
 
     Raises:
-        ConfigurationError: an address, CERTIFICATE_SOURCE or the ConfigMap's name cannot be used.
+        ConfigurationError: a name, an address, a unit or CERTIFICATE_SOURCE cannot be used.
     """
-    name = node or env.get("HOSTNAME") or hostname
-    own_namespace = namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
+    name = node_name("--node", node or env.get("HOSTNAME") or hostname)
+    own_namespace = namespace_name(
+        "--namespace", namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
+    )
     pki = pki_path or (Path(env["PKI_PATH"]) if env.get("PKI_PATH") else None)
     return Settings(
         node=name,
         label=env.get("NODE_LABEL") or name,
         libvirt_uri=libvirt_uri or uri_from(env),
         namespace=own_namespace,
-        units=DEFAULT_UNITS if units is None else tuple(units),
+        units=DEFAULT_UNITS if units is None else _units(units),
         kubeconfig=kubeconfig,
         pki=pki,
         source=certificate_source or _source(env),
@@ -179,6 +184,7 @@ def settings(
 
 
 SHORTEST_WINDOW: Final = timedelta(seconds=60)
+LONGEST_WINDOW: Final = timedelta(days=1)
 
 
 def self_fencing(
@@ -197,10 +203,10 @@ def self_fencing(
     """
     if not window:
         return None
-    if window < SHORTEST_WINDOW.total_seconds():
+    if not SHORTEST_WINDOW.total_seconds() <= window <= LONGEST_WINDOW.total_seconds():
         raise ConfigurationError(
             f"--self-fence-window {window:g}: must be 0, or "
-            f"{SHORTEST_WINDOW.total_seconds():.0f} s or longer"
+            f"{SHORTEST_WINDOW.total_seconds():.0f} s or longer, up to a day"
         )
     asked = [parse_address("--self-fence-witnesses", one) for one in witnesses.split(",") if one]
     found = tuple((one.host, one.port) for one in asked if one is not None and one.host)
@@ -210,6 +216,15 @@ def self_fencing(
             f"{missing}: needed with --self-fence-window: losing the API alone never fences a host"
         )
     return SelfFencing(timedelta(seconds=window), found, storage, watchdog)
+
+
+def _units(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        try:
+            check_unit_name(name)
+        except UnitNameError as exc:
+            raise ConfigurationError(f"--units: {exc}") from exc
+    return tuple(names)
 
 
 def _config_map(text: str | None, own: str) -> str:

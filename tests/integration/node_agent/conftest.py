@@ -21,6 +21,7 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.agent.applier import REFUSED, Applier
 from hypercobalt.api import crd
+from hypercobalt.api.coordination import Lease
 from hypercobalt.api.definition import CustomResourceDefinition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -60,11 +61,13 @@ async def server(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def kube(server: Server) -> AsyncIterator[Kube]:
-    """A person's client; leaves no Hypervisor behind."""
+    """A person's client; leaves neither a Hypervisor nor the Lease of a killed agent behind."""
     async with Kube(load_connection(server.kubeconfig), field_manager="person") as made:
         yield made
         for old in (await made.list(Hypervisor)).items:
             await made.delete(Hypervisor, old.metadata.name)
+        for lease in (await made.list(Lease)).items:
+            await made.delete(Lease, lease.metadata.name, lease.metadata.namespace)
 
 
 def boot(

@@ -10,15 +10,17 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 from tests.following import background
+from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.apiserver.server import Server
 from hypercobalt.node_agent.fencing.order import FencingOrder
 from hypercobalt.node_agent.status.parts import Board
-from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
+from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
 
@@ -28,19 +30,26 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BOOT = "b1"
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class Host:
     """A host with two guests, whose agent follows its Hypervisor."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: Kube, own: Latest[Hypervisor]) -> None:
         self.kube, self.libvirt, self.board = kube, FakeLibvirt(), Board(SystemClock())
+        self.own = own
         for name in ("a", "b"):
             boot(self.libvirt, name)
 
     @property
     def guests(self) -> int:
         return sum(domain.active for domain in self.libvirt.here.values())
+
+    @property
+    def record(self) -> Fencing | None:
+        """As the agent has it."""
+        return self.own.value.status.fencing if self.own.value is not None else None
 
     async def fence(self, fencing: Fencing | None) -> Hypervisor:
         """Have the operator write `status.fencing`."""
@@ -56,15 +65,22 @@ class Host:
 
 
 @asynccontextmanager
-async def host(kube: Kube) -> AsyncIterator[Host]:
+async def host(kube: Kube, agents: Kube | None = None) -> AsyncIterator[Host]:
     await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
-    made = Host(kube)
     selection = Selection(Hypervisor, fields=f"metadata.name={NODE}")
     informer = Informer(kube, selection, metrics=Metrics())
     own = Latest(informer)
-    order = FencingOrder(kube, made.libvirt, own, made.board, boot=BOOT, clock=SystemClock())
+    made = Host(kube, own)
+    order = FencingOrder(
+        agents or kube, made.libvirt, own, made.board, boot=BOOT, clock=SystemClock()
+    )
+
+    async def listen() -> None:
+        async for event in made.libvirt.events():
+            order.on_event(event)
+
     with left_to_the_collector():
-        async with background(informer.run, order.run):
+        async with background(informer.run, order.run, listen):
             await informer.wait_synced()
             yield made
 
@@ -116,6 +132,33 @@ async def test_anything_else_ends_none(
         assert done is not None
         assert done.startedAt is None
         assert done.count == 2
+
+
+async def test_guest_that_is_started_after_the_order_is_ended_while_the_api_is_away(
+    kube: Kube, server: Server
+) -> None:
+    agents = Kube(load_connection(server.kubeconfig))
+    async with host(kube, agents) as kvm:
+        await kvm.fence(Fencing(phase=FencingPhase.FENCED, bootID=BOOT, startedAt=STARTED))
+        await kvm.stopped()
+        await agents.aclose()
+        boot(kvm.libvirt, "c")
+        assert kvm.guests == 1
+        await eventually(lambda: kvm.guests == 0)
+
+
+async def test_guest_that_is_started_after_the_order_was_withdrawn_runs_on(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        order = Fencing(phase=FencingPhase.FENCED, bootID=BOOT, startedAt=STARTED)
+        await kvm.fence(order)
+        await kvm.stopped()
+        await kvm.fence(replace(order, phase=FencingPhase.FAILED))
+        await eventually(lambda: not is_ordered(kvm.record, BOOT))
+        boot(kvm.libvirt, "c")
+        again = replace(order, startedAt=LATER)
+        await kvm.fence(replace(again, phase=FencingPhase.RELEASED))  # looked at after the start
+        await eventually(lambda: kvm.record is not None and kvm.record.startedAt == LATER)
+        assert kvm.guests == 1
 
 
 async def test_an_order_that_was_taken_back_ends_none(kube: Kube) -> None:

@@ -24,6 +24,7 @@ from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.escalation import Memory
+from hypercobalt.ha.holding import LOOK_AGAIN
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store
@@ -35,6 +36,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 U1 = "11111111-0000-4000-8000-000000000001"
 U2 = "22222222-0000-4000-8000-000000000002"
 
+_PAUSED = DomainState.PAUSED
+
 
 class Acting:
     """The recoveries of a host with one paused instance."""
@@ -44,7 +47,7 @@ class Acting:
     ) -> None:
         self.clock, self.store, self.libvirt = FakeClock(), Store(), libvirt or FakeLibvirt()
         self.config = config or HaConfig()
-        self.libvirt.put(Domain(U1, "vm1", True, DomainState.PAUSED))
+        self.libvirt.put(Domain(U1, "vm1", True, _PAUSED))
         self.recoveries = Recoveries(
             kube,
             self.libvirt,
@@ -66,7 +69,14 @@ class Acting:
             first_seen=now,
             last_seen=now,
         )
-        known = Instance(uuid=uuid, name="vm1", state=State.PAUSED, start="1.1")
+        self.libvirt.put(self.libvirt.here.get(uuid) or Domain(uuid, "vm1", True, _PAUSED))
+        known = Instance(
+            uuid=uuid,
+            name="vm1",
+            state=State.PAUSED,
+            start="1.1",
+            domain_id=self.libvirt.here[uuid].id,
+        )
         self.store.put(known.with_case(case.then(step, now)))
 
     @property
@@ -104,7 +114,7 @@ async def test_what_happens_to_an_instance_while_another_is_resumed_is_kept(kube
     for uuid in (U1, U2):
         acting.open(IncidentType.IO_ERROR, Step.RESUME, uuid)
     async with background(acting.recoveries.run):
-        await eventually(lambda: acting.store.get(U2).cases[0].step is Step.NONE)
+        await eventually(lambda: acting.store.get(U2).cases[0].step is Step.HELD)
     assert acting.libvirt.calls["resume"] == 1
     assert acting.store.get(U2).memory_bytes == 1
 
@@ -118,7 +128,7 @@ async def test_an_instance_of_a_fenced_host_is_not_resumed(kube: Kube) -> None:
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.NONE)
     assert acting.libvirt.calls["resume"] == 0
-    assert acting.case.evidence[-1] == "the host is fenced"
+    assert acting.case.evidence[-1].startswith("held back: the host is fenced, and not recovered")
 
 
 async def test_a_recovery_waits_until_the_ha_service_gives_the_host_back(kube: Kube) -> None:
@@ -127,7 +137,9 @@ async def test_a_recovery_waits_until_the_ha_service_gives_the_host_back(kube: K
     acting = Acting(kube)
     acting.open(IncidentType.ENDED_BY_BOOT, Step.RECOVER)
     async with background(acting.recoveries.run):
-        await eventually(lambda: acting.case.evidence[-1:] == ("the HA service has the host",))
+        await eventually(
+            lambda: acting.case.evidence[-1:] == ("the HA service is recovering the host",)
+        )
         assert not (await kube.list(Eviction)).items
         await kube.merge_patch(Hypervisor, NODE, {"spec": {"maintenance": ""}})
         acting.clock.advance(timedelta(seconds=11))
@@ -139,7 +151,7 @@ async def test_an_instance_without_hypervisor_is_not_resumed(kube: Kube) -> None
     acting = Acting(kube)
     acting.open(IncidentType.IO_ERROR, Step.RESUME)
     async with background(acting.recoveries.run):
-        await eventually(lambda: acting.case.step is Step.NONE)
+        await eventually(lambda: acting.case.step is Step.HELD)
     assert acting.libvirt.calls["resume"] == 0
 
 
@@ -148,7 +160,7 @@ async def test_a_dry_run_resumes_nothing(kube: Kube) -> None:
     acting = Acting(kube, HaConfig(dry_run=True))
     acting.open(IncidentType.IO_ERROR, Step.RESUME)
     async with background(acting.recoveries.run):
-        await eventually(lambda: acting.case.step is Step.NONE)
+        await eventually(lambda: acting.case.step is Step.HELD)
     assert acting.libvirt.calls["resume"] == 0
 
 
@@ -240,18 +252,26 @@ async def test_a_second_incident_waits_for_the_eviction_of_the_first(kube: Kube)
         acting.store.put(acting.store.get(U1).with_case(first))
         await eventually(
             lambda: (
-                f"waits for Eviction {first.eviction}"
+                f"recovery waits for Eviction {first.eviction}"
                 in next(c for c in acting.store.get(U1).cases if c.id == crash.id).evidence
             )
         )
     assert [one.metadata.name for one in (await kube.list(Eviction)).items] == [first.eviction]
 
 
-async def test_a_hypervisor_in_maintenance_is_read_anew_each_time(kube: Kube) -> None:
+async def test_what_maintenance_holds_back_is_recovered_once_it_is_over(kube: Kube) -> None:
     await create(kube)
     acting = Acting(kube)
+    acting.libvirt.put(Domain(U1, "vm1", False, DomainState.SHUTOFF))
     acting.open(IncidentType.CRASH, Step.RECOVER)
     await kube.merge_patch(Hypervisor, NODE, {"spec": {"maintenance": "auto"}})
     async with background(acting.recoveries.run):
-        await eventually(lambda: acting.case.step is Step.NONE)
-    assert acting.case.evidence[-1] == "held back: maintenance: auto"
+        await eventually(lambda: acting.case.step is Step.HELD)
+        assert acting.case.evidence[-1].startswith("held back: maintenance: auto; recovered once")
+        assert not (await kube.list(Eviction)).items
+        await kube.merge_patch(Hypervisor, NODE, {"spec": {"maintenance": ""}})
+        acting.clock.advance(LOOK_AGAIN)
+        acting.store.put(replace(acting.store.get(U1), memory_bytes=1))  # wakes it
+        await eventually(lambda: acting.case.step is Step.FOLLOW)
+    (eviction,) = (await kube.list(Eviction)).items
+    assert eviction.spec.instances == (U1,)

@@ -110,6 +110,8 @@ def test_self_fencing_survives_the_way_to_the_agents_process() -> None:
     [
         (59, "192.0.2.1:8081", Path("/shared"), "--self-fence-window"),
         (-1, "192.0.2.1:8081", Path("/shared"), "--self-fence-window"),
+        (float("nan"), "192.0.2.1:8081", Path("/shared"), "--self-fence-window"),
+        (float("inf"), "192.0.2.1:8081", Path("/shared"), "--self-fence-window"),
         (60, "", Path("/shared"), "--self-fence-witnesses"),
         (60, ":8081", Path("/shared"), "--self-fence-witnesses"),
         (60, "192.0.2.1", Path("/shared"), "--self-fence-witnesses"),

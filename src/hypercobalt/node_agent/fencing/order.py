@@ -1,8 +1,10 @@
 """Ends the host's guests when the operator orders it, or has declared this very boot dead.
 
-A host that is frozen or cut off may meanwhile be declared dead wrongly, by a fence device that lies
-or by a person. Once its agent reads that, its guests must not go on: they may run elsewhere. They
-are ended at each reading, so also what is started afterwards.
+A host that is frozen or cut off may be declared dead by mistake, by a fence device that lies or by
+a person. Once its agent reads that order, its guests must end: they may run elsewhere. The agent
+ends them at each reading, and guests that are started later at once, without a reading: a host that
+is cut off from the API may still be reached by a client of libvirt, and only its agent can stop
+such a guest. An agent that is cut off without such an order ends no guest.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from hypercobalt.adapters.libvirt.events import DomainEvent, Event, EventKind
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
@@ -19,10 +23,12 @@ from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.fencing.guests import Guests, stop_all
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Backoff, Clock, Kube
+from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 
+_RUNS: Final = frozenset({Lifecycle.STARTED, Lifecycle.RESUMED})
 _RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=5))
 
 
@@ -50,18 +56,40 @@ class FencingOrder:
         self._kube, self._libvirt, self._board = kube, libvirt, board
         self._hypervisor, self._boot = hypervisor, boot
         self._clock = clock
+        self._stands = False  # an order was obeyed, and is not known to be withdrawn
+        self._started = asyncio.Event()
+
+    def on_event(self, event: Event) -> None:
+        """Note the start of a guest."""
+        if not self._stands or not isinstance(event, DomainEvent):
+            return
+        if event.kind is EventKind.LIFECYCLE and event.type in _RUNS:
+            self._started.set()
 
     async def run(self) -> None:
-        """Follow the own Hypervisor until cancelled."""
+        """Follow the own Hypervisor and the starts of guests until cancelled."""
+        await first(self._follow(), self._keep())
+
+    async def _follow(self) -> None:
         seen = self._hypervisor.value
         while True:
             if seen is not None and is_ordered(seen.status.fencing, self._boot):
                 await self.obey(seen.metadata.name)
+            else:
+                self._stands = False
             seen = await self._hypervisor.changed(seen)
+
+    async def _keep(self) -> None:
+        while True:
+            await self._started.wait()
+            self._started.clear()
+            if self._stands:
+                await stop_all(self._libvirt, "this boot of the host is proven dead")
 
     async def obey(self, name: str) -> None:
         """End every guest if the API still has the order, and report it."""
         fencing = await self._confirmed(name)
+        self._stands = fencing is not None
         if fencing is None:
             return
         count = await stop_all(self._libvirt, f"status.fencing of {name} is {fencing.phase}")

@@ -18,6 +18,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.node_agent.incidents.configuration import Configuration
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.judge import Judge
+from hypercobalt.node_agent.incidents.kept_config import KeptConfig
 from hypercobalt.node_agent.incidents.memory import HostMemory
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.probing import Probing
@@ -32,7 +33,7 @@ from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
 _PATIENCE: Final = 2.0
-"""Seconds for which events wait for the configuration at the start; without the API they must not
+"""Seconds for which events wait for a configuration at the start; without the API they must not
 wait for ever."""
 
 
@@ -60,9 +61,10 @@ class Incidents:
     ) -> None:
         store, metrics = Store(), IncidentMetrics(registry)
         journal = Journal(settings.state_dir)
-        metrics.journal_failing.set_function(lambda: journal.failing)
+        kept = KeptConfig(settings.state_dir, settings.ha_config)
+        metrics.journal_failing.set_function(lambda: journal.failing or kept.failing)
         self._board = board
-        self._config = Configuration(config, settings.ha_config, board, metrics)
+        self._config = Configuration(config, settings.ha_config, board, metrics, kept)
         active = self._config.active
         self._judge = Judge(
             libvirt,
@@ -81,6 +83,7 @@ class Incidents:
             take=self._judge.take,
             storage=Storage(settings.host_root),
             disks=self._disks,
+            metrics=metrics,
         )
         self._reports = Reports(
             store, board, recorder, hypervisor, metrics, clock=clock, config=active
@@ -94,6 +97,7 @@ class Incidents:
             metrics,
             clock=clock,
             config=active,
+            withheld=self._config.restraint,
             memory=self._memory.read,
         )
 
@@ -104,6 +108,7 @@ class Incidents:
     async def observe(self) -> None:
         """Judge what happens, probe, report and remember, until cancelled."""
         await self._judge.load()
+        await self._config.load()
         await first(
             self._config.run(),
             self._judge_events(),
@@ -113,14 +118,15 @@ class Incidents:
         )
 
     async def recover(self) -> None:
-        """Do what is due, until cancelled."""
-        await self._config.known()
+        """Do what is due, until cancelled; not by what an earlier process has seen alone."""
+        await self._config.listed()
+        await self._judge.compared()
         await self._recoveries.run()
 
     async def _judge_events(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                await self._config.known()
+                await self._config.settled()
         await self._judge.run()
 
     def _disks(self, uuid: str) -> Sequence[Disk]:

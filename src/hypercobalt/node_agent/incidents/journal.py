@@ -16,14 +16,15 @@ import asyncio
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
 from hypercobalt.ha.cases import Instance
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.incidents import state_file
 
 log = get_logger(__name__)
 
@@ -45,9 +46,7 @@ class Journal:
         sync: has what was written to a file descriptor reach the disk.
     """
 
-    def __init__(
-        self, directory: Path | None, *, sync: Callable[[int], None] = os.fdatasync
-    ) -> None:
+    def __init__(self, directory: Path | None, *, sync: state_file.Sync = os.fdatasync) -> None:
         self._path = directory / NAME if directory else None
         self._sync = sync
         self._size = 0
@@ -112,7 +111,9 @@ class Journal:
                 self._rewrite(self._path, [encode(uuid, one) for uuid, one in instances.items()])
             else:
                 with self._path.open("ab") as file:
-                    self._fill(file, lines)
+                    file.write(lines)
+                    file.flush()
+                    self._sync(file.fileno())
                 self._size += len(lines)
         except OSError as error:
             self._size = 0  # the next one is written anew: half a line may be there
@@ -123,20 +124,11 @@ class Journal:
     def _rewrite(self, path: Path, everything: list[bytes]) -> None:
         kept, size = list[bytes](), 0
         for line in everything:
-            size += len(line)
-            if size <= LIMIT:
+            if size + len(line) <= LIMIT:
                 kept.append(line)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        with new.open("wb") as file:
-            self._fill(file, b"".join(kept))
-        new.replace(path)
-        self._size = sum(map(len, kept))
-
-    def _fill(self, file: BinaryIO, content: bytes) -> None:
-        file.write(content)
-        file.flush()
-        self._sync(file.fileno())
+                size += len(line)
+        state_file.replace(path, b"".join(kept), self._sync)
+        self._size = size
 
     def _complain(self, error: OSError) -> None:
         if str(error) != self._complaint:

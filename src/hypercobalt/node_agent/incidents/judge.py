@@ -18,13 +18,14 @@ from msgspec.structs import replace
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, Event, Lost
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
-from hypercobalt.api.incident import Severity
-from hypercobalt.ha.cases import Instance, Step
+from hypercobalt.api.incident import IncidentType, Severity
+from hypercobalt.ha.cases import Case, Instance, Step
 from hypercobalt.ha.classify import classify
+from hypercobalt.ha.clock import by_this_clock
 from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import admit
 from hypercobalt.ha.history import record
 from hypercobalt.ha.signals import EVENT_TYPE, HOST, EventType, Kind, Signal
+from hypercobalt.ha.storm import admit
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
@@ -39,6 +40,8 @@ RESYNC: Final = timedelta(minutes=5)
 MOST_EVENTS: Final = 10_000
 _WRITE_EVERY: Final = timedelta(milliseconds=200)
 """At most, for storms; what an agent that is killed has just seen is lost for so long."""
+WRITE_AGAIN: Final = timedelta(seconds=30)
+"""After a write that failed, if nothing changes: the disk may be back."""
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 _TOGETHER: Final = 100
 """Events that are judged before others get a turn."""
@@ -63,14 +66,16 @@ class Judge:
         boot: str,
         config: Callable[[], HaConfig],
         resync: timedelta = RESYNC,
+        write_again: timedelta = WRITE_AGAIN,
     ) -> None:
         self._libvirt, self._store, self._journal = libvirt, store, journal
         self._metrics, self._clock, self._boot = metrics, clock, boot
-        self._config, self._resync_every = config, resync
+        self._config, self._resync_every, self._write_again = config, resync, write_again
         self._queue: deque[Event] = deque()
         self._wake = asyncio.Event()
         self._dirty: set[str] = set()
         self._was_connected = False
+        self._compared = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     def on_event(self, event: Event) -> None:
@@ -84,9 +89,14 @@ class Judge:
 
     async def load(self) -> None:
         """Load what an earlier process has remembered."""
+        now = self._clock.now()
         for instance in (await asyncio.to_thread(self._journal.read)).values():
-            self._store.put(instance)
+            self._store.put(by_this_clock(instance, now))
         self._store.on_change(lambda before, _: self._dirty.add(before.uuid))
+
+    async def compared(self) -> None:
+        """Wait until what was remembered was compared with libvirt's domains."""
+        await self._compared.wait()
 
     async def run(self) -> None:
         """Judge until cancelled."""
@@ -186,8 +196,9 @@ class Judge:
             self._store.put(replace(known, memory_bytes=domain.memory_bytes))
         self._forget_others({domain.uuid for domain in domains})
         host = self._store.host
-        kept = tuple(case for case in host.cases if same_boot or case.step is not Step.NONE)
+        kept = tuple(case for case in host.cases if same_boot or not _ends_with_boot(case))
         self._store.put(replace(host, start=self._boot or remembered, cases=kept))
+        self._compared.set()
 
     def _again(self) -> None:
         if not any(isinstance(event, Connected | Lost) for event in self._queue):
@@ -205,14 +216,29 @@ class Judge:
                 if self._dirty:
                     await self._journal.write(self._changed(), self._store.known)
                     await asyncio.sleep(_WRITE_EVERY.total_seconds())
-                else:
-                    await self._store.changes.changed(state)
+                    continue
+                again = self._write_again.total_seconds() if self._journal.failing else None
+                try:
+                    async with asyncio.timeout(again):
+                        await self._store.changes.changed(state)
+                except TimeoutError:  # all of it: what failed is not known line by line
+                    await self._journal.write((), self._store.known)
         finally:
             self._journal.close(self._store.known)
 
     def _changed(self) -> list[str]:
         changed, self._dirty = self._dirty, set()
         return sorted(changed)
+
+
+def _ends_with_boot(case: Case) -> bool:
+    """Whether a case of the host is over once it has booted.
+
+    Memory that has failed can only be replaced while the host is off; that it has failed still
+    counts towards the next time.
+    """
+    reported = case.type is IncidentType.MEMORY_FAILURE and case.step is Step.EXPIRE
+    return reported or case.step is Step.NONE
 
 
 def _of_host(signal: Signal) -> Signal:

@@ -56,12 +56,17 @@ class IncidentMetrics:
             "Changes that a listing has shown and no event.",
             registry=registry,
         )
+        self.unprobed = Gauge(
+            "ha_unprobed_instances",
+            "Running instances whose emulators the last round of probes could not reach.",
+            registry=registry,
+        )
         self.depth = Gauge(
             "ha_queue_depth", "Events of libvirt that wait to be judged.", registry=registry
         )
         self.journal_failing = Gauge(
             "ha_journal_failing",
-            "1 while the journal could not be written when that was tried last, else 0.",
+            "1 after the last write of the journal or the configuration failed, else 0.",
             registry=registry,
         )
         self.config_valid = Gauge(

@@ -21,6 +21,8 @@ from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.probes import Probe, probed
 from hypercobalt.ha.signals import Kind, Signal
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
+from hypercobalt.node_agent.incidents.stalls import Stalls
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime import Clock
@@ -50,13 +52,16 @@ class Probing:
         take: Callable[[Signal], None],
         storage: Storage,
         disks: Callable[[str], Sequence[Disk]],
+        metrics: IncidentMetrics,
         period: timedelta = ROUND,
     ) -> None:
         self._libvirt, self._store, self._clock = libvirt, store, clock
         self._config, self._take, self._period = config, take, period
-        self._storage, self._disks = storage, disks
+        self._storage, self._disks, self._metrics = storage, disks, metrics
+        self._stalls = Stalls(storage, store, clock=clock, config=config)
         self._under_way: set[str] = set()
         self._counters: dict[str, tuple[int, datetime]] = {}
+        self._silent: set[str] = set()
 
     async def run(self) -> None:
         """Probe until cancelled."""
@@ -172,28 +177,45 @@ class Probing:
         while True:
             running = [one.uuid for one in self._store.known.values() if one.active]
             self._counters = {u: c for u, c in self._counters.items() if u in self._store.known}
+            self._silent &= set(running)
             pause = self._period.total_seconds() / (len(running) or 1)
+            unprobed = 0
             for uuid in running:
-                await self._ask(uuid)
+                unprobed += not await self._ask(uuid)
                 await asyncio.sleep(pause)
+            self._metrics.unprobed.set(unprobed)
             if not running:
                 await asyncio.sleep(pause)
 
-    async def _ask(self, uuid: str) -> None:
+    async def _ask(self, uuid: str) -> bool:
         """Report an emulator whose control info shows a call that waits for it.
 
         libvirt gives a job up after 30 s and answers without the emulator; that is later than the
-        deadline of the call.
+        deadline of the call. One that was silent is not called again before that call has ended:
+        waiting for it would hold up the round.
+
+        Returns:
+            Whether the emulator has answered, or is known not to.
         """
-        with suppress(LibvirtError):
-            await self._count(uuid)
-            return
+        if uuid not in self._silent or not await self._report_silence(uuid):
+            self._silent.discard(uuid)
+            with suppress(LibvirtError):
+                quiet = timedelta(seconds=await self._count(uuid))
+                await self._stalls.look(self._store.get(uuid), self._disks(uuid), quiet)
+                return True
+            if not await self._report_silence(uuid):
+                return False
+            self._silent.add(uuid)
+        return True
+
+    async def _report_silence(self, uuid: str) -> bool:
+        """Report an emulator that owes an answer; False when it owes none, as far as is known."""
         try:
             control = await self._libvirt.control_info(uuid)
         except LibvirtError:
-            return
+            return False
         if control is None or control.state is not ControlState.OCCUPIED:
-            return
+            return False
         instance = self._store.get(uuid)
         self._take(
             Signal(
@@ -205,3 +227,4 @@ class Probing:
                 seconds=control.seconds,
             )
         )
+        return True

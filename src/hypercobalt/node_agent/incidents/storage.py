@@ -7,8 +7,12 @@ the process from its end.
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +22,7 @@ log = get_logger(__name__)
 
 DEADLINE: Final = 5.0
 _ROOM: Final = 1 << 20  # bytes
+_BLOCK: Final = 4096
 
 
 class Storage:
@@ -30,33 +35,80 @@ class Storage:
 
     def __init__(self, root: Path, *, deadline: float = DEADLINE) -> None:
         self._root, self._deadline = root, deadline
-        self._asked: set[Path] = set()
+        self._asked: dict[Path, float] = {}
+        """Since when what was asked of a file has had no answer."""
 
     async def usable(self, path: str) -> bool | None:
         """Whether the disk can be opened and has room; None: it cannot be tried from here."""
-        file = self._root / path.removeprefix("/")
-        if not path.startswith("/"):
+        file = self._file(path)
+        if file is None:
             return None
+        found = await self._ask(file, usable)
+        return found[0] if found else False
+
+    async def silent(self, path: str) -> float | None:
+        """Seconds for which a read of the disk has had no answer; 0 when it was answered.
+
+        An error is an answer.
+
+        Returns:
+            None when it cannot be tried from here.
+        """
+        file = self._file(path)
+        if file is None:
+            return None
+        found = await self._ask(file, answers)
+        if found:
+            return 0 if found[0] else None
+        now = time.monotonic()
+        return now - self._asked.get(file, now)
+
+    def _file(self, path: str) -> Path | None:
+        return self._root / path.removeprefix("/") if path.startswith("/") else None
+
+    async def _ask(
+        self, file: Path, question: Callable[[Path], bool | None]
+    ) -> tuple[bool | None] | None:
+        """What a question about a file gives; None when that, or an earlier one, hangs."""
         if file in self._asked:
-            return False
-        loop, answer = asyncio.get_running_loop(), asyncio.Event()
-        result: list[bool | None] = []
+            return None
+        loop, answered = asyncio.get_running_loop(), asyncio.Event()
+        results: list[bool | None] = []
 
-        def ask() -> None:
-            result.append(usable(file))
-            self._asked.discard(file)
+        def run() -> None:
+            results.append(question(file))
+            self._asked.pop(file, None)
             if not loop.is_closed():
-                loop.call_soon_threadsafe(answer.set)
+                loop.call_soon_threadsafe(answered.set)
 
-        self._asked.add(file)
-        threading.Thread(target=ask, name="storage-probe", daemon=True).start()
+        self._asked[file] = time.monotonic()
+        threading.Thread(target=run, name="storage-probe", daemon=True).start()
         try:
             async with asyncio.timeout(self._deadline):
-                await answer.wait()
+                await answered.wait()
         except TimeoutError:
-            log.warning("storage_hangs", disk=path)
-            return False
-        return result[0]
+            log.warning("storage_hangs", disk=str(file))
+            return None
+        return (results[0],)
+
+
+def answers(file: Path) -> bool | None:
+    """Read the file's first block, past the cache; None where that is not possible.
+
+    May block for ever.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+    except OSError:
+        return None
+    try:
+        with mmap.mmap(-1, _BLOCK) as block, suppress(OSError):
+            os.preadv(descriptor, [block], 0)
+    except OSError:  # no memory for the block: not an answer of the disk
+        return None
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def usable(file: Path) -> bool | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from msgspec.structs import replace
-
 from hypercobalt.ha.cases import Case, Instance, Step
+from hypercobalt.ha.clock import set_back
 from hypercobalt.ha.signals import HOST
 from hypercobalt.runtime.observable import Observable
 
@@ -66,15 +65,22 @@ class Store:
                 if case.step in steps:
                     yield instance, case
 
+    def due(self, step: Step, now: datetime) -> list[tuple[str, Case]]:
+        """The cases whose step is due, with the UUIDs of their instances, which go on changing."""
+        return [
+            (instance.uuid, case)
+            for instance, case in self.cases(step)
+            if case.due and case.due <= now
+        ]
+
     def next_due(self, *steps: Step) -> datetime | None:
         """When the first of those steps is due."""
         return min((case.due for _, case in self.cases(*steps) if case.due), default=None)
 
-    def bring_forward(self, by: timedelta) -> None:
-        """Have everything be due so much sooner."""
+    def set_back(self, by: timedelta, now: datetime) -> None:
+        """Follow the host's clock, which was set back."""
         for instance in tuple(self._known.values()):
-            sooner = (replace(c, due=c.due - by) if c.due else c for c in instance.cases)
-            self.put(replace(instance, cases=tuple(sooner)))
+            self.put(set_back(instance, by, now))
 
     def _changed(self, before: Instance, after: Instance) -> None:
         for handler in self._handlers:

@@ -195,3 +195,32 @@ def _found(domain: Domain, known: Instance, *, same_boot: bool) -> list[Kind]:
     elif was_paused:
         kinds.append(Kind.RESUMED)
     return kinds
+
+
+def state_of(domain: Domain | None) -> State:
+    """The state that `holding.released` goes by; a guest that has panicked does not run."""
+    if domain is None:
+        return State.UNKNOWN
+    if not domain.active or domain.state is DomainState.CRASHED:
+        return State.OFF
+    by_watchdog = domain.state is DomainState.PAUSED and domain.reason == PausedReason.WATCHDOG
+    return State.PAUSED if by_watchdog else State.RUNNING
+
+
+def is_as_remembered(domain: Domain | None, known: Instance) -> bool:
+    """Whether libvirt lists the start that is remembered, and no resume that was not seen.
+
+    A transient domain that has ended is listed no more.
+    """
+    if domain is None:
+        return known.state is State.OFF
+    if domain.id != known.domain_id:
+        return False
+    return known.state is not State.PAUSED or domain.state is not DomainState.RUNNING
+
+
+def is_paused_by_errors(domain: Domain | None) -> bool:
+    """Whether I/O errors pause it, and nobody has resumed it, or paused it, since."""
+    if domain is None or domain.state is not DomainState.PAUSED:
+        return False
+    return domain.reason in {PausedReason.IO_ERROR, PausedReason.UNKNOWN}

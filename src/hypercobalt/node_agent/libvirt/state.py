@@ -107,11 +107,10 @@ class LibvirtState:
         *,
         units: Sequence[str] = (),
         listeners: Sequence[Callable[[Event], None]] = (),
-        resync: timedelta = RESYNC,
     ) -> None:
         self._libvirt, self._board = libvirt, board
         self._units = tuple(condition_type(unit) for unit in units if unit.startswith(_DAEMONS))
-        self._listeners, self._resync = tuple(listeners), resync
+        self._listeners = tuple(listeners)
         self._link: Connected | Disconnected | None = None
         self._due = Due.NOTHING
         self._wake = asyncio.Event()
@@ -162,7 +161,7 @@ class LibvirtState:
             if Due.HOST in due:
                 if full_pass:
                     full_pass.cancel()
-                full_pass = later(self._resync.total_seconds(), self._mark, Due.ALL)
+                full_pass = later(RESYNC.total_seconds(), self._mark, Due.ALL)
             if not isinstance(self._link, Connected):
                 continue  # the next Connected makes everything due
             try:

@@ -30,7 +30,7 @@ from hypercobalt.node_agent.migrations.rules import (
     with_stats,
 )
 
-POLL: Final = timedelta(seconds=1)
+_POLL: Final = 1.0  # seconds
 """The statistics have no event; a second is what a person follows."""
 
 
@@ -48,11 +48,10 @@ class Outgoing:
         libvirt: Libvirt,
         record: Record,
         *,
-        poll: timedelta = POLL,
         grace: timedelta = GRACE,
     ) -> None:
         self._uuid, self._libvirt, self._record = uuid, libvirt, record
-        self._poll, self._grace = poll.total_seconds(), grace.total_seconds()
+        self._grace = grace.total_seconds()
         self._news = asyncio.Event()
         self._ended: JobStats | None = None
         self._stopped: bool | None = None  # whether it left, once its domain has stopped here
@@ -95,7 +94,7 @@ class Outgoing:
                 self._record.put(finish(self._record.status, ending), last=True)
                 return ending
             if clock() >= due:  # a look in between, for some news, takes no turn
-                due = max(due + self._poll, clock())
+                due = max(due + _POLL, clock())
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._news.wait()
@@ -118,7 +117,7 @@ class Outgoing:
             if self._jobless_since is None:
                 self._jobless_since = now
             # The event of the end may be right behind the job's own end: give it one turn.
-            ending = await self._without() if now - self._jobless_since >= self._poll / 2 else None
+            ending = await self._without() if now - self._jobless_since >= _POLL / 2 else None
         except LibvirtError:
             return None  # after the reconnect the answer is the same
         # An event that came meanwhile is better evidence.

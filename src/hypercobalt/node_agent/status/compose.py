@@ -7,6 +7,7 @@ takes nothing away.
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -16,6 +17,7 @@ from hypercobalt.agent.status import conditions
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.ha.crash_loop import remembered
 from hypercobalt.node_agent.status.inventory import FIELDS, status_of
 from hypercobalt.node_agent.status.parts import Parts
 
@@ -49,6 +51,7 @@ def compose(
         status,
         bootID=boot.id or None,
         bootedAt=boot.at,
+        recentBoots=recent_boots(kept, boot),
         operatingSystem=parts.operating_system or kept.operatingSystem,
         updateStatus=parts.update or kept.updateStatus,
         guestsStopped=parts.guests_stopped or kept.guestsStopped,
@@ -57,3 +60,10 @@ def compose(
         incidents=kept.incidents if parts.incidents is None else parts.incidents,
         conditions=conditions(parts.conditions, stored.conditions, own, stored.metadata.generation),
     )
+
+
+def recent_boots(kept: HypervisorStatus, boot: Boot) -> tuple[datetime, ...]:
+    """When the host was booted again of late; its first boot that is reported is none of them."""
+    if boot.at is None or not kept.bootID or boot.id in {"", kept.bootID}:
+        return kept.recentBoots
+    return remembered(kept.recentBoots, boot.at)

@@ -24,10 +24,12 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.agent.board import Verdict
 from hypercobalt.api.certificate import Certificate, CertificateRequest
+from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import Object, ObjectMeta
+from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.server import Server, serve
 from hypercobalt.node_agent.status.parts import Board, Inventory
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
@@ -41,6 +43,7 @@ T = TypeVar("T", bound=Object)
 NODE = "kvm-a"
 NAMESPACE = "agents"
 DEADLINE = 10.0
+MADE = (Hypervisor, Eviction, Secret, Certificate, CertificateRequest, Lease, OVSNode)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -62,10 +65,18 @@ async def kube(server: Server) -> AsyncIterator[Kube]:
             if await made.get(Namespace, NAMESPACE) is None:
                 await made.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
             yield made
-            for kind in (Hypervisor, Eviction, Secret, Certificate, CertificateRequest):
-                for old in (await made.list(kind)).items:
-                    meta = old.metadata
-                    await made.delete(kind, meta.name, meta.namespace or None)
+            await delete_all(made)
+
+
+async def delete_all(kube: Kube) -> None:
+    """Delete what tests and their agents have made.
+
+    An agent that a failed test has killed holds its Lease for 40 s more, unless PID 1 is systemd.
+    """
+    for kind in MADE:
+        for old in (await kube.list(kind)).items:
+            meta = old.metadata
+            await kube.delete(kind, meta.name, meta.namespace or None)
 
 
 class Site:

@@ -8,6 +8,7 @@ from tests.unit.ha.signs import NODE
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration
 from hypercobalt.runtime import Kube, ListResult
@@ -18,12 +19,16 @@ class Server(Kube):
 
     Attributes:
         reads: of the Hypervisor.
+        spec: of the Hypervisor.
+        status: of the Hypervisor.
         evictions: by name.
+        refusals: of creations, by name.
     """
 
     def __init__(self) -> None:
-        self.reads = 0
+        self.reads, self.spec, self.status = 0, HypervisorSpec(), HypervisorStatus()
         self.evictions: dict[str, Eviction] = {}
+        self.refusals: dict[str, Exception] = {}
         self.meanwhile: Callable[[], None] = lambda: None
 
     async def list(  # type: ignore[override]
@@ -33,7 +38,8 @@ class Server(Kube):
             return ListResult([], "9", {})
         self.reads += 1
         self.meanwhile()
-        found = Hypervisor(metadata=ObjectMeta(name=NODE, uid="u"), spec=HypervisorSpec())
+        meta = ObjectMeta(name=NODE, uid="u")
+        found = Hypervisor(metadata=meta, spec=self.spec, status=self.status)
         return ListResult([found], "9", {})
 
     async def get(  # type: ignore[override]
@@ -43,6 +49,8 @@ class Server(Kube):
 
     async def create(self, obj: Eviction) -> Eviction:  # type: ignore[override]
         self.meanwhile()
+        if refusal := self.refusals.get(obj.metadata.name):
+            raise refusal
         self.evictions[obj.metadata.name] = obj
         return obj
 

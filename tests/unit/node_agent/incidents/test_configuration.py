@@ -1,26 +1,37 @@
-"""What counts before the ConfigMap was listed, and from then on."""
+"""Which configuration counts before the ConfigMap was listed, from then on, and after a restart."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
 from tests.unit.ha.signs import NODE, U1
 from tests.unit.node_agent.incidents.server import Server
 
+from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from hypercobalt.adapters.libvirt.vocabulary import PausedReason
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import AgentState, Lifecycle, PausedReason, Stopped
+from hypercobalt.agent.board import Verdict
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
-from hypercobalt.ha.config import KEY
+from hypercobalt.ha.config import KEY, hash_of
+from hypercobalt.ha.holding import LOOK_AGAIN
 from hypercobalt.node_agent.incidents.assembly import Incidents
+from hypercobalt.node_agent.incidents.configuration import Configuration
 from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.kept_config import NAME, KeptConfig, Valid
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import FakeClock, Informer, ListResult, Metrics, Recorder
@@ -30,6 +41,7 @@ from hypercobalt.runtime.write_cache import Latest
 
 T = TypeVar("T", bound=Object)
 _TYPE = HypervisorConditionType.HA_CONFIG_VALID
+INVALID = "dryRun: perhaps"
 
 
 class Starting:
@@ -55,12 +67,18 @@ class Starting:
         def informer(type_: type[T]) -> Informer[T]:
             return Informer(self.server, Selection(type_, None, "", ""), metrics=metrics)
 
-        self.stored = informer(ConfigMap)
+        self._state_dir, self.stored, self._lists = state_dir, informer(ConfigMap), 0
         self.incidents = Incidents(
             self.server,
             self.libvirt,
             self.board,
-            Settings(node=NODE, label=NODE, namespace="default", state_dir=state_dir),
+            Settings(
+                node=NODE,
+                label=NODE,
+                namespace="default",
+                state_dir=state_dir,
+                ha_config="default/ha",
+            ),
             Latest(informer(Hypervisor)),
             clock=self.clock,
             boot="",
@@ -68,6 +86,44 @@ class Starting:
             recorder=Recorder(self.server, "test/agent", "test", clock=self.clock, metrics=metrics),
             registry=metrics.registry,
         )
+        self.incidents.on_event(Connected(self.libvirt.versions))
+
+    def has(self, document: str | None) -> None:
+        """Have the API server list a ConfigMap with the document, or none."""
+        self._lists += 1
+        meta = ObjectMeta(name="ha", namespace="default", resourceVersion=str(self._lists))
+        found = [] if document is None else [ConfigMap(metadata=meta, data={KEY: document})]
+        self.stored.load(ListResult(found, str(self._lists), {}))
+
+    def tell(self, kind: EventKind, type_: int, detail: int = 0) -> None:
+        """Have libvirt tell something of the guest."""
+        self.incidents.on_event(DomainEvent(kind, U1, "vm1", self.clock.now(), type_, detail))
+
+    async def until(self, good: Callable[[], bool]) -> None:
+        """Run until something is so, and then to the end of the process."""
+        await first(
+            self.incidents.observe(), self.incidents.recover(), eventually(good, seconds=1.5)
+        )
+
+    async def until_it_has_looked(self) -> None:
+        """Run until it has read its Hypervisor to see what may be done."""
+        await self.until(lambda: self.server.reads > 0)
+
+    @property
+    def condition(self) -> Verdict:
+        found = self.board.parts.conditions[_TYPE]
+        assert found is not None
+        return found
+
+    @property
+    def known(self) -> Instance:
+        """The guest, as the journal has it."""
+        return Journal(self._state_dir).read()[U1]
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The guest's."""
+        return self.known.cases
 
 
 async def test_nothing_is_done_before_it_is_known_whether_that_is_wanted(tmp_path: Path) -> None:
@@ -77,24 +133,184 @@ async def test_nothing_is_done_before_it_is_known_whether_that_is_wanted(tmp_pat
         await eventually(lambda: bool(starting.board.parts.incidents), seconds=1.5)
         assert starting.server.reads == 0
         assert _TYPE not in starting.board.parts.conditions
-        wanted = ConfigMap(metadata=ObjectMeta(name="ha"), data={KEY: "dryRun: true"})
-        starting.stored.load(ListResult([wanted], "1", {}))
+        starting.has("dryRun: true")
         await eventually(lambda: starting.server.reads > 0, seconds=1.5)
 
     await first(starting.incidents.observe(), starting.incidents.recover(), listed_late())
     assert starting.libvirt.calls["resume"] == 0
-    (case,) = Journal(tmp_path).read()[U1].cases
-    assert case.evidence[-1] == "dry run: it would be resumed"
+    (case,) = starting.cases
+    assert (case.step, case.evidence[-1]) == (Step.HELD, "dry run: the instance would be resumed")
 
 
 async def test_config_map_that_is_not_there_is_known_once_it_was_listed(tmp_path: Path) -> None:
     starting = Starting(tmp_path)
-    starting.stored.load(ListResult([], "1", {}))
-    await first(
-        starting.incidents.observe(),
-        starting.incidents.recover(),
-        eventually(lambda: starting.libvirt.calls["resume"] == 1, seconds=1.5),
+    starting.has(None)
+    await starting.until(lambda: starting.libvirt.calls["resume"] == 1)
+    assert (starting.condition.status, starting.condition.reason) == ("True", "Defaults")
+
+
+async def test_nothing_is_done_by_what_is_old_before_libvirt_has_listed_its_domains(
+    tmp_path: Path,
+) -> None:
+    starting = Starting(tmp_path)
+    starting.libvirt.failures["domains"] = LibvirtError("not yet")
+    starting.has(None)
+    on_by_then = Domain(U1, "vm1", True, DomainState.RUNNING, id=2)
+
+    async def listed_late() -> None:
+        await eventually(lambda: starting.libvirt.calls["domains"] > 0, seconds=1.5)
+        assert starting.server.reads == 0
+        starting.libvirt.put(on_by_then)
+        del starting.libvirt.failures["domains"]
+        await eventually(lambda: not starting.known.cases, seconds=1.5)
+
+    await first(starting.incidents.observe(), starting.incidents.recover(), listed_late())
+    assert starting.server.reads == 0
+
+
+async def go_by(state_dir: Path, document: str) -> None:
+    """Have an earlier process of the agent go by a document."""
+    earlier = Starting(state_dir)
+    earlier.has(document)
+    await earlier.until((state_dir / NAME).exists)
+
+
+async def test_dry_run_outlives_a_restart_though_its_config_map_is_invalid_by_then(
+    tmp_path: Path,
+) -> None:
+    await go_by(tmp_path, "dryRun: true")
+    starting = Starting(tmp_path)
+    starting.has(INVALID)
+    await starting.until_it_has_looked()
+    assert starting.libvirt.calls["resume"] == 0
+    (case,) = starting.cases
+    assert case.evidence[-1] == "dry run: the instance would be resumed"
+    assert (starting.condition.status, starting.condition.reason) == ("False", "Invalid")
+    active = f"Configuration {hash_of({KEY: 'dryRun: true'})} stays active: dry run"
+    assert active in starting.condition.message
+
+
+async def test_nothing_is_done_while_an_invalid_config_map_is_all_that_is_known(
+    tmp_path: Path,
+) -> None:
+    starting = Starting(tmp_path)
+    starting.has(INVALID)
+    await starting.until_it_has_looked()
+    assert starting.libvirt.calls["resume"] == 0
+    (case,) = starting.cases
+    assert case.step is Step.HELD
+    assert "no valid configuration is known: correct ConfigMap default/ha" in case.evidence[-1]
+    assert (starting.condition.status, starting.condition.reason) == ("False", "NoneValid")
+    assert "correct the ConfigMap, or delete it for the defaults" in starting.condition.message
+    assert not (tmp_path / NAME).exists()
+
+
+@pytest.mark.parametrize("document", ["dryRun: false", None], ids=["valid", "deleted"])
+async def test_what_has_waited_for_a_valid_configuration_goes_on_with_it(
+    tmp_path: Path, document: str | None
+) -> None:
+    starting = Starting(tmp_path)
+    starting.has(INVALID)
+
+    async def corrected() -> None:
+        await eventually(lambda: starting.server.reads > 0, seconds=1.5)
+        assert starting.libvirt.calls["control_info"] == 0
+        starting.has(document)
+        await eventually(lambda: starting.condition.status == "True", seconds=1.5)
+        starting.clock.advance(LOOK_AGAIN)
+        starting.tell(EventKind.AGENT_LIFECYCLE, AgentState.CONNECTED)  # wakes it
+        await eventually(lambda: starting.libvirt.calls["control_info"] > 0, seconds=1.5)
+
+    await first(starting.incidents.observe(), starting.incidents.recover(), corrected())
+
+
+async def test_events_are_judged_at_once_by_what_was_kept(tmp_path: Path) -> None:
+    await go_by(tmp_path, "events: {lifecycle: {monitored: false}}")
+    starting = Starting(tmp_path)
+    starting.tell(EventKind.LIFECYCLE, Lifecycle.STOPPED, Stopped.FAILED)
+    await starting.until(lambda: Journal(tmp_path).read()[U1].state is State.OFF)
+    assert starting.cases == (), "not even a crash"
+
+
+async def test_deleted_config_map_means_the_defaults_after_a_restart_too(tmp_path: Path) -> None:
+    await go_by(tmp_path, "dryRun: true")
+    later = Starting(tmp_path)
+    later.has(None)
+    await later.until(lambda: not (tmp_path / NAME).exists())
+    starting = Starting(tmp_path)
+    starting.has(INVALID)
+    await starting.until_it_has_looked()
+    assert starting.condition.reason == "NoneValid"
+
+
+def following(
+    config: Informer[ConfigMap], kept: KeptConfig, board: Board | None = None
+) -> Configuration:
+    return Configuration(
+        Latest(config),
+        "default/ha",
+        board or Board(FakeClock()),
+        IncidentMetrics(CollectorRegistry()),
+        kept,
+        deadline=0.05,
+        write_again=0.01,
+        patience=0.01,
     )
-    found = starting.board.parts.conditions[_TYPE]
-    assert found is not None
-    assert (found.status, found.reason) == ("True", "Defaults")
+
+
+async def test_write_that_failed_is_tried_again_until_it_is_kept(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    place.write_text("no directory")
+    starting = Starting(tmp_path / "other")
+    starting.has("dryRun: true")
+    kept = KeptConfig(place, "default/ha")
+    configuration = following(starting.stored, kept)
+
+    async def mended() -> None:
+        await eventually(lambda: kept.failing, seconds=1.5)
+        place.unlink()
+        await eventually((place / NAME).exists, seconds=1.5)
+
+    await first(configuration.run(), mended())
+    assert configuration.active().dry_run
+
+
+async def test_disk_that_hangs_keeps_nobody_from_going_by_the_config_map(tmp_path: Path) -> None:
+    class Hanging(KeptConfig):
+        thawed = threading.Event()
+
+        def read(self) -> Valid | None:
+            self.thawed.wait()
+            return None
+
+        def write(self, valid: Valid | None) -> None:
+            self.thawed.wait()
+
+    starting = Starting(tmp_path)
+    kept = Hanging(tmp_path, "default/ha")
+    configuration = following(starting.stored, kept)
+    try:
+        await configuration.load()
+        for document, dry in (("dryRun: true", True), ("dryRun: false", False)):
+            starting.has(document)
+            await first(
+                configuration.run(),
+                eventually(lambda: configuration.active().dry_run is dry, seconds=1.5),  # noqa: B023
+            )
+    finally:
+        kept.thawed.set()
+
+
+async def test_config_map_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    starting = Starting(tmp_path)
+    kept = KeptConfig(None, "default/ha")
+    configuration = following(starting.stored, kept, starting.board)
+
+    async def granted() -> None:
+        await eventually(lambda: _TYPE in starting.board.parts.conditions, seconds=1.5)
+        assert (starting.condition.status, starting.condition.reason) == ("Unknown", "NotRead")
+        assert "check the agent's log and its right to list" in starting.condition.message
+        starting.has(None)
+        await eventually(lambda: starting.condition.status == "True", seconds=1.5)
+
+    await first(configuration.run(), granted())

@@ -77,7 +77,9 @@ async def test_each_write_reaches_the_disk(tmp_path: Path) -> None:
         await journal.write([U1], {U1: Instance(uuid=U1, name=name)})
     first = len(encode(U1, Instance(uuid=U1, name="first")))
     second = len(encode(U1, Instance(uuid=U1, name="second")))
-    assert synced == [0, first + second], "of the file that then takes its place, and of a line"
+    assert synced == [0, first, first + second], (
+        "the file that then takes its place, its directory with the new name, and a line"
+    )
 
 
 async def test_last_word_of_a_process_is_everything_and_nothing_older_follows(
@@ -131,3 +133,9 @@ async def test_a_disk_that_fails_is_logged_once_and_tried_again(
     await journal.write([U1], {U1: story()})
     assert not journal.failing
     assert U1 in Journal(place).read()
+
+
+async def test_one_that_is_too_long_takes_no_other_with_it(tmp_path: Path) -> None:
+    odd, well = Instance(uuid=uuid(1), name="x" * LIMIT), Instance(uuid=uuid(2), name="vm2")
+    await Journal(tmp_path).write([odd.uuid, well.uuid], {odd.uuid: odd, well.uuid: well})
+    assert Journal(tmp_path).read() == {well.uuid: well}

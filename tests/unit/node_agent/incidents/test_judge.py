@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
-from tests.unit.ha.signs import U1, uuid
+from tests.unit.ha.signs import NODE, PLENTY, U1, uuid
 
-from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind, Lost
+from hypercobalt.adapters.libvirt.events import Disconnected, DomainEvent, EventKind, Lost
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, ShutoffReason
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.cases import Case, Instance, State, Step
+from hypercobalt.ha.classify import SETTLE
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.escalation import plan
 from hypercobalt.ha.signals import HOST
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.judge import Judge
@@ -49,6 +52,7 @@ class Judging:
             clock=self.clock,
             boot=boot,
             config=HaConfig,
+            write_again=timedelta(milliseconds=10),
         )
 
     async def compare(self, until: Callable[[], bool]) -> None:
@@ -100,11 +104,12 @@ def of_host(type_: IncidentType, step: Step) -> Case:
     return case.then(step, now)
 
 
-@pytest.mark.parametrize(("boot", "left"), [("b1", 3), ("b2", 2)])
+@pytest.mark.parametrize(("boot", "left"), [("b1", 4), ("b2", 2)])
 async def test_report_of_the_host_ends_with_its_boot(tmp_path: Path, boot: str, left: int) -> None:
     judging = Judging(tmp_path, boot)
     cases = (
         of_host(IncidentType.RECOVERY_EXHAUSTED, Step.NONE),
+        of_host(IncidentType.MEMORY_FAILURE, Step.EXPIRE),
         of_host(IncidentType.MEMORY_FAILURE, Step.FOLLOW),
         of_host(IncidentType.STORAGE_DEGRADED, Step.EXPIRE),
     )
@@ -152,3 +157,60 @@ async def test_change_whose_write_had_not_begun_is_kept_at_the_end(tmp_path: Pat
         finally:
             threads.free.set()
     assert Journal(tmp_path).read()[U2].name == "vm2"
+
+
+async def test_five_of_fifty_that_end_while_libvirtd_is_away_are_found_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """Their events never come; the forty-five run on, and so is nothing done about them."""
+    judging = Judging(tmp_path)
+    everybody = [uuid(number) for number in range(100, 150)]
+    for number, who in enumerate(everybody, 2):
+        known = Instance(uuid=who, name=who, state=State.RUNNING, start="s", domain_id=number)
+        judging.store.put(known)
+        judging.libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=number))
+    judging.libvirt.put(RUNS)
+    ended = everybody[::10]
+    judging.judge.on_event(Disconnected("End of file while reading data"))
+    for who in ended:
+        dead = Domain(who, who, False, DomainState.SHUTOFF, reason=ShutoffReason.CRASHED)
+        judging.libvirt.put(dead)
+    await judging.compare(lambda: len(cases(judging)) >= len(ended))
+
+    assert cases(judging) == {who: [IncidentType.CRASH] for who in ended}
+    later = judging.clock.now() + SETTLE
+    planned = plan(judging.store.known, NODE, HaConfig(), later, PLENTY)
+    assert sorted(one.instances for one in planned.recoveries) == [(who,) for who in ended]
+
+
+async def test_what_could_not_be_written_is_kept_once_the_disk_is_back(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    place.write_text("no directory")
+    judging = Judging(place)
+    await judging.judge.load()
+    judging.libvirt.put(CRASHED)
+
+    async def mended() -> None:
+        await eventually(lambda: bool(judging.types), seconds=1.5)
+        place.unlink()
+        await eventually(lambda: U1 in Journal(place).read(), seconds=1.5)
+
+    judging.judge.on_event(Lost())
+    await first(judging.judge.run(), mended())
+
+
+async def test_what_was_due_by_a_clock_ahead_is_due_by_this_one(tmp_path: Path) -> None:
+    ahead = FakeClock().now() + timedelta(hours=1)
+    case = of_host(IncidentType.CRASH, Step.RECOVER)
+    due = replace(case, last_seen=ahead, due=ahead + timedelta(seconds=10))
+    Journal(tmp_path).close({U2: Instance(uuid=U2, cases=(due,))})
+    judging = Judging(tmp_path)
+    await judging.judge.load()
+    (loaded,) = judging.store.get(U2).cases
+    assert loaded.due == judging.clock.now() + timedelta(seconds=10)
+
+
+def cases(judging: Judging) -> dict[str, list[IncidentType]]:
+    """Types of the open cases of each instance that has any."""
+    known = judging.store.known.values()
+    return {one.uuid: [case.type for case in one.cases] for one in known if one.cases}

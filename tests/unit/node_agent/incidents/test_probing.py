@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
-from tests.unit.ha.signs import U1
+from tests.unit.ha.signs import U1, uuid
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
+from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.cases import Case, Instance, State, Step
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.probing import Probing
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store
@@ -28,6 +33,7 @@ class Looking:
     def __init__(self, root: Path) -> None:
         self.clock, self.store, self.libvirt = FakeClock(), Store(), FakeLibvirt()
         self.signals: list[Signal] = []
+        self.registry = CollectorRegistry()
         self.disk = Disk("vda", path="/disk")
         self.libvirt.put(Domain(U1, "vm1", True, DomainState.RUNNING))
         self.store.put(Instance(uuid=U1, name="vm1", state=State.RUNNING, start="1.1"))
@@ -39,6 +45,7 @@ class Looking:
             take=self.signals.append,
             storage=Storage(root),
             disks=lambda _: (self.disk,),
+            metrics=IncidentMetrics(self.registry),
             period=timedelta(milliseconds=10),
         )
 
@@ -57,6 +64,17 @@ class Looking:
 
     async def until(self, good: Callable[[], bool]) -> None:
         await first(self._probing.run(), eventually(good, seconds=1.5))
+
+    def run_too(self, number: int) -> str:
+        """Have a further instance run."""
+        who = uuid(number)
+        self.libvirt.put(Domain(who, who, True, DomainState.RUNNING))
+        self.store.put(Instance(uuid=who, name=who, state=State.RUNNING, start="1.1"))
+        return who
+
+    @property
+    def unprobed(self) -> float | None:
+        return self.registry.get_sample_value("ha_unprobed_instances")
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -82,6 +100,37 @@ async def test_an_emulator_that_owes_an_answer_is_reported(tmp_path: Path) -> No
     signal = looking.signals[0]
     assert (signal.kind, signal.instance) == (Kind.MONITOR_OCCUPIED, U1)
     assert signal.seconds >= 60
+
+
+async def test_however_many_emulators_hang_each_is_reported(tmp_path: Path) -> None:
+    looking = Looking(tmp_path)
+    everybody = {looking.run_too(number) for number in range(12)}
+    looking.libvirt.hung |= dict.fromkeys(everybody, 90)
+    await looking.until(lambda: everybody <= {one.instance for one in looking.signals})
+
+
+async def test_emulator_that_is_silent_is_not_called_again_until_it_has_answered(
+    tmp_path: Path,
+) -> None:
+    looking = Looking(tmp_path)
+    looking.libvirt.hung[U1] = 90
+    await looking.until(lambda: len(looking.signals) >= 5)
+    assert looking.libvirt.calls["block_stats"] == 1
+    del looking.libvirt.hung[U1]
+    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 3)
+    seen = len(looking.signals)
+    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 6)
+    assert len(looking.signals) == seen
+
+
+async def test_instance_that_cannot_be_asked_is_counted(tmp_path: Path) -> None:
+    looking = Looking(tmp_path)
+    looking.run_too(2)
+    looking.libvirt.hung[U1] = 90
+    looking.libvirt.failures["block_stats"] = LibvirtError("9 calls about other domains hang")
+    await looking.until(lambda: looking.unprobed == 1)
+    del looking.libvirt.failures["block_stats"]
+    await looking.until(lambda: looking.unprobed == 0)
 
 
 async def test_an_emulator_that_answers_is_not(tmp_path: Path) -> None:
@@ -114,3 +163,22 @@ async def test_while_libvirt_is_away_nothing_is_concluded(tmp_path: Path) -> Non
     await looking.until(lambda: looking.cases[0].due != looking.clock.now())
     assert looking.cases[0].step is Step.PROBE
     assert looking.signals == []
+
+
+async def test_quiet_disks_of_an_instance_that_runs_are_read_beside_it(tmp_path: Path) -> None:
+    looking = Looking(tmp_path)
+    os.mkfifo(tmp_path / "disk")  # opening it hangs
+    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 2)
+    assert not reads()
+    looking.clock.advance(timedelta(seconds=60))
+    await looking.until(lambda: len(reads()) == 1)
+    writer = os.open(tmp_path / "disk", os.O_RDWR)  # open until the thread has come that far
+    try:
+        await eventually(lambda: not reads(), seconds=1.5)
+    finally:
+        os.close(writer)
+
+
+def reads() -> list[threading.Thread]:
+    """Reads of disks that are under way."""
+    return [thread for thread in threading.enumerate() if thread.name == "storage-probe"]

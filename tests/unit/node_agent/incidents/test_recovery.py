@@ -10,23 +10,38 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
-from tests.unit.ha.signs import NODE, PLENTY, U1, uuid
+from tests.unit.ha.signs import NODE, NOON, PLENTY, U1, uuid
 from tests.unit.node_agent.incidents.server import Server
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason
 from hypercobalt.api.conditions import ConditionStatus, set_condition
-from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
-from hypercobalt.api.incident import IncidentType, Severity
+from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import SINCE, IncidentType, Reaction, Severity
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.cases import MOST_EVICTIONS, Case, Instance, Made, State, Step, key_of
-from hypercobalt.ha.config import HaConfig
+from hypercobalt.api.times import parse_time
+from hypercobalt.ha.cases import (
+    MOST_EVICTIONS,
+    Case,
+    Instance,
+    Made,
+    State,
+    Step,
+    eviction_name,
+    key_of,
+)
+from hypercobalt.ha.config import HaConfig, Limits
+from hypercobalt.ha.holding import LOOK_AGAIN
 from hypercobalt.ha.signals import HOST
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import FakeClock
+from hypercobalt.runtime import FakeClock, ForbiddenError
+from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.tasks import first
 
 U2 = uuid(2)
@@ -37,7 +52,7 @@ class Acting:
 
     def __init__(self) -> None:
         self.clock, self.store, self.libvirt = FakeClock(), Store(), FakeLibvirt()
-        self.server = Server()
+        self.server, self.config = Server(), HaConfig()
         self.recoveries = Recoveries(
             self.server,
             self.libvirt,
@@ -45,7 +60,7 @@ class Acting:
             Settings(node=NODE, label=NODE, namespace="default"),
             IncidentMetrics(CollectorRegistry()),
             clock=self.clock,
-            config=HaConfig,
+            config=lambda: self.config,
             memory=lambda: PLENTY,
         )
 
@@ -69,7 +84,13 @@ class Acting:
             about=f"/pool/{who}",
         )
         self.libvirt.put(Domain(who, who, True, DomainState.PAUSED))
-        known = Instance(uuid=who, state=state, start="1.1", cases=(case.then(step, now + due_in),))
+        known = Instance(
+            uuid=who,
+            state=state,
+            start="1.1",
+            domain_id=self.libvirt.here[who].id,
+            cases=(case.then(step, now + due_in),),
+        )
         self.store.put(known)
 
     async def until(self, good: Callable[[], bool]) -> None:
@@ -90,6 +111,31 @@ async def test_answer_that_lay_in_the_socket_of_a_frozen_host_resumes_nothing() 
     assert resumed == [0, 0], "by the second answer, which is new"
 
 
+@pytest.mark.parametrize(
+    ("state", "next_step"), [(State.PAUSED, Step.PROBE), (State.RUNNING, Step.RECOVER)]
+)
+async def test_what_waits_for_a_storage_that_other_hosts_miss_too_is_not_recovered(
+    state: State, next_step: Step
+) -> None:
+    acting = Acting()
+    acting.server.status = HypervisorStatus(failingStorage=("/pool",))
+    acting.open(Step.RECOVER, state)
+    text = "the storage /pool fails on other hosts, too"
+    await acting.until(lambda: text in acting.store.get(U1).cases[0].evidence)
+    (waits,) = acting.store.get(U1).cases
+    assert (waits.step, waits.eviction, acting.server.evictions) == (next_step, "", {})
+    assert waits.due is not None
+    assert waits.due > acting.clock.now()
+    assert acting.store.get(U1).recoveries == (), "it is no recovery"
+
+
+async def test_what_waits_for_a_storage_of_its_host_alone_is_recovered() -> None:
+    acting = Acting()
+    acting.server.status = HypervisorStatus(failingStorage=("/other",))
+    acting.open(Step.RECOVER, State.PAUSED)
+    await acting.until(lambda: len(acting.server.evictions) == 1)
+
+
 async def test_each_eviction_is_made_by_a_hypervisor_that_was_just_read() -> None:
     acting, reads = Acting(), list[int]()
 
@@ -102,6 +148,34 @@ async def test_each_eviction_is_made_by_a_hypervisor_that_was_just_read() -> Non
         acting.open(Step.RECOVER, State.RUNNING, who, IncidentType.WATCHDOG)
     await acting.until(lambda: len(acting.server.evictions) == 2)
     assert reads == [1, 1, 2, 2], "each after 3 s, and 6 s are too long"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "resumed"),
+    [
+        pytest.param(DomainState.PAUSED, PausedReason.IO_ERROR, 1, id="paused by the error still"),
+        pytest.param(DomainState.PAUSED, PausedReason.UNKNOWN, 1, id="libvirt has lost the reason"),
+        pytest.param(DomainState.PAUSED, PausedReason.USER, 0, id="paused by a person since"),
+        pytest.param(DomainState.RUNNING, 1, 0, id="resumed by a person"),
+    ],
+)
+async def test_what_a_person_has_done_meanwhile_is_not_undone_by_a_resume(
+    state: DomainState, reason: int, resumed: int
+) -> None:
+    acting = Acting()
+    acting.open(Step.RESUME, State.PAUSED)
+    acting.libvirt.put(Domain(U1, U1, True, state, reason=reason))
+    await acting.until(lambda: acting.server.reads > 0)
+    assert acting.libvirt.calls["resume"] == resumed
+    assert [case.step for case in acting.store.get(U1).cases] == [Step.PROBE] * resumed
+
+
+async def test_nothing_is_resumed_while_libvirt_does_not_answer() -> None:
+    acting = Acting()
+    acting.open(Step.RESUME, State.PAUSED)
+    acting.libvirt.disconnect()
+    await acting.until(lambda: acting.store.get(U1).cases[0].step is Step.PROBE)
+    assert (acting.libvirt.calls["resume"], acting.store.get(U1).resumes) == (0, 0)
 
 
 async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() -> None:
@@ -121,6 +195,16 @@ async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() ->
     names = [one.name for one in acting.store.host.evictions]
     assert (len(names), names[0]) == (MOST_EVICTIONS, "ha-1")
     assert set(acting.server.evictions) == set(names)
+
+
+async def test_eviction_of_the_host_is_left_to_people() -> None:
+    """It keeps a host whose memory has failed out of service, until somebody has replaced that."""
+    acting = Acting()
+    acting.open(Step.RECOVER, State.UNKNOWN, HOST, IncidentType.MEMORY_FAILURE)
+    followed = (Step.FOLLOW,)
+    await acting.until(lambda: tuple(c.step for c in acting.store.host.cases) == followed)
+    assert [one.spec.instances for one in acting.server.evictions.values()] == [()]
+    assert acting.store.host.evictions == ()
 
 
 async def test_server_is_not_asked_where_nothing_would_be_done() -> None:
@@ -151,14 +235,279 @@ async def test_clock_that_is_set_holds_up_no_recovery(steps: int, made: int) -> 
     assert len(acting.server.evictions) == made
 
 
-def test_what_waits_for_nothing_is_not_brought_forward() -> None:
+class Held(Acting):
+    """A crash of each instance that is due in maintenance."""
+
+    def __init__(self, *who: str) -> None:
+        super().__init__()
+        self.server.spec = HypervisorSpec(maintenance="manual")
+        for one in who or (U1,):
+            self.crash(one)
+
+    def crash(self, who: str) -> None:
+        self.open(Step.RECOVER, State.OFF, who, IncidentType.CRASH)
+        self.libvirt.put(Domain(who, who, False, DomainState.SHUTOFF))
+        self.store.put(replace(self.store.get(who), domain_id=-1))
+
+    def case(self, who: str = U1) -> Case:
+        (case,) = self.store.get(who).cases
+        return case
+
+    async def is_held(self, *who: str) -> None:
+        await self.until(lambda: all(self.case(one).step is Step.HELD for one in who or (U1,)))
+
+    async def look_again(self) -> None:
+        """Let a pass go by in which what is held back is due."""
+        self.clock.advance(LOOK_AGAIN)
+        reads = self.server.reads
+        await self.until(lambda: self.server.reads > reads)
+
+
+async def test_what_maintenance_has_held_back_is_recovered_once_it_is_over() -> None:
+    acting = Held()
+    await acting.is_held()
+    await acting.look_again()
+    assert (acting.case().step, acting.server.evictions) == (Step.HELD, {})
+    acting.server.spec = HypervisorSpec()
+    acting.clock.advance(LOOK_AGAIN)
+    await acting.until(lambda: acting.case().step is Step.FOLLOW)
+    (eviction,) = acting.server.evictions.values()
+    assert eviction.spec.instances == (U1,)
+    since = parse_time(eviction.metadata.annotations[SINCE])
+    assert since == acting.case().first_seen, "what its owner has requested since then counts"
+
+
+async def test_what_a_dry_run_has_held_back_is_recovered_once_it_is_over() -> None:
+    acting = Held()
+    acting.server.spec, acting.config = HypervisorSpec(), HaConfig(dry_run=True)
+    await acting.is_held()
+    await acting.look_again()
+    assert acting.case().evidence == ("dry run: an Eviction of mode auto would be created",)
+    acting.config = HaConfig()
+    acting.clock.advance(LOOK_AGAIN)
+    await acting.until(lambda: acting.case().step is Step.FOLLOW)
+
+
+async def test_who_turns_high_availability_off_answers_for_what_was_held_back() -> None:
+    acting = Held()
+    await acting.is_held()
+    acting.server.spec = HypervisorSpec(highAvailability=False)
+    acting.clock.advance(LOOK_AGAIN)
+    await acting.until(lambda: acting.case().step is Step.NONE)
+    assert "restart the instance in the compute service" in acting.case().evidence[-1]
+
+
+async def test_what_runs_by_then_is_not_recovered() -> None:
+    acting = Held()
+    await acting.is_held()
+    acting.server.spec = HypervisorSpec()
+    acting.libvirt.put(Domain(U1, U1, True, DomainState.RUNNING))
+    await acting.look_again()
+    assert (acting.case().step, acting.server.evictions) == (Step.HELD, {})
+
+
+async def test_what_is_no_longer_here_by_then_is_closed() -> None:
+    acting = Held()
+    await acting.is_held()
+    acting.server.spec = HypervisorSpec()
+    acting.libvirt.here.clear()
+    acting.clock.advance(LOOK_AGAIN)
+    await acting.until(lambda: not acting.store.get(U1).cases)
+    assert acting.server.evictions == {}
+
+
+async def test_nothing_is_taken_up_again_while_libvirt_is_away() -> None:
+    acting = Held()
+    await acting.is_held()
+    acting.server.spec = HypervisorSpec()
+    acting.libvirt.disconnect()
+    due = acting.case().due
+    acting.clock.advance(LOOK_AGAIN)
+    await acting.until(lambda: acting.case().due != due)
+    assert (acting.case().step, acting.server.evictions) == (Step.HELD, {})
+
+
+async def test_what_was_held_back_is_taken_up_within_the_limit_of_a_minute() -> None:
+    many = [uuid(number) for number in range(13)]
+    acting = Held(*many)
+    acting.config = HaConfig(limits=Limits(incidents_per_minute=100))
+    await acting.is_held(*many)
+    acting.server.spec, acting.config = HypervisorSpec(), HaConfig()
+    acting.clock.advance(timedelta(minutes=2))
+    await acting.until(lambda: len(acting.server.evictions) == 10)
+    waiting = [one for one in many if acting.case(one).step is Step.HELD]
+    why = "recovery waits for its turn (limits.incidentsPerMinute)"
+    assert [acting.case(one).evidence[-1] for one in waiting] == [why] * 3
+    assert acting.store.host.case(IncidentType.EVENT_STORM) is None
+    acting.clock.advance(timedelta(minutes=1))
+    await acting.until(lambda: len(acting.server.evictions) == 13)
+
+
+async def test_what_was_held_back_waits_for_an_eviction_that_is_under_way() -> None:
+    """However long ago it crashed: the host's own Eviction may be ending still."""
+    acting = Held()
+    await acting.is_held()
+    acting.clock.advance(timedelta(hours=5))
+    acting.server.spec = HypervisorSpec()
+    acting.server.evictions[NODE] = Eviction(
+        metadata=ObjectMeta(name=NODE), spec=EvictionSpec(hypervisor=NODE, reason="r")
+    )
+    await acting.until(lambda: acting.case().evidence[-1] == f"recovery waits for Eviction {NODE}")
+    assert set(acting.server.evictions) == {NODE}
+
+
+def eviction(name: str, who: str, *, ended: bool = False) -> Eviction:
+    spec = EvictionSpec(hypervisor=NODE, reason="r", instances=(who,))
+    done = set_condition((), "Evicting", ConditionStatus.FALSE, "Succeeded", "", now=NOON)
+    status = EvictionStatus(conditions=done if ended else ())
+    return Eviction(metadata=ObjectMeta(name=name), spec=spec, status=status)
+
+
+@pytest.mark.parametrize("name", [f"ha-{U1[:8]}-earlier", f"ha-{NODE}-earlier"])
+async def test_second_crash_waits_for_the_end_of_the_first_one_s_eviction(name: str) -> None:
+    """The instance runs again before the Eviction has found that, and crashes once more."""
     acting = Acting()
-    acting.open(Step.RECOVER, State.RUNNING, U1)
-    case = acting.store.get(U1).cases[0]
-    idle = replace(case, id="idle", step=Step.NONE, due=None)
-    acting.store.put(acting.store.get(U1).with_case(idle))
-    acting.store.bring_forward(timedelta(seconds=7))
-    assert [one.due for one in acting.store.get(U1).cases] == [
-        case.due and case.due - timedelta(seconds=7),
-        None,
-    ]
+    made = (Made(name=name, at=acting.clock.now()),)
+    acting.store.put(replace(acting.store.host, evictions=made))
+    acting.server.evictions[name] = eviction(name, U1)
+    acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
+    waits = f"recovery waits for Eviction {name}"
+    await acting.until(lambda: waits in acting.store.get(U1).cases[0].evidence)
+    assert set(acting.server.evictions) == {name}
+    acting.server.evictions[name] = eviction(name, U1, ended=True)
+    acting.clock.advance(timedelta(seconds=5))
+    await acting.until(lambda: len(acting.server.evictions) == 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "who", "minutes"),
+    [
+        pytest.param(f"ha-{U2[:8]}-earlier", U2, 0, id="another instance"),
+        pytest.param(f"ha-{NODE}-earlier", U2, 0, id="many others"),
+        pytest.param(f"ha-{U1[:8]}-earlier", U1, 10, id="one that never ends"),
+    ],
+)
+async def test_other_evictions_are_not_waited_for(name: str, who: str, minutes: int) -> None:
+    acting = Acting()
+    made = (Made(name=name, at=acting.clock.now()),)
+    acting.clock.advance(timedelta(minutes=minutes))
+    acting.store.put(replace(acting.store.host, evictions=made))
+    acting.server.evictions[name] = eviction(name, who)
+    acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
+    await acting.until(lambda: len(acting.server.evictions) == 2)
+
+
+async def test_host_does_not_claim_an_eviction_of_many_that_was_held_back() -> None:
+    many = [uuid(number) for number in range(4)]
+    acting = Held(*many)
+    now = acting.clock.now()
+    for who in many:
+        acting.store.put(replace(acting.store.get(who), crashes=(now,)))
+    await acting.is_held(*many)
+    together = acting.store.host.case(IncidentType.MANY_CRASHES)
+    assert together is not None
+    assert (together.eviction, together.reaction) == ("", Reaction.WAIT)
+    assert together.evidence[-1].startswith("held back: maintenance: manual")
+
+
+@pytest.mark.parametrize(
+    ("known", "present"),
+    [
+        pytest.param(
+            (State.OFF, -1), Domain(U1, U1, True, DomainState.RUNNING, id=9), id="started since"
+        ),
+        pytest.param(
+            (State.RUNNING, 8), Domain(U1, U1, True, DomainState.RUNNING, id=9), id="another start"
+        ),
+        pytest.param(
+            (State.RUNNING, 8), Domain(U1, U1, False, DomainState.SHUTOFF), id="ended since"
+        ),
+        pytest.param(
+            (State.PAUSED, 9), Domain(U1, U1, True, DomainState.RUNNING, id=9), id="resumed since"
+        ),
+        pytest.param((State.RUNNING, 8), None, id="gone"),
+    ],
+)
+async def test_what_libvirt_shows_otherwise_is_not_recovered_by_old_news(
+    known: tuple[State, int], present: Domain | None
+) -> None:
+    """The events are late, or were lost with the connection: the listing after it comes."""
+    acting = Acting()
+    for who in (U1, U2):
+        acting.open(Step.RECOVER, State.RUNNING, who, IncidentType.WATCHDOG)
+    state, domain_id = known
+    acting.store.put(replace(acting.store.get(U1), state=state, domain_id=domain_id))
+    acting.libvirt.here.pop(U1)
+    if present is not None:
+        acting.libvirt.put(present)
+    await acting.until(lambda: bool(acting.server.evictions))
+    (made,) = acting.server.evictions.values()
+    assert made.spec.instances == (U2,)
+    (case,) = acting.store.get(U1).cases
+    assert (case.step, case.eviction) == (Step.RECOVER, "")
+
+
+async def test_recoveries_wait_for_libvirt() -> None:
+    acting = Acting()
+    acting.open(Step.RECOVER, State.RUNNING, U1, IncidentType.WATCHDOG)
+    acting.libvirt.disconnect()
+    await acting.until(
+        lambda: acting.store.get(U1).cases[0].evidence[-1:] == ("recovery waits for libvirt",)
+    )
+    assert acting.server.evictions == {}
+    acting.libvirt.connect()
+    acting.clock.advance(timedelta(seconds=5))
+    await acting.until(lambda: len(acting.server.evictions) == 1)
+
+
+async def test_eviction_that_is_refused_holds_up_no_other_one() -> None:
+    """By a policy of the site, say, or a quota."""
+    acting = Acting()
+    for who in (U1, U2):
+        acting.open(Step.RECOVER, State.RUNNING, who, IncidentType.WATCHDOG)
+    refused = acting.store.get(U1).cases[0]
+    acting.server.refusals[eviction_name(refused.id, NODE)] = ForbiddenError(
+        "create Eviction", Status(code=403, reason="Forbidden", message="denied by policy x")
+    )
+    await acting.until(lambda: bool(acting.server.evictions))
+    (made,) = acting.server.evictions.values()
+    assert made.spec.instances == (U2,)
+    (case,) = acting.store.get(U1).cases
+    assert case.step is Step.RECOVER
+    assert "denied by policy x" in case.evidence[-1]
+    acting.server.refusals.clear()
+    acting.clock.advance(timedelta(minutes=1))
+    await acting.until(lambda: len(acting.server.evictions) == 2)
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "mode", "steps"),
+    [
+        pytest.param(State.OFF, "Succeeded", "restart", [Step.RECOVER], id="it has ended again"),
+        pytest.param(State.RUNNING, "Succeeded", "restart", [], id="it runs"),
+        pytest.param(State.OFF, "Skipped", None, [], id="its owner has stopped it"),
+        pytest.param(State.OFF, "Succeeded", "cold", [], id="it has left"),
+    ],
+)
+async def test_what_was_restarted_and_is_off_again_is_not_taken_for_recovered(
+    state: State, phase: str, mode: str | None, steps: list[Step]
+) -> None:
+    """Its start and its end were missed: the agent was restarted itself."""
+    acting, now = Acting(), FakeClock().now()
+    acting.open(Step.FOLLOW, state, U1, IncidentType.CRASH)
+    instance = acting.store.get(U1)
+    acting.store.put(instance.with_case(replace(instance.cases[0], eviction="ha-1")))
+    acting.server.evictions["ha-1"] = Eviction(
+        metadata=ObjectMeta(name="ha-1"),
+        spec=EvictionSpec(hypervisor=NODE, reason="r", instances=(U1,)),
+        status=EvictionStatus(
+            instances=(EvictionInstance(id=U1, phase=phase, mode=mode),),
+            conditions=set_condition((), "Evicting", "False", "Succeeded", "", now=now),
+        ),
+    )
+    await acting.until(lambda: [one.step for one in acting.store.get(U1).cases] == steps)
+    if steps:
+        (case,) = acting.store.get(U1).cases
+        assert case.evidence[-1] == "Eviction ha-1 restarted the instance, which is off again"
+        assert case.due is not None
+        assert case.due > now + HaConfig().limits.cool_down

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 from pathlib import Path
+
+import pytest
 
 from hypercobalt.node_agent.incidents.storage import Storage
 
@@ -42,3 +46,37 @@ async def test_storage_that_hangs_counts_as_away_and_has_one_thread(tmp_path: Pa
     assert await tried.usable("/disk") is False
     writer = os.open(tmp_path / "disk", os.O_WRONLY)  # both ends: the thread goes on
     os.close(writer)
+
+
+async def test_a_disk_that_is_read_is_not_silent(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_bytes(bytes(8192))
+    assert not await Storage(tmp_path).silent("/disk")  # None where direct reads are not possible
+
+
+async def test_what_cannot_be_read_from_here_is_not_known_to_be_silent(tmp_path: Path) -> None:
+    assert await Storage(tmp_path).silent("/elsewhere/disk") is None
+    assert await Storage(tmp_path).silent("rbd:pool/image") is None
+
+
+async def test_an_agent_without_memory_to_read_with_calls_no_disk_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: int) -> mmap.mmap:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    (tmp_path / "disk").write_bytes(bytes(4096))
+    storage = Storage(tmp_path)
+    monkeypatch.setattr(mmap, "mmap", refused)
+    assert await storage.silent("/disk") is None
+    monkeypatch.undo()
+    assert not await storage.silent("/disk")  # None where direct reads are not possible
+
+
+async def test_a_read_that_hangs_is_silent_for_longer_and_longer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "disk")  # opening it waits for a writer
+    tried = Storage(tmp_path, deadline=0.05)
+    first, second = await tried.silent("/disk"), await tried.silent("/disk")
+    assert first is not None
+    assert second is not None
+    assert 0.05 <= first < second
+    os.close(os.open(tmp_path / "disk", os.O_RDWR))  # both ends: the thread goes on

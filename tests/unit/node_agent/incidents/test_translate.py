@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.vocabulary import (
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.cases import Case, Instance, State
 from hypercobalt.ha.signals import Kind
-from hypercobalt.node_agent.incidents.translate import found, signal_of
+from hypercobalt.node_agent.incidents.translate import found, is_as_remembered, signal_of
 
 RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.SHUTOFF
 
@@ -205,3 +205,21 @@ def test_events_of_a_newer_libvirt_break_nothing() -> None:
         for type_ in (0, 9, 99):
             for detail in (0, 9, 99):
                 signal_of(event(kind, type_, detail))
+
+
+@pytest.mark.parametrize(
+    ("domain", "remembered", "same"),
+    [
+        pytest.param(listed(OFF), known(State.OFF, -1), True, id="off"),
+        pytest.param(None, known(State.OFF, -1), True, id="a transient one that has ended"),
+        pytest.param(None, known(State.RUNNING), False, id="gone unseen"),
+        pytest.param(listed(RUNNING), known(State.OFF, -1), False, id="started unseen"),
+        pytest.param(listed(RUNNING, domain_id=8), known(State.RUNNING), False, id="another start"),
+        pytest.param(listed(RUNNING), known(State.PAUSED), False, id="resumed unseen"),
+        pytest.param(listed(PAUSED), known(State.PAUSED), True, id="paused"),
+    ],
+)
+def test_what_is_listed_is_what_is_remembered_unless_an_event_is_missing(
+    domain: Domain | None, remembered: Instance, *, same: bool
+) -> None:
+    assert is_as_remembered(domain, remembered) is same

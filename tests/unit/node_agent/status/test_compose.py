@@ -191,3 +191,23 @@ def test_what_is_composed_holds_once_it_is_stored(
     assert holds(status, status, FIELDS)
     again = compose(parts, replace(stored(), status=status), status, OWN)
     assert again == status
+
+
+@pytest.mark.parametrize(
+    ("kept", "boot", "recent"),
+    [
+        pytest.param(("b1", (THEN,)), Boot("b1", NOW), (THEN,), id="the same boot"),
+        pytest.param(("b1", ()), Boot("b2", NOW), (NOW,), id="another boot"),
+        pytest.param(
+            ("b1", (THEN, NOW - timedelta(minutes=9))), Boot("b2", NOW),
+            (NOW - timedelta(minutes=9), NOW), id="of the last hour",
+        ),
+        pytest.param((None, ()), Boot("b1", NOW), (), id="the first one that is reported"),
+        pytest.param(("b1", (THEN,)), None, (THEN,), id="not known yet"),
+    ],
+)  # fmt: skip
+def test_boots_of_the_last_hour_are_reported(
+    kept: tuple[str | None, tuple[datetime, ...]], boot: Boot | None, recent: tuple[datetime, ...]
+) -> None:
+    status = replace(STORED, bootID=kept[0], recentBoots=kept[1])
+    assert compose(Parts(boot=boot), stored(), status, OWN).recentBoots == recent

@@ -1,0 +1,159 @@
+"""Creates Evictions for recoveries, removes old ones, and finds moves of the same instances.
+
+The name of an Eviction is in its case before the Eviction is created, and is the same in every
+process: two creations give one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.eviction import Eviction, EvictionSpec, evicting, has_ended
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.incident import LABEL, SINCE
+from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.api.migration import MIGRATION_TYPES, SERVER, Migration, label_value
+from hypercobalt.api.times import format_time
+from hypercobalt.ha.cases import MOST_EVICTIONS, Made, Step, may_have
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.escalation import Recovery
+from hypercobalt.node_agent.incidents.store import Store
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.runtime import AlreadyExistsError, Clock, Kube
+
+KEPT: Final = timedelta(days=1)
+"""How long an Eviction stays for people to read; older ones go when the next is made, as do the
+oldest of very many."""
+_LONGEST_WAIT: Final = timedelta(minutes=10)
+"""For one: an object that never ends must not keep an instance off."""
+
+
+class Evictions:
+    """Those of one host."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        store: Store,
+        settings: Settings,
+        *,
+        clock: Clock,
+        config: Callable[[], HaConfig],
+    ) -> None:
+        self._kube, self._store, self._settings = kube, store, settings
+        self._clock, self._config = clock, config
+
+    async def remove_old(self, made: str) -> None:
+        """Remember the Eviction that was made, and remove those that ended long ago."""
+        now, left = self._clock.now(), list[Made]()
+        known = self._store.host.evictions
+        for number, old in enumerate(known):
+            is_one_too_many = len(known) - number >= MOST_EVICTIONS
+            if now - old.at < KEPT and not is_one_too_many:
+                left.append(old)
+            elif (found := await self._kube.get(Eviction, old.name)) is not None:
+                if has_ended(found.status):
+                    await self._kube.delete(Eviction, old.name, uid=found.metadata.uid)
+                else:
+                    left.append(old)
+        others = [one for one in left if one.name != made]
+        kept = (*others, Made(name=made, at=now))[-MOST_EVICTIONS:]
+        self._store.put(replace(self._store.host, evictions=kept))
+
+    async def under_way(self, recovery: Recovery) -> str:
+        """What has these instances under way; "" when nothing has, or for too long already."""
+        now = self._clock.now()
+        waited = max(
+            (
+                now - case.last_seen
+                for uuid, case_id in recovery.cases
+                for case in self._store.get(uuid).cases
+                if case.id == case_id
+            ),
+            default=timedelta(0),
+        )
+        if waited > _LONGEST_WAIT:
+            return ""
+        for name in (self._settings.node, *sorted(self._others(recovery, now))):
+            eviction = await self._kube.get(Eviction, name)
+            if eviction is not None and not has_ended(eviction.status):
+                wanted = eviction.spec.instances
+                if not wanted or set(wanted) & set(recovery.instances):
+                    return f"Eviction {name}"
+        for uuid in recovery.instances:
+            labels = f"{SERVER}={label_value(uuid)}"
+            found = await self._kube.list(Migration, self._settings.namespace, labels=labels)
+            for one in found.items:
+                if one.status.type not in MIGRATION_TYPES.ends:
+                    return f"Migration {one.metadata.name}"
+        return ""
+
+    def _others(self, recovery: Recovery, now: datetime) -> set[str]:
+        """Evictions of the same instances that may not have ended: those followed, and lately made.
+
+        The case of an instance that runs again is closed before the operator sees that. If the
+        instance crashed again meanwhile, two Evictions would restart it, the second while it runs.
+        """
+        followed = {
+            case.eviction
+            for uuid in recovery.instances
+            for case in self._store.get(uuid).cases
+            if case.step is Step.FOLLOW
+        }
+        made = {
+            one.name
+            for one in self._store.host.evictions
+            if now - one.at < _LONGEST_WAIT
+            and may_have(one.name, recovery.instances, self._settings.node)
+        }
+        return (followed | made) - {recovery.name}
+
+    async def make(self, recovery: Recovery, hypervisor: Hypervisor) -> bool:
+        """Create the Eviction; False if the same one is there already.
+
+        One that has ended long ago makes way: the incident has come again.
+        """
+        wanted = eviction_of(recovery, hypervisor)
+        while True:
+            try:
+                await self._kube.create(wanted)
+            except AlreadyExistsError:
+                present = await self._kube.get(Eviction, recovery.name)
+                if present is None:
+                    continue
+                if not self._is_cold(present):
+                    return False
+                uid = present.metadata.uid
+                await self._kube.delete(Eviction, recovery.name, uid=uid)
+            else:
+                return True
+
+    def _is_cold(self, eviction: Eviction) -> bool:
+        ended = evicting(eviction.status)
+        if ended is None or not has_ended(eviction.status):
+            return False
+        cool_down = self._config().limits.cool_down
+        return self._clock.now() - ended.lastTransitionTime > cool_down
+
+
+def eviction_of(recovery: Recovery, hypervisor: Hypervisor) -> Eviction:
+    """The Eviction of a recovery; it goes with the Hypervisor."""
+    return Eviction(
+        metadata=ObjectMeta(
+            name=recovery.name,
+            labels={LABEL: recovery.incident},
+            annotations={SINCE: format_time(recovery.since)},
+            ownerReferences=(owner_reference(hypervisor),),
+        ),
+        spec=EvictionSpec(
+            hypervisor=hypervisor.metadata.name,
+            reason=recovery.reason,
+            instances=recovery.instances,
+            trigger=recovery.trigger,
+            mode=recovery.mode,
+        ),
+    )

@@ -1,0 +1,76 @@
+"""An hour without the API server, in which instances crash."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.unit.ha.signs import NODE, NOON, PLENTY, uuid
+from tests.unit.node_agent.incidents.server import Server
+
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.errors import TransientError
+from hypercobalt.ha.cases import Instance, State
+from hypercobalt.ha.classify import classify
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.history import record
+from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
+from hypercobalt.node_agent.incidents.recovery import Recoveries
+from hypercobalt.node_agent.incidents.store import Store
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.runtime import FakeClock
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+HOUR = 3600.0
+CRASHES = (60.0, 1200.0, 3000.0)
+SOON = 15.0
+"""Seconds: the longest pause between two attempts, and a little more."""
+
+
+async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_it_is_back() -> None:
+    clock = FakeClock(NOON, source=asyncio.get_running_loop().time)
+    store, server, libvirt, config = Store(), Server(), FakeLibvirt(), HaConfig()
+    began = clock.monotonic()
+    asked: list[float] = []
+
+    def away() -> None:
+        asked.append(clock.monotonic())
+        raise TransientError("the API server does not answer")
+
+    server.meanwhile = away
+    recoveries = Recoveries(
+        server,
+        libvirt,
+        store,
+        Settings(node=NODE, label=NODE, namespace="default"),
+        IncidentMetrics(CollectorRegistry()),
+        clock=clock,
+        config=lambda: config,
+        memory=lambda: PLENTY,
+    )
+    everybody = [uuid(number) for number in range(10)]
+    for who in everybody:
+        store.put(Instance(uuid=who, name=who, state=State.RUNNING, start="1.1", domain_id=1))
+        libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=1))
+    running = asyncio.create_task(recoveries.run())
+    crashed = everybody[: len(CRASHES)]
+    for who, at in zip(crashed, CRASHES, strict=True):
+        await asyncio.sleep(began + at - clock.monotonic())
+        signal = Signal(kind=Kind.STOPPED_FAILED, instance=who, name=who, at=clock.now())
+        libvirt.put(Domain(who, who, False, DomainState.SHUTOFF))
+        before = store.get(who)
+        store.put(record(before, signal, classify(signal, before, config), config))
+    await asyncio.sleep(began + HOUR - clock.monotonic())
+    assert (server.evictions, libvirt.calls.total()) == ({}, 0)
+    assert len(asked) < HOUR / 4, "pauses are 5 s on average, and vary"
+
+    server.meanwhile = lambda: None
+    await asyncio.sleep(SOON)
+    running.cancel()
+
+    made = [one.spec.instances for one in server.evictions.values()]
+    assert sorted(made) == [(who,) for who in crashed]
