@@ -83,7 +83,7 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
         judge.adopt(own.value.status.issues if own.value else ())
         await applier.run()
 
-    exporter = Exporter(switch, observer, judge)
+    exporter = Exporter(switch, observer, judge, by_table=settings.table_metrics)
     manager.metrics.registry.register(exporter)
     manager.add_refresh(exporter.refresh)
     agent.observe("switch", observe)

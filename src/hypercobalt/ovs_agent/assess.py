@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from hypercobalt.api.ovsnode import (
     Interfaces,
@@ -43,7 +45,14 @@ class Judgement:
     conditions: dict[OVSNodeConditionType, Stated]
 
 
-def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> Judgement:
+def judge(
+    facts: Facts,
+    ledger: Ledger,
+    *,
+    now: datetime,
+    monotonic: float,
+    before: Mapping[OVSNodeConditionType, Stated] = MappingProxyType({}),
+) -> Judgement:
     """Judge the switch.
 
     Args:
@@ -51,6 +60,7 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
         ledger: of the last judgement; {} for the first.
         now: wall clock, UTC.
         monotonic: seconds.
+        before: conditions of the last judgement; none for the first.
     """
     bridges, bonds = assess_bridges(facts), assess_bonds(facts)
     controller, daemons = assess_controller(facts), assess_daemons(facts)
@@ -63,7 +73,14 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
     lasting = issues.issues_of(ledger)
     shown, total = issues.listed(ledger)
     versions = versions_of(facts)
-    stated = conditions(facts, lasting, unmeasured, has_bonds=bool(bonds.value))
+    stated = conditions(
+        facts,
+        lasting,
+        unmeasured,
+        has_bonds=bool(bonds.value),
+        young=issues.young(ledger),
+        before=before,
+    )
     ovn = stated[OVSNodeConditionType.OVN_CONTROLLER_CONNECTED]
     status = OVSNodeStatus(
         ovsVersion=versions.ovs,

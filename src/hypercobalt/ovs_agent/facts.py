@@ -2,7 +2,8 @@
 
 A value is proven until its producer has failed twice in a row; then it is known no more, however
 healthy it looks. What ovs-vswitchd writes into OVSDB stays there when it dies, so such a value
-needs two proofs: of ovsdb-server and of ovs-vswitchd.
+needs two proofs: of ovsdb-server and of ovs-vswitchd. And while ovsdb-server does not run,
+ovs-vswitchd answers and does not work: its bonds and bridges are those of before.
 
 Pure: the shell that reads is `observing/`.
 """
@@ -32,6 +33,8 @@ from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings, ovn_settings
 
 T = TypeVar("T")
+
+_NOT_RUNNING: Final = frozenset({Fault.SOCKET_MISSING, Fault.CONNECTION_REFUSED, Fault.CLOSED})
 
 DOWN_AFTER: Final = 2
 """Failures in a row after which a producer counts as away; one answer brings it back."""
@@ -174,9 +177,21 @@ class Facts:
         database = self.database.value
         return ovn_settings(database.switch if database else SwitchRow(), self.start.value)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether ovs-vswitchd waits for an ovsdb-server that does not run.
+
+        Until ovs-vswitchd has its lock in the database again, it runs no bridge: bond/show has the
+        old state, no bond fails over, and OpenFlow is not served. A hanging ovsdb-server does no
+        harm.
+
+        Source: Open vSwitch, vswitchd/bridge.c, `bridge_run`; measured on 3.1.0.
+        """
+        return self.database.is_down and self.database.fault in _NOT_RUNNING
+
     def of_vswitchd(self, reading: Reading[T]) -> T | None:
-        """A value that ovs-vswitchd itself has answered, while it answers."""
-        return reading.proven if self.vswitchd.proven is not None else None
+        """A value that ovs-vswitchd itself has answered, while it answers and works."""
+        return None if self.vswitchd.proven is None or self.is_idle else reading.proven
 
 
 def bridge_named(database: Database, name: str) -> BridgeRow | None:
@@ -199,7 +214,7 @@ def interfaces_of(database: Database, bridge: BridgeRow) -> tuple[InterfaceRow, 
 def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
     """The facts with this state of ovs-vswitchd; what an earlier process answered is forgotten."""
     before, after = facts.vswitchd.value, reading.value
-    if before is None or after is None or before.pid == after.pid:
+    if before is None or after is None or before.run == after.run:
         return replace(facts, vswitchd=reading)
     return replace(
         facts,
@@ -216,18 +231,23 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
 def sample_of(
     facts: Facts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
 ) -> Sample | None:
-    """What ports and flows count at the same time; None without rows or ovs-vswitchd."""
+    """What the integration bridge's ports and flows count at the same time.
+
+    Other bridges number their ports likewise. None without rows, the bridge or ovs-vswitchd.
+    """
     database, vswitchd = facts.effective, facts.vswitchd.proven
-    if database is None or vswitchd is None:
+    bridge = bridge_named(database, facts.ovn.bridge) if database else None
+    if database is None or bridge is None or vswitchd is None:
         return None
     ports = {
-        uuid: row.ofport
-        for uuid, row in database.interfaces.items()
+        row.uuid: row.ofport
+        for row in interfaces_of(database, bridge)
         if row.external_ids.get("iface-id") and row.ofport is not None and row.ofport > 0
     }
     matched: dict[int, int] = {}
     for flow in flows:
         if flow.in_port is not None:
             matched[flow.in_port] = matched.get(flow.in_port, 0) + flow.packets
-    received = {uuid: statistics.get(uuid, {}).get("rx_packets", 0) for uuid in ports}
+    counted = {uuid: statistics.get(uuid, {}).get("rx_packets") for uuid in ports}
+    received = {uuid: packets for uuid, packets in counted.items() if packets is not None}
     return Sample(vswitchd.pid, received, ports, matched)

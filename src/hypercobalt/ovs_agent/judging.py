@@ -85,8 +85,14 @@ class Judge:
     def _judge(self) -> bool:
         """Judge once; gives whether the board has changed."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        before = self._ledger
-        judged = judge(self._facts.value, before, now=now, monotonic=monotonic)
+        before, last = self._ledger, self.latest
+        judged = judge(
+            self._facts.value,
+            before,
+            now=now,
+            monotonic=monotonic,
+            before=last.conditions if last else {},
+        )
         self.latest, self._ledger = judged, judged.ledger
         appeared, disappeared = issues.changes(before, judged.ledger)
         for tracked in appeared:

@@ -56,6 +56,7 @@ class Probe(Generic[T]):
         put: the facts with another reading.
         wanted: whether it is of use now; what is not, has no reading.
         source: what of the database it depends on; a change of that leads to a probe at once.
+        reads: the same for the other facts.
         again: between a failure and the next attempt; longer for what costs the switch time.
         unsettled: whether an answer is about to change without a change of its source; then the
             next look is after `again`.
@@ -68,6 +69,7 @@ class Probe(Generic[T]):
     put: Callable[[Facts, Reading[T]], Facts]
     wanted: Callable[[Facts], bool] = lambda _facts: True
     source: Callable[[Database], object] = lambda _database: None
+    reads: Callable[[Facts], object] = lambda _facts: None
     again: timedelta = AGAIN
     unsettled: Callable[[Facts], bool] = lambda _facts: False
 
@@ -99,6 +101,7 @@ class Observer:
         self.timings: dict[str, Timing] = {}
         self._kicks: dict[str, asyncio.Event] = {}
         self._sources: dict[str, Callable[[Database], object]] = {}
+        self._reads: dict[str, Callable[[Facts], object]] = {}
         self._wanted: dict[str, Callable[[Facts], bool]] = {}
         self._held: asyncio.TimerHandle | None = None  # until an unfilled database counts
         self._unfilled: Database | None = None  # the newest that is held back
@@ -165,7 +168,8 @@ class Observer:
     async def poll(self, probe: Probe[T]) -> None:
         """Keep one reading current until cancelled."""
         kick = self._kicks[probe.name] = asyncio.Event()
-        self._sources[probe.name], self._wanted[probe.name] = probe.source, probe.wanted
+        self._sources[probe.name], self._reads[probe.name] = probe.source, probe.reads
+        self._wanted[probe.name] = probe.wanted
         while True:
             kick.clear()
             wait = await self._once(probe)
@@ -192,22 +196,18 @@ class Observer:
             return probe.again
         return probe.period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
-    def kick(self, name: str) -> None:
-        """Have a probe run at once."""
-        if name in self._kicks:
-            self._kicks[name].set()
-
     def _kick(self, old: Facts, new: Facts) -> None:
         """Have the probes run that are of use now, or whose source or daemon has changed."""
         before, after = old.database.value, new.database.value
         one, other = old.vswitchd.proven, new.vswitchd.proven
-        restarted = (one.pid if one else 0) != (other.pid if other else 0)
+        restarted = (one and one.run) != (other and other.run)
         for name, source in self._sources.items():
             changed = after is not None and (
                 before is None or (before is not after and source(before) != source(after))
             )
-            wanted = self._wanted[name]
+            wanted, reads = self._wanted[name], self._reads[name]
             begins = wanted(new) and not wanted(old)
+            changed = changed or reads(old) != reads(new)
             if begins or changed or (restarted and name != DaemonName.VSWITCHD):
                 self._kicks[name].set()
 

@@ -18,6 +18,7 @@ from hypercobalt.adapters.ovs.model import ControllerStart, TlsFiles
 from hypercobalt.adapters.ovs.rows import SwitchRow
 
 DEFAULT_BRIDGE: Final = "br-int"
+_LONGEST_NUMBER: Final = 10  # digits of milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class OvnSettings:
         encap_ip: address of this end of tunnels.
         encap_type: `geneve`, `vxlan`; several have commas between them.
         datapath_type: wanted of the integration bridge.
+        monitors_all: whether ovn-controller reads all of the southbound database.
+        probe_interval: seconds between its probes of that; None for its default.
         tls: files for a southbound database behind `ssl:`.
     """
 
@@ -42,6 +45,8 @@ class OvnSettings:
     encap_ip: str = ""
     encap_type: str = ""
     datapath_type: str = ""
+    monitors_all: bool = False
+    probe_interval: float | None = None
     tls: TlsFiles | None = None
 
     @property
@@ -71,8 +76,16 @@ def ovn_settings(switch: SwitchRow, start: ControllerStart | None) -> OvnSetting
         encap_ip=of("ovn-encap-ip"),
         encap_type=of("ovn-encap-type"),
         datapath_type=of("ovn-bridge-datapath-type"),
+        monitors_all=of("ovn-monitor-all") == "true",
+        probe_interval=_seconds(of("ovn-remote-probe-interval")),
         tls=switch.tls or (start.tls if start else None),
     )
+
+
+def _seconds(text: str) -> float | None:
+    """A number of milliseconds as seconds; None for what is none."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+    return int(text) / 1000 if is_number else None
 
 
 def _mappings(text: str) -> Mapping[str, str]:

@@ -29,7 +29,6 @@ from hypercobalt.ovs_agent import flow_scan
 from hypercobalt.ovs_agent.facts import (
     Facts,
     Reading,
-    bridge_named,
     interfaces_of,
     sample_of,
     with_vswitchd,
@@ -37,6 +36,7 @@ from hypercobalt.ovs_agent.facts import (
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.observing import Observer, Probe
 from hypercobalt.ovs_agent.rules.bonds import has_member_coming
+from hypercobalt.ovs_agent.rules.counters import traffic
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import Clock
@@ -49,8 +49,9 @@ SCAN: Final = timedelta(seconds=10)
 COUNTS: Final = timedelta(seconds=30)
 TRAFFIC: Final = timedelta(seconds=60)
 
-MOST_FLOWS: Final = 50_000
-"""Of table 0, which has about one for each port."""
+MOST_FLOWS: Final = 15_000
+"""Of table 0, which has about one for each port and each tunnel: 40 ms of CPU of this process, and
+ovs-vswitchd does nothing else for 25 ms."""
 
 
 class _Poll(Protocol):
@@ -74,7 +75,7 @@ def begin(
         observer.update(lambda facts: replace(facts, probes_southbound=True))
         poll(_southbound(switch, observer, settings.southbound_probe))
     _of_kernel(poll, switch)
-    poll(_traffic(switch, observer))
+    poll(_traffic(switch, observer, clock))
     poll(_flow_counts(switch, observer, clock))
     poll(_scan(switch, observer, clock))
 
@@ -109,7 +110,7 @@ def _daemons(poll: _Poll, switch: Switch) -> None:
 
 def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
     before, after = facts.ovn_controller.value, reading.value
-    if before is None or after is None or before.pid == after.pid:
+    if before is None or after is None or before.run == after.run:
         return replace(facts, ovn_controller=reading)
     return replace(facts, ovn_controller=reading, controller=Reading(), bindings=Reading())
 
@@ -129,6 +130,7 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
         switch.bonds,
         lambda facts: facts.bonds,
         lambda facts, reading: replace(facts, bonds=reading),
+        wanted=lambda facts: not facts.is_idle,
         source=_bond_members,
         unsettled=has_member_coming,
     )
@@ -229,12 +231,10 @@ def _flow_counts(
     async def count() -> Mapping[str, Reading[FlowCounts]]:
         facts = observer.facts.value
         names = facts.of_vswitchd(facts.running) or frozenset()
-        rows = facts.rows
         found: dict[str, Reading[FlowCounts]] = {}
         for name in sorted(names):
-            row = bridge_named(rows, name) if rows else None
             try:
-                counts = await switch.flow_counts(name, row.protocols if row else ())
+                counts = await switch.flow_counts(name)
             except SwitchError as error:
                 found[name] = facts.flows.get(name, Reading()).failed(error, clock.now())
             else:
@@ -249,6 +249,10 @@ def _flow_counts(
         lambda facts, reading: replace(facts, flows=reading.value or {}),
         wanted=lambda facts: facts.of_vswitchd(facts.running) is not None,
         source=_bridges,
+        reads=lambda facts: facts.of_vswitchd(facts.running),
+        unsettled=lambda facts: any(
+            one.failures and not one.is_down for one in facts.flows.values()
+        ),
     )
 
 
@@ -291,35 +295,40 @@ def _integration_counts(facts: Facts) -> Mapping[int, int]:
     """Flows of the integration bridge by table, while they are known."""
     reading = facts.flows.get(facts.ovn.bridge)
     counts = facts.of_vswitchd(reading) if reading else None
-    return (counts.tables if counts else None) or {}
+    return counts.tables if counts else {}
 
 
-Traffic = tuple[Mapping[str, Mapping[str, int]], tuple[Flow, ...] | None]
+Traffic = tuple[Mapping[str, Mapping[str, int]], tuple[Flow, ...] | SwitchError | None]
 
 
-def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
-    """Counters of the devices, and of the flows that take their packets."""
+def _traffic(switch: Switch, observer: Observer, clock: Clock) -> Probe[Traffic]:
+    """Counters of the devices, and of the flows that take their packets.
+
+    The counters do not need the flows: they stay when those are too many to be read.
+    """
 
     async def read() -> Traffic:
         facts = observer.facts.value
         bridge = integration_bridge(facts, facts.effective) if facts.effective else None
         statistics = await switch.statistics()
-        if bridge is None or not _has_instances(facts):
+        if bridge is None:
             return statistics, None
-        return statistics, await switch.flows(bridge.name, 0, limit=MOST_FLOWS)
+        try:
+            return statistics, await switch.flows(bridge.name, 0, limit=MOST_FLOWS)
+        except SwitchError as error:
+            return statistics, error
 
     def put(facts: Facts, reading: Reading[Traffic]) -> Facts:
         if reading.value is None or reading.failures:
             return replace(facts, statistics=Reading(), classifier=Reading(), samples=())
         statistics, flows = reading.value
+        facts = replace(facts, statistics=Reading(statistics))
+        if isinstance(flows, SwitchError):
+            classifier = facts.classifier.failed(flows, clock.now())
+            return replace(facts, classifier=classifier, samples=())
         sample = sample_of(facts, statistics, flows) if flows is not None else None
         samples = (*facts.samples, sample)[-3:] if sample else ()
-        return replace(
-            facts,
-            statistics=Reading(statistics),
-            classifier=Reading(flows),
-            samples=samples,
-        )
+        return replace(facts, classifier=Reading(flows), samples=samples)
 
     return Probe(
         "traffic",
@@ -329,6 +338,7 @@ def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
         put,
         wanted=lambda facts: facts.effective is not None,
         again=COUNTS,
+        unsettled=lambda facts: traffic(facts) is None,
     )
 
 

@@ -16,10 +16,11 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Pmd, Upcalls
+from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Pmd, Stopwatch, Upcalls
 from hypercobalt.adapters.ovs.port import Switch
 from hypercobalt.agent.text import clean
 from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.series import gauge, single
 
 EVENTS: Final = (
     *("bridge_reconfigure", "flow_extract", "netlink_overflow", "ofproto_packet_out"),
@@ -27,6 +28,11 @@ EVENTS: Final = (
     *("rconn_queued", "rconn_sent", "txn_aborted", "txn_error", "txn_incomplete", "xlate_actions"),
 )
 """Shown with 0 when they never happened."""
+OF_CONTROLLER: Final = (
+    *("lflow_run", "rconn_discarded", "rconn_overflow", "rconn_queued", "rconn_sent"),
+    *("txn_aborted", "txn_error", "txn_incomplete", "txn_success", "txn_try_again"),
+)
+"""Of ovn-controller, likewise."""
 _DROPS: Final = ("datapath_drop_", "drop_action_")
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9]+")
 _PMD: Final = {
@@ -74,8 +80,44 @@ async def read(switch: Switch, facts: Facts) -> Scrape:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class OfController:
+    """What ovn-controller has answered for one scrape."""
+
+    coverage: Mapping[str, int]
+    stopwatches: tuple[Stopwatch, ...]
+
+
+async def read_controller(switch: Switch) -> OfController:
+    """Read ovn-controller's counters.
+
+    Raises:
+        SwitchError: it does not answer.
+    """
+    return OfController(
+        await switch.coverage(DaemonName.OVN_CONTROLLER), await switch.stopwatches()
+    )
+
+
+def metrics_of_controller(found: OfController) -> Iterator[Metric]:
+    """Events, and how long the parts of its work take."""
+    for event in OF_CONTROLLER:
+        text = f"Occurrences of {event} that ovn-controller has counted."
+        yield single(f"ovn_controller_{event}", text, found.coverage.get(event, 0))
+    for watch in found.stopwatches:
+        name = f"ovn_controller_{_UNFIT.sub('_', watch.name).strip('_').lower()}"
+        of = f"{watch.name} of ovn-controller"
+        yield single(f"{name}_total_samples", f"How often {of} was done.", watch.samples)
+        yield single(f"{name}_maximum", f"The longest {of}, in ms.", watch.maximum)
+        yield single(
+            f"{name}_95th_percentile", f"95 % of {of} take less, in ms.", watch.percentile_95
+        )
+        yield single(f"{name}_long_term_avg", f"The average {of}, in ms.", watch.long_term)
+
+
 def metrics(scrape: Scrape) -> Iterator[Metric]:
-    """The series of a scrape, but for those of datapaths."""
+    """The series of a scrape."""
+    yield from _datapaths(scrape.datapaths, scrape.memory)
     dropped = sorted(one for one in scrape.coverage if one.startswith(_DROPS))
     for event in (*EVENTS, *dropped):
         text = f"How often ovs-vswitchd has counted {event}."
@@ -115,3 +157,32 @@ def _pmds(found: tuple[Pmd, ...]) -> Iterator[Metric]:
                 family.add_metric((str(one.core), str(one.numa)), one.counters[line])
         if family.samples:
             yield family
+
+
+def _datapaths(found: tuple[Datapath, ...], memory: Mapping[str, int]) -> Iterator[Metric]:
+    yield single("ovs_vswitchd_dp_total", "Number of datapaths.", len(found))
+    for key in ("handlers", "revalidators"):
+        text = f"Threads of ovs-vswitchd: {key}."
+        yield single(f"ovs_vswitchd_{key}_total", text, memory.get(key, 0))
+    families = {
+        "hits": gauge("ovs_vswitchd_dp_flows_lookup_hit", "Packets with a flow.", "datapath"),
+        "missed": gauge("ovs_vswitchd_dp_flows_lookup_missed", "Upcalls.", "datapath"),
+        "lost": gauge("ovs_vswitchd_dp_flows_lookup_lost", "Upcalls dropped.", "datapath"),
+        "flows": gauge("ovs_vswitchd_dp_flows_total", "Flows of the datapath.", "datapath"),
+        "ports": gauge("ovs_vswitchd_dp_if_total", "Ports of the datapath.", "datapath"),
+        "mask_hits": gauge("ovs_vswitchd_dp_masks_hit", "Masks looked up.", "datapath"),
+        "masks": gauge("ovs_vswitchd_dp_masks_total", "Masks of the datapath.", "datapath"),
+    }
+    there = gauge("ovs_vswitchd_dp", "1 for each datapath.", "datapath", "type")
+    packets = gauge("ovs_vswitchd_dp_packets_total", "Packets looked up.", "datapath")
+    ratio = gauge("ovs_vswitchd_dp_masks_hit_ratio", "Masks looked up for a packet.", "datapath")
+    for each in found:
+        name, looked_up = (clean(each.name),), each.hits + each.missed
+        there.add_metric((*name, clean(each.name.partition("@")[0])), 1.0)
+        packets.add_metric(name, looked_up)
+        if each.mask_hits is not None and looked_up:
+            ratio.add_metric(name, each.mask_hits / looked_up)
+        for field, family in families.items():
+            if (value := getattr(each, field)) is not None:
+                family.add_metric(name, value)
+    yield from (there, packets, ratio, *families.values())

@@ -11,6 +11,7 @@ from typing import Final
 
 from hypercobalt.adapters.ovs.model import Paths
 from hypercobalt.agent.settings import AgentSettings
+from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import parse_address
 
@@ -33,6 +34,7 @@ class Settings(AgentSettings):
         southbound_probe: how often the agent itself probes the southbound database; 0: never.
         capture_by_mirror: capture on ports without a network device by a mirror, which changes the
             bridge.
+        table_metrics: have `/metrics` show flows by table.
     """
 
     _: KW_ONLY
@@ -43,6 +45,7 @@ class Settings(AgentSettings):
     counters: timedelta = DEFAULT_COUNTERS
     southbound_probe: timedelta = timedelta(seconds=10)
     capture_by_mirror: bool = False
+    table_metrics: bool = False
 
     @property
     def paths(self) -> Paths:
@@ -63,6 +66,7 @@ def settings(
     counters: float = DEFAULT_COUNTERS.total_seconds(),
     southbound_probe: float = 10.0,
     capture_by_mirror: bool = False,
+    table_metrics: bool = False,
     metrics: str = "0",
     metrics_secure: bool = False,
     health: str = "0",
@@ -77,7 +81,7 @@ def settings(
     OVS_RUNDIR and OVN_RUNDIR count as they do for the daemons.
 
     Raises:
-        ConfigurationError: an address or a time cannot be used.
+        ConfigurationError: a name, an address or a time cannot be used.
     """
     if not SHORTEST_COUNTERS.total_seconds() <= counters <= LONGEST.total_seconds():
         raise ConfigurationError(
@@ -89,8 +93,10 @@ def settings(
             "to a day"
         )
     return Settings(
-        node=node or env.get("NODE_NAME") or env.get("HOSTNAME") or hostname,
-        namespace=namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE,
+        node=node_name("--node", node or env.get("NODE_NAME") or env.get("HOSTNAME") or hostname),
+        namespace=namespace_name(
+            "--namespace", namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
+        ),
         kubeconfig=kubeconfig,
         ovs_rundir=ovs_rundir or Path(env.get("OVS_RUNDIR") or Paths().ovs),
         ovn_rundir=ovn_rundir or Path(env.get("OVN_RUNDIR") or Paths().ovn),
@@ -98,6 +104,7 @@ def settings(
         counters=timedelta(seconds=counters),
         southbound_probe=timedelta(seconds=southbound_probe),
         capture_by_mirror=capture_by_mirror,
+        table_metrics=table_metrics,
         metrics=parse_address("--metrics-bind-address", metrics),
         metrics_secure=metrics_secure,
         health=parse_address("--health-probe-bind-address", health),

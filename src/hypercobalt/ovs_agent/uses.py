@@ -10,8 +10,10 @@ import msgspec
 from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
 from hypercobalt.agent.diagnostics.use import Asked, Use
 from hypercobalt.ovs_agent.diagnostics import uses as diagnostics
+from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.rules.bonds import assess_bonds
 from hypercobalt.ovs_agent.rules.bridges import assess_bridges
 from hypercobalt.ovs_agent.rules.issues import Tracked, issues_of
 from hypercobalt.runtime.routes import Answer
@@ -27,13 +29,23 @@ def uses(switch: Switch, observer: Observer, judge: Judge) -> Sequence[Use]:
 
     return (
         Use("bridges", "diagnose", partial(_bridges, observer)),
+        Use("bonds", "diagnose", partial(_bonds, observer)),
         *diagnostics.uses(switch, lambda: observer.facts.value, issues),
     )
 
 
 async def _bridges(observer: Observer, _: Asked) -> Answer:
     """The bridges as they are now, in the form of `status.bridges`."""
+    return Answer(200, msgspec.json.encode(assess_bridges(_read(observer)).value), JSON)
+
+
+async def _bonds(observer: Observer, _: Asked) -> Answer:
+    """The bonds as they are now, in the form of `status.interfaces.bonds`."""
+    return Answer(200, msgspec.json.encode(assess_bonds(_read(observer)).value), JSON)
+
+
+def _read(observer: Observer) -> Facts:
     facts = observer.facts.value
     if facts.database.value is None:
         raise SwitchError(Fault.TIMEOUT, "the switch is not read yet; try again")
-    return Answer(200, msgspec.json.encode(assess_bridges(facts).value), JSON)
+    return facts

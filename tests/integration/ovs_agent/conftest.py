@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
-from tests.integration.ovs.central import SOUTHBOUND, Central
-from tests.integration.ovs.conftest import daemons, running_daemons
+from tests.following import background
+from tests.integration.ovs.conftest import central, daemons, running_central, running_daemons
 from tests.integration.ovs.daemons import Daemons
 
 from hypercobalt.adapters.ovs.host import HostSwitch
@@ -24,32 +20,9 @@ from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import SystemClock
 
-__all__ = ["daemons", "running_daemons"]
+__all__ = ["central", "daemons", "running_central", "running_daemons"]
 
 BOUND = 30.0
-
-
-@pytest.fixture(scope="session")
-def running_central(running_daemons: Daemons) -> Iterator[Central]:
-    central = Central(Path(tempfile.mkdtemp(prefix="ovn-")), running_daemons)
-    try:
-        central.create()
-        yield central
-    finally:
-        central.close()
-        shutil.rmtree(central.folder)
-
-
-@pytest.fixture
-def central(running_central: Central, daemons: Daemons) -> Iterator[Central]:
-    """With a controller that is connected; the southbound database runs afterwards."""
-    del daemons
-    running_central.join()
-    yield running_central
-    if SOUTHBOUND not in running_central.running:
-        running_central.start(SOUTHBOUND)
-    running_central.resume(SOUTHBOUND)
-    running_central.leave()
 
 
 class Watched:
@@ -69,6 +42,19 @@ class Watched:
                     await self._board.changed(parts)
         except TimeoutError:
             raise AssertionError(f"not so in {seconds} s: {shown(self._judge.latest)}") from None
+
+    @asynccontextmanager
+    async def recorded(self, seen: list[Judgement]) -> AsyncIterator[None]:
+        """Collect every judgement that gets onto the board."""
+
+        async def collect() -> None:
+            while True:
+                parts = self._board.parts
+                seen.extend([self._judge.latest] if self._judge.latest else ())
+                await self._board.changed(parts)
+
+        async with background(collect):
+            yield
 
     async def condition(self, type_: str, expected: str, seconds: float = BOUND) -> Judgement:
         """The first judgement with this condition, as STATUS/REASON."""

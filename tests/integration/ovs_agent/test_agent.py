@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
 
 import httpx2
 import pytest
-from tests.following import follow
-from tests.integration.agent.process import Process, lines_until, started, stopped
-from tests.integration.node_agent.host.conftest import NAMESPACE, certificates, kube, server
+from tests.integration.agent.process import stopped
+from tests.integration.node_agent.host.conftest import (
+    NAMESPACE,
+    certificates,
+    delete_all,
+    kube,
+    server,
+)
 from tests.integration.ovs.conftest import daemons, running_daemons
 from tests.integration.ovs.daemons import Daemons
+from tests.integration.ovs_agent.reporting import NODE, agent, bridges, healthy, state, until
 
 from hypercobalt.adapters.ovs.model import DaemonName
-from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.coordination import Event, Lease
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.server import Server
@@ -29,60 +32,10 @@ __all__ = ["certificates", "daemons", "kube", "running_daemons", "server"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NODE = "kvm-a"
-SECONDS = 25.0  # for what has no deadline of its own, on a busy machine
 DETECTED = 10.0
 VSWITCHD, OVSDB = DaemonName.VSWITCHD, DaemonName.OVSDB_SERVER
+ACTIVE = "True/AllBridgesActive"
 DERIVED = ("AllBridgesHealthy", "AllBondsHealthy", "PortsHealthy", "FlowsInSync")
-
-
-@contextlib.asynccontextmanager
-async def agent(server: Server, daemons: Daemons) -> AsyncIterator[tuple[Process, int]]:
-    """The agent's process, once it serves; and the port of its pages."""
-    paths = daemons.paths
-    command = (
-        *(sys.executable, "-c", "from hypercobalt.cli import main; main()", "ovs-agent"),
-        *("--kubeconfig", str(server.kubeconfig), "--node", NODE, "--namespace", NAMESPACE),
-        *("--ovs-rundir", str(paths.ovs), "--ovn-rundir", str(paths.ovn)),
-        *("--host-root", str(paths.root), "--health-probe-bind-address", "127.0.0.1:0"),
-        *("--metrics-bind-address", "127.0.0.1:0", "--no-metrics-secure"),
-        *("--diagnostics-bind-address", "127.0.0.1:0"),
-    )
-    async with started(*command) as process:
-        lines = await lines_until(process, "lease_acquired")
-        ports = [int(str(line["port"])) for line in lines if line["event"] == "endpoints_opened"]
-        reading = asyncio.create_task(drained(process))
-        try:
-            yield process, ports[-1]
-        finally:
-            reading.cancel()
-            await asyncio.wait([reading])
-
-
-async def drained(process: Process) -> None:
-    """Read what the agent logs, so that it is never held up."""
-    assert process.stderr is not None
-    while await process.stderr.readline():
-        pass
-
-
-def state(node: OVSNode, type_: str) -> str:
-    found = get_condition(node.status.conditions, type_)
-    return f"{found.status}/{found.reason}" if found else ""
-
-
-async def until(kube: Kube, good: Callable[[OVSNode], bool], seconds: float = SECONDS) -> OVSNode:
-    return await follow(kube, OVSNode, NODE, good, seconds=seconds)
-
-
-def bridges(node: OVSNode) -> dict[str, tuple[str | None, int | None, int | None]]:
-    return {one.name: (one.status, one.ports, one.flows) for one in node.status.bridges}
-
-
-def healthy(node: OVSNode) -> bool:
-    return state(node, "AllBridgesHealthy") == "True/AllBridgesActive" and all(
-        flows is not None for _, _, flows in bridges(node).values()
-    )
 
 
 @pytest.fixture
@@ -99,13 +52,55 @@ def switch(daemons: Daemons) -> Daemons:
     return daemons
 
 
+FRAMES = 50
+"""More than the devices of a bridge send by themselves."""
+
+SEND = f"""
+import socket
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as made:
+    made.bind(("cable", 0))
+    for _ in range({FRAMES}):
+        made.send(bytes.fromhex("ffffffffffff" "020000000001" "88b5") + bytes(1000))
+"""
+
+
+METRICS = {
+    "packetsReceived": ("eth0", "rx_packets"),
+    "packetsSent": ("eth0", "tx_packets"),
+    "bytesReceived": ("eth0", "rx_bytes"),
+    "bytesSent": ("eth0", "tx_bytes"),
+    "drops": ("", "rx_dropped", "tx_dropped"),
+    "errors": ("", "rx_errors", "tx_errors"),
+}
+"""Counters of the uplink, or of all interfaces, that each field is the sum of."""
+
+
+def counters(switch: Daemons) -> dict[str, int]:
+    """What the database has for each field."""
+    found = {}
+    for field, (name, *keys) in METRICS.items():
+        rows = switch.vsctl("--bare", "--columns=statistics", "list", "interface", *name.split())
+        pairs = (word.split("=") for word in rows.split())
+        found[field] = sum(int(value) for key, value in pairs if key in keys)
+    return found
+
+
 async def test_bridges_flows_and_uplinks_equal_what_the_switch_has(
     server: Server, kube: Kube, switch: Daemons
 ) -> None:
+    switch.namespace.run(sys.executable, "-c", SEND)
+    switch.wait(lambda: counters(switch)["packetsReceived"] >= FRAMES)  # written each 5 s
+    before = counters(switch)
     async with agent(server, switch) as (process, _):
         found = await until(
-            kube, lambda node: healthy(node) and state(node, "Ready") == "True/AllChecksPassed"
+            kube,
+            lambda node: (
+                healthy(node)
+                and state(node, "Ready") == "True/AllChecksPassed"
+                and node.status.metrics is not None
+            ),
         )
+        after = counters(switch)
         lease = await kube.get(Lease, f"ovs-agent-{NODE}", NAMESPACE)
         counted = {
             name: int(switch.ofctl("dump-aggregate", name).split("flow_count=")[1])
@@ -122,11 +117,19 @@ async def test_bridges_flows_and_uplinks_equal_what_the_switch_has(
     assert found.status.interfaces is not None
     (uplink,) = found.status.interfaces.physical
     assert (uplink.name, uplink.status) == ("eth0", "Up")
-    assert found.status.ovsVersion == switch.vsctl("--version").split()[3]
+    speed = int(switch.vsctl("get", "interface", "eth0", "link_speed"))
+    assert uplink.speed == f"{speed // 10**9}Gbps"
+    assert {one.datapathType for one in found.status.bridges} == {"netdev"}
+    assert (found.status.dpdkEnabled, found.status.dpdkVersion) == (False, None)
+    assert found.status.metrics is not None
+    for field in METRICS:
+        assert before[field] <= getattr(found.status.metrics, field) <= after[field], field
+    assert after["packetsSent"] < FRAMES
+    versions = switch.vsctl("--version").split()[3]
+    assert (found.status.ovsVersion, found.status.ovsdVersion) == (versions, versions)
     assert state(found, "OVNControllerConnected") == "True/NotUsed"
     assert found.status.ovnController is None
     assert lease is not None
-    await kube.delete(OVSNode, NODE, NAMESPACE)
 
 
 async def test_people_trace_and_list_ports_at_the_agent(
@@ -149,7 +152,6 @@ async def test_people_trace_and_list_ports_at_the_agent(
         assert verdict == "dropped in table 0 of br-int: no flow matches"
         assert last == "flows have no names: OVN is not configured on this host"
         assert await stopped(process) == 0
-    await kube.delete(OVSNode, NODE, NAMESPACE)
 
 
 @pytest.mark.parametrize(("kill", "reason"), [(True, "ConnectionRefused"), (False, "Timeout")])
@@ -187,11 +189,10 @@ async def test_dead_vswitchd_shows_within_ten_seconds_and_nothing_healthy_is_rem
         "VswitchdNotResponding"
     ]
     assert [one for one in back.status.issues if one.object == VSWITCHD] == []
-    await kube.delete(OVSNode, NODE, NAMESPACE)
 
 
 @pytest.mark.parametrize("kill", [True, False])
-async def test_dead_ovsdb_shows_within_ten_seconds_and_flows_are_still_counted(
+async def test_dead_ovsdb_shows_within_ten_seconds_and_flows_are_counted_while_it_hangs(
     server: Server, kube: Kube, switch: Daemons, kill: bool
 ) -> None:
     async with agent(server, switch) as (process, _):
@@ -209,11 +210,11 @@ async def test_dead_ovsdb_shows_within_ten_seconds_and_flows_are_still_counted(
     assert state(dead, "OVSDBConnected") in expected
     assert state(dead, "VswitchdResponding") == "True/Responding"
     assert state(dead, "AllBridgesHealthy") == "Unknown/OVSDBUnavailable"
-    assert bridges(dead)["br-int"] == ("Unknown", None, 2)
+    # Without its database ovs-vswitchd serves no OpenFlow, though it answers.
+    assert bridges(dead)["br-int"] == ("Unknown", None, None if kill else 2)
     # ovs-vswitchd fills its columns again: nothing was down meanwhile.
     assert back.status.interfaces is not None
     assert [one.status for one in back.status.interfaces.physical] == ["Up"]
-    await kube.delete(OVSNode, NODE, NAMESPACE)
 
 
 async def test_issue_comes_with_an_event_keeps_its_first_sight_over_a_restart_and_goes(
@@ -228,9 +229,9 @@ async def test_issue_comes_with_an_event_keeps_its_first_sight_over_a_restart_an
         first = await until(kube, lambda node: mapped(node) == ["br-lab"])
         assert await stopped(process) == 0
     async with agent(server, switch) as (process, port):
-        again = await until(kube, lambda node: healthy_again(node, first))
+        again = await until(kube, lambda node: by_another(node, first))
         switch.vsctl("add-br", "br-lab", "--", "set", "bridge", "br-lab", "datapath_type=netdev")
-        gone = await until(kube, lambda node: mapped(node) == [])
+        gone = await until(kube, lambda node: state(node, "AllBridgesHealthy") == ACTIVE)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             page = (await client.get("/metrics")).text
         assert await stopped(process) == 0
@@ -238,19 +239,35 @@ async def test_issue_comes_with_an_event_keeps_its_first_sight_over_a_restart_an
 
     assert state(first, "AllBridgesHealthy") == "False/BridgeMissing"
     assert detected(again) == detected(first)
-    assert state(gone, "AllBridgesHealthy") == "True/AllBridgesActive"
+    assert mapped(gone) == []
     assert {"BridgeMissing", "BridgeMissingResolved"} <= events
     assert 'ovs_agent_source_up{source="ovs-vswitchd"} 1.0' in page
     assert 'ovs_vswitchd_bridge_flows_total{bridge="br-int"} 2.0' in page
     assert 'ovs_upcall_flows_limit{datapath="netdev@ovs-netdev"}' in page
+    assert 'ovs_table_flows{bridge="br-int",table="8"} 1.0' in page
     assert "ovs_vswitchd_bridge_reconfigure " in page
     assert "ovs_memory_rules_total " in page
-    await kube.delete(OVSNode, NODE, NAMESPACE)
+    assert 'ovs_vswitchd_dp_if_total{datapath="netdev@ovs-netdev"}' in page
+    assert 'ovs_interface_link_state{interface="eth0"} 1.0' in page
+    assert 'ovs_interface_rx_bytes{interface="eth0"}' in page
 
 
-def healthy_again(node: OVSNode, before: OVSNode) -> bool:
-    """Whether another process has written the status."""
-    return node.status.lastProbeTime != before.status.lastProbeTime and bool(detected(node))
+async def test_agent_that_is_killed_with_its_test_holds_up_no_other_test(
+    server: Server, kube: Kube, switch: Daemons
+) -> None:
+    async with agent(server, switch):
+        await until(kube, healthy)
+    await delete_all(kube)
+    async with agent(server, switch) as (process, _):
+        assert await stopped(process) == 0
+
+
+def by_another(node: OVSNode, before: OVSNode) -> bool:
+    """Whether another process than before has written the status and serves people.
+
+    Each has a certificate of its own. Times do not tell: they are in whole seconds.
+    """
+    return node.status.diagnostics not in (None, before.status.diagnostics)
 
 
 def detected(node: OVSNode) -> list[object]:

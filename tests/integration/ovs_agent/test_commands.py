@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,22 +14,37 @@ import pytest_asyncio
 from tests.contracts import agent_access
 from tests.contracts.agent_access import NODE, SPACE, Engine
 from tests.integration.node_agent.host.conftest import certificates, server
-from tests.unit.ovs_agent.diagnostics.networks import TELNET, facts, recorded, switch, vm
+from tests.unit.ovs_agent.diagnostics.networks import (
+    HTTP,
+    TELNET,
+    facts,
+    lport,
+    recorded,
+    switch,
+    vm,
+)
+from tests.unit.ovs_agent.switches import but
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
-from hypercobalt.adapters.ovs.model import DaemonName
+from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName
 from hypercobalt.agent.diagnostics.use import Use
 from hypercobalt.api.coordination import Event
+from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access.pki import load
 from hypercobalt.apiserver.server import Server
 from hypercobalt.cli.ports import ports
 from hypercobalt.cli.trace import trace
 from hypercobalt.ovs_agent.diagnostics.uses import uses
+from hypercobalt.ovs_agent.facts import Reading
 from hypercobalt.runtime import Kube, load_connection
 
 __all__ = ["certificates", "server"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+CHASSIS = "kvm-2"
+"""That the host's tunnel leads to, and its own name besides: what it sends comes back to it."""
 
 
 @dataclass
@@ -40,7 +56,9 @@ class Offering(Engine):
     def uses(self) -> tuple[Use, ...]:
         self.fake.traces[TELNET] = recorded("acl")
         self.fake.interface_statistics = {"i-tap1": {"rx_packets": 7, "rx_bytes": 700}}
-        return tuple(uses(self.fake, facts, lambda: ()))
+        self.fake.traces[HTTP] = recorded("tunnel")
+        chassis = Reading(ControllerStart(CHASSIS))
+        return tuple(uses(self.fake, lambda: but(facts(), start=chassis), lambda: ()))
 
 
 @dataclass
@@ -93,6 +111,43 @@ async def test_json_has_everything(site: Site, capsys: pytest.CaptureFixture[str
     found = json.loads(capsys.readouterr().out)
     assert (found["outcome"], len(found["passes"])) == ("Dropped", 3)
     assert found["passes"][2]["steps"][1]["logical"]["stage"] == "ls_out_acl"
+
+
+async def test_a_packet_is_followed_to_the_host_that_a_tunnel_sends_it_to(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = partial(trace, NODE, from_="tap1", to=lport(4), tcp=80, kubeconfig=site.admin)
+    assert await asyncio.to_thread(followed) == 0
+    sent = "sent to host kvm-2.example.org (192.0.2.2) by tunnel ovn-kvm-2-0"
+    unknown = f"no OVSNode reports the chassis {CHASSIS}; check its OVS agent"
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == [sent, f"on kvm-2.example.org: not traced: {unknown}", ""]
+
+    status = {"status": {"ovnController": {"chassisId": CHASSIS}}}
+    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
+    assert await asyncio.to_thread(followed) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == [sent, f"on {NODE}: dropped in table 0 of br-int: no flow matches", ""]
+    below = shown.index(f"on {NODE}")
+    assert shown[below + 1].startswith(
+        "in by ovn-kvm-2-0 on br-int: tun_id=0x2,tun_metadata0=0x20004"
+    )
+    assert await asyncio.to_thread(followed, output="json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(hop["host"], hop["report"]["outcome"]) for hop in found["hops"]] == [(NODE, "Dropped")]
+
+    # A packet that always goes on is not followed without end.
+    again = HTTP.replace("in_port=2,", "in_port=1,tun_id=0x2,tun_metadata0=0x20004,")
+    site.fake.traces[again] = recorded("tunnel")
+    try:
+        assert await asyncio.to_thread(followed) == 0
+    finally:
+        del site.fake.traces[again]
+    hops = [one for one in capsys.readouterr().out.splitlines() if one.startswith("on ")]
+    assert hops[:4] == [
+        *[f"on {NODE}: {sent}"] * 3,
+        "on kvm-2.example.org: not traced: a packet is followed to 4 hosts at most",
+    ]
 
 
 async def test_a_mistake_is_named_and_nothing_is_traced(

@@ -12,12 +12,13 @@ from functools import partial
 import pytest
 from tests.following import background
 from tests.integration.ovs.central import SOUTHBOUND, Central
-from tests.integration.ovs.daemons import OVN_CONTROLLER, VSWITCHD, Daemons
-from tests.integration.ovs_agent.conftest import Watched, codes, judged, state
+from tests.integration.ovs.daemons import OVN_CONTROLLER, OVSDB_SERVER, VSWITCHD, Daemons
+from tests.integration.ovs_agent.conftest import Watched, codes, judged, shown, state
 
+from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.ovs_agent import flow_scan, probes
 from hypercobalt.ovs_agent.assess import Judgement
-from hypercobalt.ovs_agent.rules import ports
+from hypercobalt.ovs_agent.rules import controller, ports
 
 CONTROLLER = "OVNControllerConnected"
 Change = Callable[[Central], object]
@@ -27,9 +28,25 @@ def set_remote(central: Central, remote: str) -> None:
     central.daemons.vsctl("set", "Open_vSwitch", ".", f"external_ids:ovn-remote={remote}")
 
 
+def allow_openflow(central: Central, *versions: str) -> None:
+    """Have the integration bridge speak these versions only; ovn-controller needs 1.5."""
+    allowed = f"protocols=[{','.join(versions)}]"
+    central.daemons.vsctl("set", "bridge", "br-int", allowed)
+
+
 FAULTS: dict[str, tuple[Change, Change, float]] = {
     "NotRunning": (
         lambda central: central.daemons.kill(OVN_CONTROLLER),
+        lambda central: central.daemons.start(OVN_CONTROLLER),
+        10.0,
+    ),
+    "NotRunning, as its unit was stopped": (
+        lambda central: central.daemons.end(OVN_CONTROLLER),
+        lambda central: central.daemons.start(OVN_CONTROLLER),
+        10.0,
+    ),
+    "NotRunning, as it is being restarted": (
+        lambda central: central.daemons.end(OVN_CONTROLLER, "--restart"),
         lambda central: central.daemons.start(OVN_CONTROLLER),
         10.0,
     ),
@@ -41,6 +58,16 @@ FAULTS: dict[str, tuple[Change, Change, float]] = {
     "Paused": (
         lambda central: central.daemons.appctl(OVN_CONTROLLER, "debug/pause"),
         lambda central: central.daemons.appctl(OVN_CONTROLLER, "debug/resume"),
+        10.0,
+    ),
+    "NotConfigured": (
+        lambda central: set_remote(central, '""'),
+        lambda central: set_remote(central, central.remote),
+        10.0,
+    ),
+    "OpenFlowDisconnected": (
+        lambda central: allow_openflow(central, "OpenFlow10"),
+        allow_openflow,
         10.0,
     ),
     "SBDisconnected": (
@@ -56,11 +83,12 @@ FAULTS: dict[str, tuple[Change, Change, float]] = {
 }
 
 
-@pytest.mark.parametrize("reason", FAULTS)
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_lost_leg_of_ovn_controller_shows_in_time_with_its_reason_and_comes_back(
-    central: Central, reason: str
+    central: Central, fault: str
 ) -> None:
-    fail, mend, bound = FAULTS[reason]
+    fail, mend, bound = FAULTS[fault]
+    reason, *_ = fault.split(",")
     async with judged(central.daemons) as watched:
         await watched.condition(CONTROLLER, "True/Connected")
         began = time.monotonic()
@@ -96,6 +124,37 @@ async def test_connected_controller_of_a_dead_switch_is_not_connected(central: C
     assert state(dead, "FlowsInSync") == "Unknown/NotMeasurable"
 
 
+async def test_tunnel_that_cannot_be_is_named_among_those_that_are_made(
+    central: Central, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "PEER_GRACE", timedelta(seconds=1))
+    central.sbctl("chassis-add", "kvm-2", "geneve", "192.0.2.2")
+    try:
+        async with judged(central.daemons) as watched:
+            made = await watched.until(lambda one: tunnels(one) == (1, (), 0))
+            # OVN leaves BFD of tunnels alone that are not its own; nobody answers this one.
+            central.daemons.vsctl(
+                *("add-port", "br-int", "vtep0", "--", "set", "interface", "vtep0", "type=vxlan"),
+                *("options:remote_ip=192.0.2.9", "bfd:enable=true"),
+            )
+            broken = await watched.until(lambda one: ("TunnelDown", "br-int") in codes(one))
+            central.daemons.vsctl("del-port", "br-int", "vtep0")
+            await watched.until(lambda one: tunnels(one) == (1, (), 0) and not codes(one))
+    finally:
+        central.sbctl("chassis-del", "kvm-2")
+    assert codes(made) == []
+    assert tunnels(broken) == (2, ("192.0.2.9",), 1)
+    (message,) = (one.message for one in broken.status.issues)
+    assert message == "Tunnels are down, to 192.0.2.9"
+
+
+def tunnels(judgement: Judgement) -> tuple[int | None, tuple[str, ...], int | None] | None:
+    """How many there are, and the broken ones."""
+    ovn = judgement.status.ovnController
+    found = ovn.tunnels if ovn else None
+    return (found.count, found.broken, found.brokenTotal) if found else None
+
+
 async def test_restarted_switch_raises_no_false_alarm(central: Central) -> None:
     async with judged(central.daemons) as watched:
         await watched.condition("AllBridgesHealthy", "True/AllBridgesActive")
@@ -108,6 +167,33 @@ async def test_restarted_switch_raises_no_false_alarm(central: Central) -> None:
             )
         )
     assert ("NoFlows", "br-int") not in codes(back)
+
+
+async def test_restarted_ovsdb_raises_no_false_alarm(daemons: Daemons) -> None:
+    add_bond(daemons, "bond_mode=active-backup")
+    seen: list[Judgement] = []
+    async with judged(daemons) as watched, watched.recorded(seen):
+        assert await bond(watched, "Active", 2, 2) == []
+        before = await watched.condition("Ready", "True/AllChecksPassed")
+        began = len(seen)
+        with daemons.stopped(VSWITCHD):  # so that the columns that it fills stay empty for a while
+            daemons.restart(OVSDB_SERVER)
+            await asyncio.sleep(1.5)
+        daemons.vsctl("add-br", "br-new", "--", "set", "bridge", "br-new", "datapath_type=netdev")
+        after = await watched.until(
+            lambda one: "br-new" in {each.name for each in one.status.bridges}
+        )
+    assert shown(after) == shown(before)
+    assert {str(shown(one)) for one in seen[began:]} == {str(shown(before))}
+    assert {str(links(one)) for one in seen[began:]} == {str(links(before))}
+    assert [code for one in seen[began:] for code in codes(one)] == []
+
+
+def links(judgement: Judgement) -> object:
+    """Uplinks and bonds with their states."""
+    found = judgement.status.interfaces
+    assert found is not None
+    return found.physical, found.bonds
 
 
 async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
@@ -147,16 +233,7 @@ def add_bond(daemons: Daemons, *options: str, members: tuple[str, str] = ("p0", 
 
 async def bond(watched: Watched, status: str, members: int, active: int) -> list[str | None]:
     """Wait until the bond is so; gives codes of its issues."""
-
-    def holds(one: object) -> bool:
-        return one == (status, members, active)
-
-    found = await watched.until(
-        lambda now: any(
-            holds((one.status, one.members, one.activeMembers))
-            for one in (now.status.interfaces.bonds if now.status.interfaces else ())
-        )
-    )
+    found = await watched.until(lambda now: (status, members, active) in bonds(now))
     return [code for code, object_ in codes(found) if (object_ or "").startswith("bond0")]
 
 
@@ -171,6 +248,35 @@ async def test_cut_cable_of_a_bond_shows_within_a_second(daemons: Daemons) -> No
         daemons.namespace.run("ip", "link", "set", "q0", "up")
         assert await bond(watched, "Active", 2, 2) == []
     assert took <= 2.0  # a second for what is collected, and the switch's own time
+
+
+async def test_bond_is_known_by_vswitchd_while_ovsdb_hangs_and_by_nobody_once_it_is_dead(
+    daemons: Daemons,
+) -> None:
+    add_bond(daemons, "bond_mode=active-backup")
+    switch = HostSwitch(daemons.paths)
+    async with judged(daemons) as watched:
+        assert await bond(watched, "Active", 2, 2) == []
+        daemons.stop(OVSDB_SERVER)
+        await watched.condition("OVSDBConnected", "False/EchoTimeout", 10.0)
+        daemons.namespace.run("ip", "link", "set", "q0", "down")
+        hung = await watched.until(lambda one: bonds(one) == [("Degraded", None, 1)])
+        daemons.kill(OVSDB_SERVER)
+        dead = await watched.until(lambda one: bonds(one) == [("Unknown", None, None)])
+        daemons.namespace.run("ip", "link", "set", "q0", "up")
+        daemons.namespace.run("ip", "link", "set", "q1", "down")
+        await asyncio.sleep(2)  # in which ovs-vswitchd would have noticed
+        (stale,) = await switch.bonds()
+        assert [one.enabled for one in stale.members] == [False, True]
+        daemons.start(OVSDB_SERVER)
+        assert await bond(watched, "Degraded", 2, 1) == ["MemberDown"]
+    for found in (hung, dead):
+        assert state(found, "AllBondsHealthy") == "Unknown/OVSDBUnavailable"
+
+
+def bonds(judgement: Judgement) -> list[tuple[str | None, int | None, int | None]]:
+    found = judgement.status.interfaces
+    return [(one.status, one.members, one.activeMembers) for one in found.bonds] if found else []
 
 
 async def test_bond_that_vswitchd_dropped_is_degraded_and_not_gone(daemons: Daemons) -> None:

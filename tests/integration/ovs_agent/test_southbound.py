@@ -83,9 +83,11 @@ async def test_chassis_has_the_name_that_ovn_controller_was_started_with(
         file.write_text(f"{name}\n")
     daemons.vsctl(
         *("set", "Open_vSwitch", ".", "external_ids:system-id=kvm-1"),
-        *("external_ids:ovn-remote=tcp:127.0.0.1:1", "external_ids:ovn-encap-type=geneve"),
+        *("external_ids:ovn-remote=tcp:127.0.0.1:1", "external_ids:ovn-encap-type=stt"),
         *(f"external_ids:ovn-remote-{name}={central.remote}", "external_ids:ovn-encap-ip=10.0.0.9"),
         *(f"external_ids:ovn-encap-ip-{name}=127.0.0.2", f"external_ids:ovn-bridge-{name}=br-own"),
+        *(f"external_ids:ovn-encap-type-{name}=geneve", "external_ids:ovn-bridge-mappings=a:br-a"),
+        f"external_ids:ovn-bridge-mappings-{name}=lab:br-lab,wan:br-own",
         f"external_ids:ovn-bridge-datapath-type-{name}=netdev",
     )
     try:
@@ -102,5 +104,9 @@ async def test_chassis_has_the_name_that_ovn_controller_was_started_with(
     shown = found.status.ovnController
     assert shown is not None
     assert (shown.chassisId, shown.sbConnection) == (name, central.remote)
-    assert shown.encapIP == "127.0.0.2"
+    assert (shown.encapIP, shown.encapType) == ("127.0.0.2", "geneve")
+    assert [(one.network, one.bridge) for one in shown.bridgeMappings] == [
+        ("lab", "br-lab"),
+        ("wan", "br-own"),
+    ]
     assert [one.name for one in found.status.bridges if one.status == "Active"] == ["br-own"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.ovs.central import SOUTHBOUND, Central
-from tests.integration.ovs.daemons import Daemons
+from tests.integration.ovs.daemons import VSWITCHD, Daemons
 from tests.integration.ovs_agent.conftest import BOUND
 
 from hypercobalt.adapters.ovs.host import HostSwitch
@@ -75,7 +75,7 @@ def _build(central: Central) -> None:
     )
     # One that keeps state makes packets go through connection tracking.
     central.nbctl("acl-add", "net", "from-lport", "1001", "ip4 && udp", "allow-related")
-    central.sbctl("chassis-add", "kvm-2", "geneve", "127.0.0.2")
+    central.sbctl("chassis-add", "kvm-2", "geneve", "192.0.2.2")
     central.sbctl("lsp-bind", lport(4), "kvm-2")
 
 
@@ -141,7 +141,7 @@ async def test_where_packets_between_instances_end(site: Site) -> None:
 
     far = await site.trace(to=lport(4), proto="tcp", dst_port="80")
     assert far.outcome is not Outcome.DELIVERED
-    assert "host kvm-2 (127.0.0.2) by tunnel ovn-kvm-2-0" in far.verdict
+    assert "host kvm-2 (192.0.2.2) by tunnel ovn-kvm-2-0" in far.verdict
 
     refused = await site.trace(to="tap2", proto="tcp", dst_port="23")
     assert refused.outcome is Outcome.DROPPED
@@ -155,6 +155,52 @@ async def test_where_packets_between_instances_end(site: Site) -> None:
     assert resolved.verdict == f"delivered to tap1 (instance {vm(1)})"
     with pytest.raises(RefusedUseError, match="on the network that the packet comes from"):
         await site.trace(ip_dst="10.0.0.77")
+
+
+def key(central: Central, number: int) -> int:
+    """The number that tunnels carry for an instance's port."""
+    port = ("find", "port_binding", f"logical_port={lport(number)}")
+    return int(central.sbctl("--bare", "--columns=tunnel_key", *port))
+
+
+def _lead_to_other_host(daemons: Daemons) -> None:
+    """Have packets for the address of the other chassis leave by a bridge."""
+    daemons.vsctl("add-br", "br-phy", "--", "set", "bridge", "br-phy", "datapath_type=netdev")
+    daemons.namespace.run("ip", "address", "add", "192.0.2.1/24", "dev", "br-phy")
+    daemons.namespace.run("ip", "link", "set", "br-phy", "up")
+    daemons.appctl(VSWITCHD, "ovs/route/add", "192.0.2.2/32", "br-phy")
+    daemons.appctl(VSWITCHD, "tnl/neigh/set", "br-phy", "192.0.2.2", "aa:55:aa:55:00:02")
+
+
+@pytest.mark.timeout(2 * BOUND)
+async def test_a_packet_in_a_tunnel_is_traced_from_where_its_host_has_ended(site: Site) -> None:
+    _lead_to_other_host(site.central.daemons)
+    network = site.central.sbctl(
+        "--bare", "--columns=tunnel_key", *("find", "datapath_binding", "external_ids:name=net")
+    )
+    here, there, other = (key(site.central, number) for number in (1, 4, 2))
+
+    sent = await site.trace(to=lport(4), proto="tcp", dst_port="80")
+    assert sent.outcome is Outcome.SENT
+    assert sent.onward is not None
+    assert (sent.onward.chassis, sent.onward.parameters["from"]) == ("kvm-2", "kvm-1")
+    carried = {name: int(sent.onward.parameters[name], 16) for name in ("tun_id", "tun_metadata0")}
+    assert carried == {"tun_id": int(network), "tun_metadata0": here << 16 | there}
+
+    # What kvm-2 sends to an instance of this host: its ACL is looked at here alone.
+    coming = {
+        **sent.onward.parameters,
+        "from": "kvm-2",
+        "tun_metadata0": hex(there << 16 | other),
+        "eth_src": mac(4),
+        "eth_dst": mac(2),
+        "ip_src": "10.0.0.4",
+        "ip_dst": "10.0.0.2",
+    }
+    got = await site.trace(**coming)
+    assert (got.port, got.verdict) == ("ovn-kvm-2-0", f"delivered to tap2 (instance {vm(2)})")
+    refused = await site.trace(**{**coming, "dst_port": "23"})
+    assert "ls_out_acl of switch net (an ACL or security group)" in refused.verdict
 
 
 async def test_every_cookie_has_a_logical_flow_or_a_port(site: Site) -> None:
@@ -187,7 +233,7 @@ async def test_ports_of_real_daemons_have_their_flows_and_counters(site: Site) -
     assert tap.counters["rx_packets"] >= 0
     assert tap.flows
     assert len(tap.flows[0].cookie) > len("0x")
-    assert (tunnel.type, tunnel.remote) == ("geneve", "127.0.0.2")
+    assert (tunnel.type, tunnel.remote) == ("geneve", "192.0.2.2")
     assert found["br-int"].type == "internal"
 
 

@@ -162,7 +162,7 @@ def healthy(rows: Database | None = None, **readings: object) -> Facts:
         flows={name: Reading(FlowCounts(3, {0: 2, 8: 1})) for name in names},
         classifier=Reading((Flow(0, 0xABC, 100, 5, 1),)),
         scans={0: TableScan()},
-        statistics=Reading({}),
+        statistics=Reading({"i-eth0": {"rx_packets": 0}}),
         controller=Reading(ControllerState(connected=True, paused=False)),
         start=Reading(ControllerStart()),
         bindings=Reading((LocalBinding(IFACE, "tap1", 1),)),
@@ -184,6 +184,10 @@ def down_from(reading: Reading[T], fault: Fault = Fault.TIMEOUT) -> Reading[T]:
     """A reading after its producer has failed twice; what it answered before is remembered."""
     error = SwitchError(fault, f"{fault}")
     return reading.failed(error, NOW).failed(error, NOW)
+
+
+NOT_RUNNING = (Fault.SOCKET_MISSING, Fault.CONNECTION_REFUSED, Fault.CLOSED)
+"""How calls to a daemon fail that does not run, unlike one that hangs."""
 
 
 def without(facts: Facts, name: str, fault: Fault = Fault.TIMEOUT) -> Facts:

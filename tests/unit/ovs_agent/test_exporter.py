@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.unit.ovs_agent.switches import (
     NOW,
     OVN,
+    REMOTE,
     bond,
+    but,
     database,
     healthy,
     interface,
@@ -24,10 +27,12 @@ from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import (
     DaemonName,
     Datapath,
+    FlowCounts,
     KernelBond,
     KernelBondMember,
     Pmd,
     Southbound,
+    Stopwatch,
     Upcalls,
 )
 from hypercobalt.adapters.ovs.port import Fault
@@ -47,7 +52,11 @@ async def page(
 
 
 def exporter(
-    facts: Facts, switch: FakeSwitch | None = None, timings: Mapping[str, Timing] | None = None
+    facts: Facts,
+    switch: FakeSwitch | None = None,
+    timings: Mapping[str, Timing] | None = None,
+    *,
+    by_table: bool = False,
 ) -> Exporter:
     clock, made = FakeClock(NOW), switch or FakeSwitch()
     observer = Observer(made, clock)
@@ -55,7 +64,7 @@ def exporter(
     observer.timings |= timings or {}
     judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
     judge.adopt(())
-    return Exporter(made, observer, judge)
+    return Exporter(made, observer, judge, by_table=by_table)
 
 
 async def scraped(exporter_: Exporter) -> list[str]:
@@ -157,8 +166,115 @@ async def test_counters_are_read_for_the_scrape_and_only_uplinks_have_series() -
     assert "ovs_vswitchd_handlers_total 2.0" in lines
     assert switch.calls["pmds"] == 0  # nothing polls without DPDK
     assert [line for line in lines if "rx_dropped" in line] == [
-        'ovs_vswitchd_interface_rx_dropped_total{interface="eth0"} 4.0'
+        "ovs_vswitchd_interface_rx_dropped_total 13.0",
+        'ovs_interface_rx_dropped{interface="eth0"} 4.0',
     ]
+
+
+async def test_uplinks_have_their_traffic_and_their_link() -> None:
+    switch = FakeSwitch()
+    switch.interface_statistics = {"i-eth0": {"rx_packets": 7, "tx_bytes": 900}}
+    up = interface("eth0", link_speed=25 * 10**9, link_resets=3, mtu=9000)
+    lines = await page(healthy(database({"br-int": [tap()], "br-ex": [up]})), switch)
+    assert [line for line in lines if line.startswith("ovs_interface_")] == [
+        'ovs_interface_admin_state{interface="eth0"} 1.0',
+        'ovs_interface_link_state{interface="eth0"} 1.0',
+        'ovs_interface_link_resets{interface="eth0"} 3.0',
+        'ovs_interface_link_speed_bps{interface="eth0"} 2.5e+10',
+        'ovs_interface_mtu_bytes{interface="eth0"} 9000.0',
+        'ovs_interface_rx_packets{interface="eth0"} 7.0',
+        'ovs_interface_tx_bytes{interface="eth0"} 900.0',
+    ]
+
+
+async def test_datapaths_have_ports_and_masks_where_there_are_masks() -> None:
+    switch = FakeSwitch()
+    switch.datapath_states = (
+        Datapath("system@ovs-system", 30, 10, 1, 8, ports=3, mask_hits=100, masks=4),
+        Datapath("netdev@ovs-netdev", ports=2),
+    )
+    lines = await page(healthy(), switch)
+    for line in (
+        'ovs_vswitchd_dp{datapath="system@ovs-system",type="system"} 1.0',
+        'ovs_vswitchd_dp_if_total{datapath="netdev@ovs-netdev"} 2.0',
+        'ovs_vswitchd_dp_packets_total{datapath="system@ovs-system"} 40.0',
+        'ovs_vswitchd_dp_masks_total{datapath="system@ovs-system"} 4.0',
+        'ovs_vswitchd_dp_masks_hit_ratio{datapath="system@ovs-system"} 2.5',
+    ):
+        assert line in lines
+    assert not [line for line in lines if "masks" in line and "netdev" in line]
+
+
+@pytest.mark.parametrize(
+    ("config", "offload", "policy"),
+    [
+        ({}, ["0.0"], ["0.0"]),
+        ({"hw-offload": "true", "tc-policy": "skip_sw"}, ["1.0"], ["1.0"]),
+        ({"tc-policy": "skip_hw"}, ["0.0"], ["2.0"]),
+        ({"tc-policy": "nonsense"}, ["0.0"], []),
+    ],
+)
+async def test_offload_is_as_it_is_set(
+    config: dict[str, str], offload: list[str], policy: list[str]
+) -> None:
+    rows = database({"br-int": [tap()]})
+    rows = but(rows, switch=replace(rows.switch, other_config=config))
+    lines = await page(healthy(rows))
+    for name, expected in (("hw_offload", offload), ("tc_policy", policy)):
+        found = [line.split() for line in lines if line.startswith(f"ovs_vswitchd_{name} ")]
+        assert [value for _, value in found] == expected
+
+
+async def test_settings_of_ovn_are_labels() -> None:
+    ids = {
+        **OVN,
+        "ovn-bridge-mappings": "b:br-b,a:br-a",
+        "ovn-monitor-all": "true",
+        "ovn-remote-probe-interval": "60000",
+    }
+    lines = await page(healthy(database({"br-int": []}, ids)))
+    for line in (
+        'ovn_controller_encap_ip{ipaddress="10.0.0.1"} 1.0',
+        'ovn_controller_encap_type{type="geneve"} 1.0',
+        f'ovn_controller_sb_connection_method{{connection_method="{REMOTE}"}} 1.0',
+        'ovn_controller_bridge_mappings{mapping="a:br-a,b:br-b"} 1.0',
+        "ovn_controller_monitor_all 1.0",
+        "ovn_controller_remote_probe_interval_seconds 60.0",
+    ):
+        assert line in lines
+    odd = await page(healthy(database({"br-int": []}, {**ids, "ovn-remote-probe-interval": "1s"})))
+    assert not [line for line in odd if "probe_interval" in line]
+
+
+async def test_flows_have_series_by_table_where_that_is_wanted() -> None:
+    facts = healthy(flows={"br-int": Reading(FlowCounts(5, {0: 2, 8: 3}))})
+    assert not [line for line in await page(facts) if line.startswith("ovs_table_flows")]
+    lines = await scraped(exporter(facts, by_table=True))
+    assert [line for line in lines if line.startswith("ovs_table_flows")] == [
+        'ovs_table_flows{bridge="br-int",table="0"} 2.0',
+        'ovs_table_flows{bridge="br-int",table="8"} 3.0',
+    ]
+
+
+async def test_controller_has_its_events_and_how_long_its_work_takes() -> None:
+    switch = FakeSwitch()
+    switch.coverage_totals = {DaemonName.OVN_CONTROLLER: {"lflow_run": 4, "hmap_expand": 9}}
+    switch.watches = (Stopwatch("flow-generation", 18, 250, 100.5, 9.25),)
+    lines = await page(healthy(), switch)
+    for line in (
+        "ovn_controller_lflow_run 4.0",
+        "ovn_controller_txn_error 0.0",
+        "ovn_controller_flow_generation_total_samples 18.0",
+        "ovn_controller_flow_generation_maximum 250.0",
+        "ovn_controller_flow_generation_95th_percentile 100.5",
+        "ovn_controller_flow_generation_long_term_avg 9.25",
+    ):
+        assert line in lines
+    assert not [line for line in lines if "hmap" in line]
+    switch.fail(DaemonName.OVN_CONTROLLER)
+    left = await page(healthy(), switch)
+    assert not [line for line in left if "flow_generation" in line or "lflow_run" in line]
+    assert "ovs_vswitchd_dp_total 0.0" in left
 
 
 async def test_events_memory_upcalls_and_pmds_have_series_and_what_is_gone_has_none() -> None:
@@ -167,7 +283,7 @@ async def test_events_memory_upcalls_and_pmds_have_series_and_what_is_gone_has_n
         DaemonName.VSWITCHD: {"rconn_sent": 7, "drop_action_of_pipeline": 3, "hmap_expand": 9}
     }
     switch.memory_use = {DaemonName.VSWITCHD: {"udpif keys": 5, "idl-cells-Open_vSwitch": 8}}
-    switch.upcall_states = (Upcalls("netdev@ovs-netdev", 5, 4, 38, 38000, 12),)
+    switch.upcall_states = (Upcalls("netdev@ovs-netdev", 5, 38, 38000, 12),)
     switch.pmd_states = (Pmd(0, 3, {"Rx packets": 11, "Lost upcalls": 2}),)
     facts = healthy(database({"br-int": []}, OVN, dpdk_initialized=True))
     lines = await page(facts, switch)

@@ -113,7 +113,7 @@ def test_status_stays_small(text: str, count: int) -> None:
     check(judged(without(facts, "southbound", Fault.UNSUPPORTED)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=30), st.integers(1, 3))
 def test_any_text_is_judged(text: str, count: int) -> None:
     check(judged(healthy(hostile(text, count), instances={})))
@@ -173,7 +173,7 @@ def test_bonds_of_the_kernel_and_the_switch_have_one_entry_a_name() -> None:
     check(judged(healthy(rows, bonds=bonds, kernel_bonds=Reading(kernel))))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(max_size=30), st.integers(1, 3))
 def test_any_text_is_a_metric_of_one_line(text: str, count: int) -> None:
     facts = healthy(hostile(text, count), instances={})
@@ -190,7 +190,7 @@ def test_any_text_is_a_metric_of_one_line(text: str, count: int) -> None:
     assert len({one.rpartition(" ")[0] for one in series}) == len(series)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(max_size=30), st.integers(1, 3))
 async def test_any_text_is_a_port_that_is_reported_or_refused(text: str, count: int) -> None:
     facts = healthy(hostile(text, count), instances={})

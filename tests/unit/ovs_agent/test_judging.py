@@ -46,7 +46,7 @@ class Site:
 
 def with_flows(facts: Facts, total: int) -> Facts:
     return replace(
-        facts, flows=dict.fromkeys(("br-int", "br-ex"), Reading(FlowCounts(total, None)))
+        facts, flows=dict.fromkeys(("br-int", "br-ex"), Reading(FlowCounts(total, {0: total})))
     )
 
 

@@ -62,7 +62,7 @@ def test_page_names_every_value(kind: type[StrEnum]) -> None:
 
 
 def test_page_names_every_field_of_a_traced_packet() -> None:
-    named = set(re.findall(r"`([a-z_]+)`", PAGE))
+    named = set(re.findall(r"`([a-z_0-9]+)`", PAGE))
     assert FIELDS.keys() - named == set()
     assert set(PROTOCOLS) - named == set()
 

@@ -1,4 +1,4 @@
-"""The bridges as people get them from the agent itself."""
+"""The bridges and bonds as people get them from the agent itself."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from tests.unit.ovs_agent.switches import NOW, healthy, without
+from tests.unit.ovs_agent.switches import (
+    NOW,
+    bond,
+    database,
+    healthy,
+    interface,
+    shown,
+    tap,
+    without,
+)
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.port import SwitchError
 from hypercobalt.agent.diagnostics.use import Asked, Use
-from hypercobalt.api.ovsnode import Bridge
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.api.ovsnode import Bond, Bridge
+from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -46,6 +55,19 @@ async def test_bridges_are_those_of_this_moment() -> None:
     assert await statuses(away) == {"br-ex": "Unknown", "br-int": "Unknown"}
 
 
-async def test_bridges_are_not_empty_before_the_switch_was_read() -> None:
+async def test_bonds_are_those_of_this_moment() -> None:
+    members = bond("bond0", interface("a", 1), interface("b", 2, link_up=False))
+    rows = database({"br-int": [tap()], "br-ex": [members]})
+    facts = healthy(rows, bonds=Reading((shown("bond0", {"a": True, "b": False}),)))
+    use = offered(facts)["bonds"]
+    assert (use.method, use.right) == ("GET", "diagnose")
+    answer = await use.handle(ASKED)
+    assert isinstance(answer, Answer)
+    (found,) = msgspec.json.decode(answer.body, type=tuple[Bond, ...])
+    assert (found.name, found.status, found.activeMembers) == ("bond0", "Degraded", 1)
+
+
+@pytest.mark.parametrize("name", ["bridges", "bonds"])
+async def test_nothing_is_empty_before_the_switch_was_read(name: str) -> None:
     with pytest.raises(SwitchError, match="not read yet"):
-        await statuses(Facts())
+        await offered(Facts())[name].handle(ASKED)

@@ -1,4 +1,4 @@
-"""Finds the port that a person means: by name, number, `iface-id` or instance. Pure."""
+"""Finds the port that a person means, by name, number, `iface-id`, instance or chassis. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, Por
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.rules.findings import plain
 
+TUNNELS: Final = frozenset({"geneve", "vxlan", "stt", "gre"})
 _SHOWN: Final = 10  # names in a message
 _LONGEST: Final = 80  # characters of a name in a message
 _LONGEST_NUMBER: Final = 5  # digits of a port's
@@ -48,12 +49,19 @@ def places(database: Database) -> Iterator[Place]:
         yield from sorted(found, key=lambda one: one.row.name)
 
 
+def chassis_of(place: Place) -> tuple[str, str]:
+    """Chassis and address at the far end of a tunnel of OVN; "" for what is unknown."""
+    chassis, _, address = place.port.external_ids.get("ovn-chassis-id", "").partition("@")
+    return chassis, address or place.row.options.get("remote_ip", "")
+
+
 def find_port(database: Database, word: str, bridge: str = "", parameter: str = "from") -> Place:
     """The one port that is meant.
 
     Args:
         database: rows.
-        word: name of an interface, number, `iface-id`, or UUID of an instance with one port.
+        word: name of an interface, number, `iface-id`, UUID of an instance with one port, or the
+            chassis that a tunnel leads to.
         bridge: that it must be on; "" for any.
         parameter: that has the word, for messages.
 
@@ -88,6 +96,7 @@ def matching(known: Iterable[Place], word: str) -> list[Place]:
         lambda one: one.row.instance.lower() == lower,
         lambda one: one.port.name == word,
         lambda one: one.row.ofport == number,
+        lambda one: one.row.type in TUNNELS and chassis_of(one)[0] == word,
     )
     for is_meant in ways:
         found = [one for one in known if word and is_meant(one)]
@@ -96,7 +105,7 @@ def matching(known: Iterable[Place], word: str) -> list[Place]:
     return []
 
 
-def ofport_of(place: Place, parameter: str = "from") -> int:
+def ofport_of(place: Place) -> int:
     """The port's number.
 
     Raises:
@@ -105,9 +114,7 @@ def ofport_of(place: Place, parameter: str = "from") -> int:
     if place.row.ofport is not None and place.row.ofport > 0:
         return place.row.ofport
     cause = plain(place.row.error or "see its log", _LONGEST)
-    raise RefusedUseError(
-        f"{parameter} {place.row.name}: ovs-vswitchd could not make this port: {cause}"
-    )
+    raise RefusedUseError(f"from {place.row.name}: ovs-vswitchd could not make this port: {cause}")
 
 
 def _names(found: Iterable[Place]) -> str:

@@ -16,13 +16,12 @@ from hypercobalt.ovs_agent.diagnostics.lookup import Place, find_port, matching,
 from hypercobalt.ovs_agent.diagnostics.report import PortFlow, PortReport, PortsReport
 from hypercobalt.ovs_agent.diagnostics.tracing import rows_of
 from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.probes import MOST_FLOWS
 from hypercobalt.ovs_agent.rules.findings import LONGEST_OBJECT, plain
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.rules.issues import Tracked
 
 PARAMETERS: Final = frozenset({"port"})
-MOST_FLOWS: Final = 50_000
-"""Of table 0, which has about one for each port."""
 
 Counters = Mapping[str, Mapping[str, int]]
 Flows = Mapping[int, list[Flow]]

@@ -94,6 +94,20 @@ class TracePass(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     remarks: tuple[str, ...] = ()
 
 
+class Onward(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a packet goes on that leaves by a tunnel.
+
+    Args:
+        chassis: of the next host.
+        host: its name; the chassis, if that is unknown.
+        parameters: of a trace there, so that the packet goes on as it left.
+    """
+
+    chassis: str
+    host: str
+    parameters: dict[str, str]
+
+
 class TraceReport(msgspec.Struct, frozen=True, rename="camel"):
     """The answer to a trace.
 
@@ -105,6 +119,7 @@ class TraceReport(msgspec.Struct, frozen=True, rename="camel"):
         packet: as ovs-vswitchd was given it.
         unnamed: why logical flows have no names; "" if they have.
         passes: in order.
+        onward: where it goes on, if it leaves by one tunnel of OVN.
     """
 
     outcome: Outcome
@@ -114,6 +129,7 @@ class TraceReport(msgspec.Struct, frozen=True, rename="camel"):
     packet: str
     unnamed: str
     passes: tuple[TracePass, ...]
+    onward: Onward | None = None
 
 
 class PortFlow(msgspec.Struct, frozen=True, rename="camel"):

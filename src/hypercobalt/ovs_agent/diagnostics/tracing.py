@@ -23,7 +23,16 @@ from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Step, Trace
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.diagnostics.completing import Ends, completed
-from hypercobalt.ovs_agent.diagnostics.lookup import Place, find_port, matching, ofport_of, places
+from hypercobalt.ovs_agent.diagnostics.lookup import (
+    TUNNELS,
+    Place,
+    chassis_of,
+    find_port,
+    matching,
+    ofport_of,
+    places,
+)
+from hypercobalt.ovs_agent.diagnostics.onward import onward
 from hypercobalt.ovs_agent.diagnostics.report import (
     LogicalStep,
     TraceAction,
@@ -31,13 +40,7 @@ from hypercobalt.ovs_agent.diagnostics.report import (
     TraceReport,
     TraceStep,
 )
-from hypercobalt.ovs_agent.diagnostics.verdict import (
-    TUNNELS,
-    chassis_of,
-    metadata_of,
-    network_of,
-    verdict,
-)
+from hypercobalt.ovs_agent.diagnostics.verdict import metadata_of, network_of, verdict
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import plain
@@ -76,11 +79,13 @@ async def trace(switch: Switch, facts: Facts, asked: Mapping[str, str]) -> Trace
     ofport, states = ofport_of(source), _read(parse_states, asked.get("ct_next", ""))
     given = {name: value for name, value in asked.items() if name in FIELDS}
     _read(_checked, given)
+    _check_tunnel(source, given)
     south = _Southbound(switch, settings)
     with suppress(TimeoutError):
         async with asyncio.timeout(NAMING):
             await south.look_up(database, source, asked.get("to", ""), given)
-    packet = _read(parse_packet, completed(given, south.ends(source)))
+    fields = completed(given, south.ends(source))
+    packet = _read(parse_packet, fields)
     found = await switch.trace(source.bridge.name, ofport, packet, states)
     explained = Explained()
     with suppress(TimeoutError):
@@ -95,6 +100,7 @@ async def trace(switch: Switch, facts: Facts, asked: Mapping[str, str]) -> Trace
         packet.text(ofport),
         south.unknown,
         passes_of(found, explained),
+        onward(found, database, explained, fields, settings.system_id),
     )
 
 
@@ -194,6 +200,16 @@ class _Southbound:
 def _checked(given: Mapping[str, str]) -> Packet:
     """Refuse a field before anything is asked; a protocol may still be added."""
     return parse_packet(given)
+
+
+def _check_tunnel(source: Place, given: Mapping[str, str]) -> None:
+    """Refuse fields of a tunnel on a port that is none."""
+    of_tunnel = sorted(name for name in given if name.startswith("tun_"))
+    if of_tunnel and source.row.type not in TUNNELS:
+        raise RefusedUseError(
+            f"{of_tunnel[0]} needs a tunnel, and port {source.row.name} is none: set `from` to the "
+            "name of a tunnel's port, or to the chassis that the tunnel leads to"
+        )
 
 
 def _read(parse: Callable[[T], Value], given: T) -> Value:

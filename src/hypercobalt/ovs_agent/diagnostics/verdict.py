@@ -18,13 +18,12 @@ from hypercobalt.adapters.ovn.logical import Explained, LogicalFlow
 from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
-from hypercobalt.ovs_agent.diagnostics.lookup import Place, places
+from hypercobalt.ovs_agent.diagnostics.lookup import TUNNELS, Place, chassis_of, places
 from hypercobalt.ovs_agent.diagnostics.report import Outcome
 from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.uplinks import is_uplink
 
-TUNNELS: Final = frozenset({"geneve", "vxlan", "stt", "gre"})
-_OUTPUT: Final = re.compile(r'^output:"?([^"]+)"?$')
+OUTPUT: Final = re.compile(r'^output:"?([^"]+)"?$')
 _AS_SWITCH: Final = frozenset({"NORMAL", "FLOOD", "ALL"})
 _TO_CONTROLLER: Final = ("controller(", "CONTROLLER:")
 _METADATA: Final = re.compile(r"(?:^|,)metadata=(0x[0-9a-f]{1,16})(?:,|$)")
@@ -108,7 +107,7 @@ def _ends(one: Pass, seen: _Seen) -> Iterator[_End]:
         for action in step.actions:
             below |= {found[1] for note in action.notes if (found := _VIA.match(note))}
             as_switch = as_switch or action.text in _AS_SWITCH
-            found = _OUTPUT.match(action.text)
+            found = OUTPUT.match(action.text)
             name = (step.bridge if found[1] == "LOCAL" else found[1]) if found else ""
             if name and _is_end(seen.places.get(name)):
                 named.add(name)
@@ -136,12 +135,6 @@ def _end(name: str, action: Action, seen: _Seen) -> _End:
     if action.errors:
         return _End(arrives=False, is_here=False, text=f"output {where} fails: {action.errors[0]}")
     return _End(arrives=True, is_here=not is_out, text=where)
-
-
-def chassis_of(place: Place) -> tuple[str, str]:
-    """Chassis and address at the far end of a tunnel of OVN; "" for what is unknown."""
-    chassis, _, address = place.port.external_ids.get("ovn-chassis-id", "").partition("@")
-    return chassis, address or place.row.options.get("remote_ip", "")
 
 
 def _tunnel(place: Place, explained: Explained) -> str:

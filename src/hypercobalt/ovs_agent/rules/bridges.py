@@ -102,7 +102,7 @@ def with_issues(
 
 def _of_vswitchd(facts: Facts) -> tuple[Bridge, ...]:
     """Bridges as ovs-vswitchd names them, where ovsdb-server has never answered."""
-    names = facts.of_vswitchd(facts.running) or frozenset()
+    names = (facts.running.proven if facts.vswitchd.proven else None) or frozenset()
     return tuple(
         Bridge(name=name, flows=flows_of(facts, name), status=BridgeStatus.UNKNOWN)
         for name in sorted(names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from hypercobalt.adapters.ovs.port import Fault
@@ -29,7 +30,7 @@ from hypercobalt.ovs_agent.facts import Facts, is_unsupported
 from hypercobalt.ovs_agent.rules.controller import CODES as CONTROLLER_CODES
 from hypercobalt.ovs_agent.rules.controller import uses_ovn
 from hypercobalt.ovs_agent.rules.findings import plain
-from hypercobalt.ovs_agent.rules.flows import integration_bridge
+from hypercobalt.ovs_agent.rules.flows import integration_bridge, too_large
 from hypercobalt.ovs_agent.rules.issues import Tracked
 
 Type = OVSNodeConditionType
@@ -97,6 +98,14 @@ _FLOWS: Final = {
     IssueCode.STALE_FLOW_OUTPUT: FlowsReason.STALE,
     IssueCode.STALE_FLOW_COOKIE: FlowsReason.STALE,
 }
+_CONFIRMED: Final[Mapping[Type, tuple[Collection[IssueCode], str]]] = {
+    Type.OVN_CONTROLLER_CONNECTED: (CONTROLLER_CODES, ControllerReason.STARTING),
+    Type.ALL_BRIDGES_HEALTHY: (_BRIDGES, UnknownReason.STARTING),
+    Type.FLOWS_IN_SYNC: (_FLOWS, FlowsReason.NOT_MEASURABLE),
+}
+"""Codes without any finding, however young, before the condition becomes True; and its reason until
+then. Codes of ports are left out: on a busy host, one is being plugged at any time."""
+
 _IN_SYNC: Final = (IssueCode.FLOWS_FROZEN, IssueCode.FLOWS_LAGGING)
 """Without these nothing shows whether the switch has what OVN wants."""
 
@@ -116,6 +125,8 @@ def conditions(
     unmeasured: Collection[IssueCode],
     *,
     has_bonds: bool,
+    young: Iterable[Tracked] = (),
+    before: Mapping[Type, Stated] = MappingProxyType({}),
 ) -> dict[Type, Stated]:
     """Every condition, by type.
 
@@ -124,6 +135,8 @@ def conditions(
         issues: of now, the worst first.
         unmeasured: codes that no rule could decide.
         has_bonds: whether there is a bond.
+        young: findings that have not lasted long enough to be issues.
+        before: the conditions as they were last; none for the first time.
     """
     found = tuple(issues)
     bonds = BondsReason.ALL_ACTIVE if has_bonds else BondsReason.NO_BONDS
@@ -142,10 +155,26 @@ def conditions(
     for type_ in ORDER[3:6]:  # an issue that cannot be measured now is no proof either
         if _away(facts) is not None and stated[type_].status is ConditionStatus.FALSE:
             stated[type_] = _away(facts) or stated[type_]
+    stated |= _unconfirmed(stated, before, tuple(young))
     stated[Type.READY] = _ready(stated)
     return {
         type_: replace(one, message=plain(one.message, LONGEST)) for type_, one in stated.items()
     }
+
+
+def _unconfirmed(
+    stated: Mapping[Type, Stated], before: Mapping[Type, Stated], young: tuple[Tracked, ...]
+) -> dict[Type, Stated]:
+    """Conditions that would become True although a fault of theirs has been found."""
+    found: dict[Type, Stated] = {}
+    for type_, (codes, reason) in _CONFIRMED.items():
+        was = before.get(type_)
+        is_new = was is None or was.status is not ConditionStatus.TRUE
+        faults = [one.finding.message for one in young if one.finding.code in codes]
+        if faults and is_new and stated[type_].status is ConditionStatus.TRUE:
+            message = f"Not confirmed yet: {'; '.join(sorted(faults)[:_SHOWN])}"
+            found[type_] = Stated(ConditionStatus.UNKNOWN, reason, message)
+    return found
 
 
 def _ovsdb(facts: Facts) -> Stated:
@@ -224,10 +253,14 @@ def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[Iss
     if failing is not None:
         return failing
     missing = [code for code in _IN_SYNC if bridge is None or code in unmeasured]
-    if missing:
+    if bridge is None or missing:
         message = f"Not measured: {', '.join(missing)}"
         return Stated(ConditionStatus.UNKNOWN, FlowsReason.NOT_MEASURABLE, message)
-    return Stated(ConditionStatus.TRUE, FlowsReason.IN_SYNC)
+    unseen = [code for code in _FLOWS if code in unmeasured]
+    large = too_large(facts, bridge)
+    parts = [f"Not measured: {', '.join(unseen)}"] if unseen else []
+    parts += [f"Tables too large to check: {', '.join(map(str, large))}"] if large else []
+    return Stated(ConditionStatus.TRUE, FlowsReason.IN_SYNC, ". ".join(parts))
 
 
 def _known(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
 from hypercobalt.ovs_agent.facts import Facts
-from hypercobalt.ovs_agent.rules.uplinks import uplinks
+from hypercobalt.ovs_agent.rules.uplinks import carries, uplinks
 
 
 def flow_stats(facts: Facts) -> FlowStats | None:
@@ -21,35 +21,35 @@ def flow_stats(facts: Facts) -> FlowStats | None:
     running = facts.of_vswitchd(facts.running)
     if running is None:
         return None
-    total, tables, by_table = 0, Counter[int](), True
+    total, tables = 0, Counter[int]()
     for bridge in running:
         reading = facts.flows.get(bridge)
         counts = facts.of_vswitchd(reading) if reading else None
         if counts is None:
             return None
         total += counts.total
-        if counts.tables is None:
-            by_table = False
-        else:
-            tables.update(counts.tables)
+        tables.update(counts.tables)
     shown = sorted((table, flows) for table, flows in tables.items() if flows)
     return FlowStats(
         totalFlows=total,
-        flowsPerTable=tuple(TableFlows(table=table, flows=flows) for table, flows in shown)
-        if by_table
-        else (),
+        flowsPerTable=tuple(TableFlows(table=table, flows=flows) for table, flows in shown),
     )
 
 
 def traffic(facts: Facts) -> Metrics | None:
     """Traffic of the uplinks, drops and errors of all interfaces; None without both daemons.
 
-    Packets of all interfaces together would count each packet twice.
+    Packets of all interfaces together would count each packet twice. None also while an uplink that
+    carries has no counters: after a start of ovsdb-server, ovs-vswitchd writes links at once and
+    counters up to 5 s later.
     """
     database, statistics = facts.effective, facts.statistics.proven
     if database is None or statistics is None:
         return None
-    ups = [row.uuid for row in uplinks(database, facts.links.proven)]
+    rows = uplinks(database, facts.links.proven)
+    if any(carries(row) and not statistics.get(row.uuid) for row in rows):
+        return None
+    ups = [row.uuid for row in rows]
     known = [uuid for uuid in database.interfaces if uuid in statistics]
 
     def total(uuids: Iterable[str], *keys: str) -> int:

@@ -33,7 +33,7 @@ def assess_daemons(facts: Facts) -> Assessed[None]:
     findings: list[Finding] = []
     unmeasured: set[IssueCode] = set()
     if facts.database.is_down:
-        message = f"ovsdb-server does not answer: {facts.database.message}"
+        message = f"ovsdb-server does not answer: {facts.database.message}{_effect(facts)}"
         findings.append(_critical(IssueCode.OVSDB_DISCONNECTED, "ovsdb-server", message))
     elif facts.database.value is None:
         unmeasured.add(IssueCode.OVSDB_DISCONNECTED)
@@ -66,6 +66,13 @@ def assess_daemons(facts: Facts) -> Assessed[None]:
             Finding(IssueCode.VERSION_SKEW, "ovs-vswitchd", IssueSeverity.WARNING, message)
         )
     return Assessed(None, tuple(findings), frozenset(unmeasured))
+
+
+def _effect(facts: Facts) -> str:
+    """What ovs-vswitchd does not do while ovsdb-server does not run."""
+    if not facts.is_idle or facts.vswitchd.proven is None:
+        return ""
+    return "; until ovsdb-server runs, ovs-vswitchd takes no flow and no bond fails over"
 
 
 def _managers(database: Database) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from hypercobalt.adapters.ovs.rows import BridgeRow, Database
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
-from hypercobalt.ovs_agent.flow_scan import RESERVED
+from hypercobalt.ovs_agent.flow_scan import MOST, RESERVED
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
 CODES: Final = frozenset(
@@ -66,6 +66,15 @@ def integration_bridge(facts: Facts, database: Database) -> BridgeRow | None:
     """The bridge that ovn-controller writes to; None without it, and without OVN."""
     settings = facts.ovn
     return bridge_named(database, settings.bridge) if settings.is_configured else None
+
+
+def too_large(facts: Facts, bridge: BridgeRow) -> tuple[int, ...]:
+    """Tables of a bridge whose flows are too many to be looked through, by number."""
+    reading = facts.flows.get(bridge.name)
+    counts = facts.of_vswitchd(reading) if reading else None
+    if counts is None:
+        return ()
+    return tuple(sorted(table for table, count in counts.tables.items() if count > MOST))
 
 
 def generation_of(bridge: BridgeRow) -> int | None:

@@ -113,6 +113,11 @@ def issues_of(ledger: Ledger) -> tuple[Tracked, ...]:
     return tuple(sorted(found, key=_order))
 
 
+def young(ledger: Ledger) -> tuple[Tracked, ...]:
+    """What has been found and is no issue yet."""
+    return tuple(tracked for tracked in ledger.values() if not tracked.is_issue)
+
+
 def listed(ledger: Ledger) -> tuple[tuple[Issue, ...], int]:
     """Issues for the status, as many as it has room for, and how many there are."""
     found = issues_of(ledger)

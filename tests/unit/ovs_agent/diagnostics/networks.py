@@ -110,3 +110,9 @@ TELNET = (
     "tcp_dst=23"
 )
 """The flow of the recorded trace of the ACL, as it is requested from tap1 to tap2."""
+
+HTTP = (
+    f"in_port=2,tcp,dl_src={mac(1)},dl_dst={mac(4)},nw_src=10.0.0.1,nw_dst=10.0.0.4,nw_ttl=64,"
+    "tcp_dst=80"
+)
+"""The flow of the recorded trace that ends in a tunnel, as it is requested from tap1."""

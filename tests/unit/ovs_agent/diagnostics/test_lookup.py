@@ -19,9 +19,10 @@ from hypercobalt.ovs_agent.diagnostics.lookup import find_port, ofport_of
         (vm(2).upper(), "tap2"),
         ("ovn-kvm-2-0", "ovn-kvm-2-0"),
         ("br-ex", "br-ex"),
+        ("kvm-2", "ovn-kvm-2-0"),
     ],
 )
-def test_a_port_is_found_by_name_number_iface_id_and_instance(word: str, name: str) -> None:
+def test_a_port_is_found_by_name_number_iface_id_instance_and_chassis(word: str, name: str) -> None:
     assert find_port(rows(), word).row.name == name
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 from tests.unit.ovs_agent.diagnostics.networks import (
+    HTTP,
     TELNET,
     facts,
     lport,
@@ -16,16 +17,17 @@ from tests.unit.ovs_agent.diagnostics.networks import (
     switch,
     vm,
 )
-from tests.unit.ovs_agent.switches import database, healthy, tap, without
+from tests.unit.ovs_agent.switches import but, database, healthy, tap, without
 
 from hypercobalt.adapters.ovn.logical import LogicalPort
 from hypercobalt.adapters.ovs.fake import FakeSwitch
-from hypercobalt.adapters.ovs.model import DaemonName, TlsFiles
+from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName, TlsFiles
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.diagnostics import tracing
 from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import trace
+from hypercobalt.ovs_agent.facts import Reading
 
 ASKED = {"from": "tap1", "to": "tap2", "proto": "tcp", "dst_port": "23"}
 
@@ -58,6 +60,7 @@ async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -
         ({"from": "tap1", "to": "tap2", "dst_port": "80"}, "need a proto"),
         ({"from": "tap1", "to": "tap2", "ct_next": "zz"}, "ct_next 'zz'"),
         ({"from": "tap1"}, "where does the packet go"),
+        ({"from": "tap1", "eth_dst": mac(2), "tun_id": "2"}, "port tap1 is none"),
     ],
 )
 async def test_what_cannot_be_traced_is_refused_with_the_way_out(
@@ -76,6 +79,26 @@ async def test_a_target_may_be_on_another_host_and_another_network() -> None:
     report = await trace(fake, facts(), {"from": vm(1), "to": vm(3)})
     assert "dl_dst=00:00:00:00:ff:01" in report.packet
     assert "nw_dst=10.0.0.3" in report.packet
+
+
+async def test_a_packet_goes_on_at_the_next_host_where_this_one_has_ended() -> None:
+    """The other host is this one again: its tunnel leads to the chassis that the packet is from."""
+    fake = switch()
+    here = but(facts(), start=Reading(ControllerStart("kvm-2")))
+    fake.traces[HTTP] = recorded("tunnel")
+    report = await trace(
+        fake, here, {"from": "tap1", "to": lport(4), "proto": "tcp", "dst_port": "80"}
+    )
+    assert (report.outcome, report.packet) == (Outcome.SENT, HTTP)
+    assert report.onward is not None
+    assert (report.onward.chassis, report.onward.host) == ("kvm-2", "kvm-2.example.org")
+    encoded = msgspec.json.encode(report)
+    assert msgspec.json.decode(encoded, type=TraceReport) == report
+
+    there = await trace(fake, here, report.onward.parameters)
+    assert there.port == "ovn-kvm-2-0"
+    assert there.packet == HTTP.replace("in_port=2,", "in_port=1,tun_id=0x2,tun_metadata0=0x20004,")
+    assert there.onward is None
 
 
 async def test_without_the_southbound_database_flows_have_no_names() -> None:

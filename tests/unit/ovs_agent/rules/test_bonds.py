@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.ovs_agent.switches import (
+    NOT_RUNNING,
     bond,
     database,
     found,
@@ -14,6 +15,7 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.model import BondState, KernelBond, KernelBondMember, LacpStatus
+from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.api.ovsnode import Bond
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -160,12 +162,21 @@ def test_dead_vswitchd_makes_bonds_unknown() -> None:
 @pytest.mark.parametrize(
     ("members", "status"), [(UP, "Unknown"), (ONE, "Degraded"), (NONE, "Down")]
 )
-def test_dead_ovsdb_shows_of_bonds_what_vswitchd_proves(
+def test_ovsdb_that_hangs_leaves_of_bonds_what_vswitchd_proves(
     members: dict[str, bool], status: str
 ) -> None:
     facts = two(eth(0), eth(1), shown("bond0", members))
     (one,) = assess_bonds(without(facts, "database")).value
     assert (one.status, one.members, one.activeMembers) == (status, None, sum(members.values()))
+
+
+@pytest.mark.parametrize("fault", NOT_RUNNING)
+def test_ovsdb_that_does_not_run_leaves_of_bonds_the_names(fault: Fault) -> None:
+    """Without it, ovs-vswitchd answers as of before, whatever becomes of the members."""
+    facts = without(two(eth(0), eth(1), shown("bond0", ONE)), "database", fault)
+    assessed = assess_bonds(facts)
+    assert assessed.value == (Bond(name="bond0", status="Unknown"),)
+    assert assessed.unmeasured == CODES
 
 
 def test_port_with_one_interface_is_no_bond() -> None:

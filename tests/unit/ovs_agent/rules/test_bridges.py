@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.ovs_agent.switches import (
+    NOT_RUNNING,
     OVN,
     bond,
     but,
@@ -17,6 +18,7 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
+from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow, PortRow
 from hypercobalt.api.ovsnode import Bridge
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -110,10 +112,18 @@ def test_dead_vswitchd_hides_flows_and_keeps_what_is_configured() -> None:
     assert bridge == Bridge(name="br-ex", ports=2, datapathType="system", status="Unknown")
 
 
-def test_dead_ovsdb_shows_flows_and_hides_what_is_configured() -> None:
+def test_ovsdb_that_hangs_shows_flows_and_hides_what_is_configured() -> None:
     facts = healthy()
     facts = without(facts, "database")
     assert assess_bridges(facts).value[0] == Bridge(name="br-ex", flows=3, status="Unknown")
+
+
+@pytest.mark.parametrize("fault", NOT_RUNNING)
+def test_ovsdb_that_does_not_run_leaves_of_bridges_the_names(fault: Fault) -> None:
+    known = without(healthy(), "database", fault)
+    never = without(healthy(database=Reading()), "database", fault)
+    for facts in (known, never):
+        assert assess_bridges(facts).value[0] == Bridge(name="br-ex", status="Unknown")
 
 
 def test_restarted_ovsdb_with_empty_ephemeral_columns_makes_nothing_down() -> None:

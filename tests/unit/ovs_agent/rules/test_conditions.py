@@ -38,7 +38,7 @@ from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import ManagerRow, MirrorRow
 from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
-from hypercobalt.ovs_agent.assess import judge
+from hypercobalt.ovs_agent.assess import Judgement, judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.rules.ports import GRACE
@@ -388,6 +388,43 @@ def test_port_issues_show_in_the_condition_after_their_grace_only() -> None:
     assert stated(facts, 60)["PortsHealthy"] == "False/OrphanPorts"
 
 
+NOT_YET = {
+    "chassis": (healthy(southbound=Reading(Southbound(7))), "OVNControllerConnected", "Starting"),
+    "openflow": (healthy(openflow_peers=Reading(0)), "OVNControllerConnected", "Starting"),
+    "bridge": (
+        healthy(database({"br-int": []}, {**OVN, "ovn-bridge-mappings": "a:br-x"})),
+        *("AllBridgesHealthy", "Starting"),
+    ),
+    "flows": (
+        healthy(database({"br-int": [tap()]}), flows={"br-int": Reading(FlowCounts(0, {}))}),
+        *("AllBridgesHealthy", "Starting"),
+    ),
+    "lag": (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "NotMeasurable"),
+}
+
+
+@pytest.mark.parametrize(("facts", "type_", "reason"), NOT_YET.values(), ids=NOT_YET)
+def test_condition_is_not_true_first_while_a_fault_has_been_found_that_has_yet_to_last(
+    facts: Facts, type_: str, reason: str
+) -> None:
+    def of(judged: Judgement) -> tuple[str, str, str]:
+        found = next(one for name, one in judged.conditions.items() if name == type_)
+        return found.status, found.reason, found.message
+
+    first = judge(facts, {}, now=NOW, monotonic=0.0)
+    status, shown_, message = of(first)
+    assert (status, shown_) == ("Unknown", reason)
+    assert message.startswith("Not confirmed yet: ")
+    second = judge(facts, first.ledger, now=later(1), monotonic=1.0, before=first.conditions)
+    assert of(second)[:2] == ("Unknown", reason)
+    last = judge(facts, second.ledger, now=later(90), monotonic=90.0, before=second.conditions)
+    assert of(last)[0] == "False"
+
+    well = judge(healthy(), {}, now=NOW, monotonic=0.0)
+    after = judge(facts, well.ledger, now=later(1), monotonic=1.0, before=well.conditions)
+    assert of(after)[0] == "True"  # what a healthy switch passes through is no fault yet
+
+
 def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None:
     rows = database({"br-int": [tap(f"tap{n}", -1) for n in range(1, 7)]})
     first = judge(healthy(rows), {}, now=NOW, monotonic=0.0)
@@ -412,6 +449,29 @@ def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None
 def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: str) -> None:
     found = judge(facts, {}, now=NOW, monotonic=0.0).conditions[OVSNodeConditionType.PORTS_HEALTHY]
     assert (found.status, found.reason, found.message) == ("True", "NoIssues", message)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (healthy(), ""),
+        (healthy(classifier=Reading()), "Not measured: StaleFlowInPort"),
+        (healthy(scans={}), "Not measured: StaleFlowOutput, StaleFlowCookie"),
+        (
+            healthy(flows={"br-int": Reading(FlowCounts(9_000, {0: 9, 33: 4_001, 34: 4_990}))}),
+            "Tables too large to check: 33, 34",
+        ),
+        (
+            healthy(
+                flows={"br-int": Reading(FlowCounts(5_009, {33: 5_009}))}, classifier=Reading()
+            ),
+            "Not measured: StaleFlowInPort. Tables too large to check: 33",
+        ),
+    ],
+)
+def test_flows_in_sync_name_what_was_not_looked_at(facts: Facts, message: str) -> None:
+    found = judge(facts, {}, now=NOW, monotonic=0.0).conditions[OVSNodeConditionType.FLOWS_IN_SYNC]
+    assert (found.status, found.reason, found.message) == ("True", "InSync", message)
 
 
 def test_every_type_is_always_stated() -> None:

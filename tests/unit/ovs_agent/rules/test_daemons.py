@@ -17,6 +17,7 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
+from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import ManagerRow
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts
@@ -54,6 +55,20 @@ def test_ovsdb_server_alone_proves_its_manager() -> None:
     away = assess_daemons(without(facts, "database"))
     assert "ManagerDisconnected" in {one.value for one in away.unmeasured}
     assert [code for code, _ in found(away)] == ["OVSDBDisconnected"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "waits"),
+    [
+        (without(healthy(), "database", Fault.CONNECTION_REFUSED), True),
+        (without(healthy(), "database", Fault.TIMEOUT), False),
+        (without(without(healthy(), "database", Fault.CLOSED), "vswitchd"), False),
+    ],
+)
+def test_issue_names_what_ovs_vswitchd_does_not_do_without_ovsdb(facts: Facts, waits: bool) -> None:
+    (finding, *_) = assess_daemons(facts).findings
+    assert finding.code == "OVSDBDisconnected"
+    assert ("no bond fails over" in finding.message) is waits
 
 
 def test_hostile_target_stays_on_its_line() -> None:

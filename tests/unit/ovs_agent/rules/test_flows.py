@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.ovs_agent.switches import (
+    NOT_RUNNING,
     OVN,
     but,
     database,
@@ -15,6 +16,7 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.model import ControllerState, Flow, FlowCounts, Southbound
+from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.flow_scan import TableScan
@@ -142,11 +144,6 @@ def test_total_is_the_sum_of_bridges_and_of_tables() -> None:
     )
 
 
-def test_bridge_of_openflow_10_leaves_tables_out_and_keeps_the_total() -> None:
-    facts = healthy(flows={"br-int": SOME, "br-ex": Reading(FlowCounts(4, None))})
-    assert flow_stats(facts) == FlowStats(totalFlows=7)
-
-
 @pytest.mark.parametrize(
     "facts",
     [
@@ -159,7 +156,12 @@ def test_no_total_without_every_bridge(facts: Facts) -> None:
     assert flow_stats(facts) is None
 
 
-def test_flows_are_counted_while_ovsdb_is_away() -> None:
+@pytest.mark.parametrize("fault", NOT_RUNNING)
+def test_flows_are_not_counted_while_ovsdb_does_not_run(fault: Fault) -> None:
+    assert flow_stats(without(healthy(), "database", fault)) is None
+
+
+def test_flows_are_counted_while_ovsdb_hangs() -> None:
     stats = flow_stats(without(healthy(), "database"))
     assert stats is not None
     assert stats.totalFlows == 6
@@ -190,6 +192,17 @@ def test_traffic_is_that_of_uplinks_and_drops_are_those_of_all() -> None:
 @pytest.mark.parametrize("lost", ["database", "vswitchd", "statistics"])
 def test_frozen_counters_are_not_shown(lost: str) -> None:
     assert traffic(without(healthy(), lost)) is None
+
+
+def test_an_uplink_whose_counters_are_not_written_yet_has_not_carried_nothing() -> None:
+    """ovsdb-server empties them when it starts, and ovs-vswitchd writes links before counters."""
+    rows = database({"br-ex": [interface("eth0"), interface("eth1", 2)]})
+    written: dict[str, dict[str, int]] = {"i-eth0": {"rx_packets": 5}, "i-eth1": {}}
+    assert traffic(healthy(rows, statistics=Reading(written))) is None
+    cut = database({"br-ex": [interface("eth0"), interface("eth1", 2, link_up=False)]})
+    metrics = traffic(healthy(cut, statistics=Reading(written)))
+    assert metrics is not None
+    assert metrics.packetsReceived == 5
 
 
 def test_ovn_that_is_not_configured_is_not_judged() -> None:
