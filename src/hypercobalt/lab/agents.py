@@ -5,12 +5,11 @@ Source: systemd.service(5).
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
 from hypercobalt.lab import rights, tokens
-from hypercobalt.lab.commands import execute
+from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
 
@@ -71,21 +70,6 @@ def _unit(description: str, after: str, flags: tuple[str, ...]) -> str:
     return _UNIT.format(description=description, after=after, command=command)
 
 
-def cobalt_command() -> Path:
-    """The `cobalt` of this installation; the hosts see it by the same path."""
-    return Path(sys.executable).parent / "cobalt"
-
-
-async def node_agent_exists() -> bool:
-    """Whether this installation has the agents' commands.
-
-    Raises:
-        CommandError: `cobalt` cannot be started.
-    """
-    done = await execute((str(cobalt_command()), "node-agent", "--help"))
-    return done.code == 0
-
-
 def installed(host: Host) -> bool:
     """Whether the host has had an agent since it was made."""
     return bool(host.disk.read(f"{_UNITS}/{NODE_AGENT}"))
@@ -105,7 +89,7 @@ async def install(host: Host, control: ControlPlane, *, ovs: bool) -> None:
     """
     cobalt, disk = cobalt_command(), host.disk
     units = {NODE_AGENT: node_agent_unit(cobalt, host.name)}
-    given = {KUBECONFIG: tokens.IN_HOST}
+    given = {KUBECONFIG: tokens.OF_NODE_AGENT}
     if ovs:
         units[OVS_AGENT] = ovs_agent_unit(cobalt, host.name)
         given[OVS_KUBECONFIG] = tokens.OF_OVS_AGENT

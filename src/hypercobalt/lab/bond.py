@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabRequestError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.network.data_cables import MEMBERS
 from hypercobalt.lab.network.member_faults import MemberFault
@@ -28,11 +28,8 @@ async def join(host: Host) -> None:
     Raises:
         LabError: the host is off, the rack does not run, or a command fails.
     """
-    leader = host.leader_pid
-    if leader is None:
-        raise LabError(f"host {host.name} is off; start it with `cobalt lab host start`")
     ovs = ("ovs-vsctl", f"--timeout={_WAIT_SECONDS}")
-    if await host.wire.data.plug(leader, connected=not host.wire.is_cut):
+    if await host.wire.data.plug(host.leader(), connected=not host.wire.is_cut):
         # A transaction of its own: ovs-vswitchd keeps the old device of a port that is back in it.
         await host.run(*ovs, "--if-exists", "del-port", BOND)
     # The kernel has no Open vSwitch module to count on: bridges run in user space.
@@ -60,7 +57,7 @@ async def set_faults(host: Host, members: Iterable[str], fault: MemberFault | No
     chosen = tuple(members) or MEMBERS
     for member in chosen:
         if member not in MEMBERS:
-            raise LabError(
+            raise LabRequestError(
                 f"bond {BOND} of host {host.name} has no member {member!r}; "
                 f"it has {', '.join(MEMBERS)}"
             )

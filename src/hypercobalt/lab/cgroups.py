@@ -34,6 +34,17 @@ def here() -> tuple[Path, ...]:
     return hierarchies(Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace"))
 
 
+def of_lab(membership: str, prefix: str) -> str:
+    """The group of a host that a process is in; "" for a process of no host.
+
+    Args:
+        membership: content of /proc/PID/cgroup.
+        prefix: of the names of the hosts' groups.
+    """
+    names = (line.split(":", 2)[2].split("/")[1] for line in membership.splitlines())
+    return next((name for name in names if name.startswith(prefix)), "")
+
+
 def make(name: str) -> tuple[Path, ...]:
     """Make a group in each hierarchy, or find it; a process joins by its `cgroup.procs`."""
     groups = tuple(hierarchy / name for hierarchy in here())

@@ -10,15 +10,22 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from asyncio.subprocess import Process
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from hypercobalt.lab.errors import CommandError
 
 DEADLINE = timedelta(seconds=30)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def cobalt_command() -> Path:
+    """The `cobalt` of this installation; the hosts see it by the same path."""
+    return Path(sys.executable).parent / "cobalt"
 
 
 @dataclass(frozen=True, slots=True)

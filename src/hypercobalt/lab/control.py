@@ -6,7 +6,6 @@ A Node is what a kubelet would register; the operator makes a Hypervisor of it.
 from __future__ import annotations
 
 import asyncio
-import platform
 import ssl
 import sys
 from datetime import timedelta
@@ -21,8 +20,15 @@ from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.bmc.boards import PORT_LABEL, port
+from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
+from hypercobalt.operator.node_facts import (
+    HOSTNAME_LABEL,
+    HYPERVISOR_LABEL,
+    LIFECYCLE_LABEL,
+    ZONE_LABEL,
+)
 from hypercobalt.runtime import Kube, load_connection
 
 ROLE: Final = "apiserver"
@@ -30,25 +36,20 @@ TOKENS: Final = "tokens"
 _START = timedelta(seconds=60)  # under a second on an idle machine
 _RETRY_SECONDS = 0.05
 
-HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
-"""A Node that has it is a hypervisor."""
-LIFECYCLE_LABEL: Final = "cobaltcore.cloud.sap/node-hypervisor-lifecycle"
-"""The operator takes the host into service."""
-
 
 def node_labels(name: str, index: int) -> dict[str, str]:
     """What a Node of the lab carries: hosts take turns in two zones."""
     return {
         HYPERVISOR_LABEL: "libvirt",
         LIFECYCLE_LABEL: "true",
-        "kubernetes.io/arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), ""),
-        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": heartbeat.architecture(),
+        HOSTNAME_LABEL: name,
         "kubernetes.io/os": "linux",
         "kubernetes.metal.cloud.sap/bb": "lab",
         "kubernetes.metal.cloud.sap/name": name,
         PORT_LABEL: str(port(index)),
         "topology.kubernetes.io/region": "lab",
-        "topology.kubernetes.io/zone": f"lab-{'ab'[(index - 1) % 2]}",
+        ZONE_LABEL: f"lab-{'ab'[(index - 1) % 2]}",
         "worker.garden.sapcloud.io/group": "lab",
     }
 
@@ -116,14 +117,13 @@ class ControlPlane:
         log = self._layout.log / "apiserver.log"
         if not self.is_running:
             self._layout.api.mkdir(parents=True, exist_ok=True, mode=0o700)
-            command = str(Path(sys.executable).parent / "cobalt")
             options = (
                 f"--address={self._state.address}",
                 f"--port={self._state.api_port}",
                 f"--node-monitor-grace-period={self._state.node_grace}s",
             )
             await processes.spawn(
-                (command, "apiserver", "--data", str(self._layout.api), *options),
+                (str(cobalt_command()), "apiserver", "--data", str(self._layout.api), *options),
                 lab_id=self._state.id,
                 role=ROLE,
                 log=log,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, InvalidRequestError
 
 
 class LabError(HypercobaltError):
     """The lab, or a host in it, cannot do what was asked; the message has why and what helps."""
+
+
+class LabRequestError(LabError, InvalidRequestError):
+    """A value is none that a lab takes, or a name is not in the lab, or is taken."""
 
 
 class CommandError(LabError):

@@ -96,18 +96,23 @@ def observe(name: str, address: str, system_uuid: str, root: Path = Path("/")) -
     Raises:
         OSError: a file is missing.
     """
-    kernel = os.uname()
     info = NodeSystemInfo(
         machineID=(root / "etc/machine-id").read_text().strip(),
         systemUUID=system_uuid,
         bootID=(root / "proc/sys/kernel/random/boot_id").read_text().strip(),
-        kernelVersion=kernel.release,
+        kernelVersion=os.uname().release,
         osImage=_pretty_name((root / "etc/os-release").read_text()),
         operatingSystem="linux",
         kubeletVersion="cobalt-lab",
-        architecture={"x86_64": "amd64", "aarch64": "arm64"}.get(kernel.machine, kernel.machine),
+        architecture=architecture(),
     )
     return Machine(name, address, info)
+
+
+def architecture() -> str:
+    """The machine's, by the name that Kubernetes has for it."""
+    machine = os.uname().machine
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 def _pretty_name(os_release: str) -> str:

@@ -51,6 +51,7 @@ SERVICES = (
 _DEVICES = ("/dev/kvm", "/dev/net/tun")
 _SIGNAL_POWEROFF = signal.SIGRTMIN + 4
 _NSPAWN_RUN = Path("/run/systemd/nspawn")
+_BOOTED = {"running", "degraded", "maintenance", "stopping"}
 
 
 class Power(StrEnum):
@@ -95,6 +96,16 @@ class Host:
         """The host's first process, as the machine numbers it; None while it is off."""
         found = processes.find(self._lab, f"leader/{self.name}")
         return found[0].pid if found else None
+
+    def leader(self) -> int:
+        """As `leader_pid`.
+
+        Raises:
+            LabError: the host is off.
+        """
+        if (leader := self.leader_pid) is None:
+            raise LabError(f"host {self.name} is off; start it with `cobalt lab host start`")
+        return leader
 
     @property
     def power(self) -> Power:
@@ -148,9 +159,7 @@ class Host:
         Raises:
             LabError: the host is off.
         """
-        leader = self.leader_pid
-        if leader is None:
-            raise LabError(f"host {self.name} is off; start it with `cobalt lab host start`")
+        leader = self.leader()
         variables = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **(env or {})}
         settings = (f"{name}={value}" for name, value in variables.items())
         return ("nsenter", "-t", str(leader), "-a", "env", "-i", *settings, *argv)
@@ -252,8 +261,7 @@ class Host:
         Raises:
             LabError: the host is off, or one of them does not run.
         """
-        # A host that was found may be booting still. The exit code is about any unit: ignored.
-        await execute(self.entering("systemctl", "is-system-running", "--wait"), within=BOOT)
+        await self._booted()
         active = await execute(self.entering("systemctl", "is-active", *SERVICES))
         # Its exit code is 0 when at least one is.
         states = dict(zip(SERVICES, active.stdout.split(), strict=True))
@@ -262,6 +270,19 @@ class Host:
                 f"host {self.name}: {', '.join(dead)}; "
                 f"see `cobalt lab exec {self.name} journalctl -b`"
             )
+
+    async def _booted(self) -> None:
+        """Wait until a host that was found, and may be booting still, has booted."""
+        wait = self.entering("systemctl", "is-system-running", "--wait")
+        try:
+            async with asyncio.timeout(BOOT.total_seconds()):
+                # `--wait` fails until systemd has its bus, which nothing reports.
+                while True:
+                    if (await execute(wait, within=BOOT)).stdout.strip() in _BOOTED:
+                        return
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise LabError(f"host {self.name} has not booted within {BOOT}") from None
 
     async def shutdown(self) -> None:
         """Power off in order, as a person does: inhibitors and guests get their time.
@@ -320,8 +341,7 @@ class Host:
         await self._signal_all(signal.SIGCONT, "RSDIZX")
 
     async def _signal_all(self, number: signal.Signals, wanted: str) -> None:
-        if self.leader_pid is None:
-            raise LabError(f"host {self.name} is off")
+        self.leader()
         done: set[int] = set()
         while fresh := set(self.pids()) - done:  # what was forked meanwhile
             for pid in fresh:

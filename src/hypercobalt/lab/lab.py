@@ -17,11 +17,20 @@ import msgspec
 
 from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, bond, kubelet, mounts, ovn, processes, shared_mount, streams
+from hypercobalt.lab import (
+    agents,
+    bond,
+    kubelet,
+    migration_tls,
+    mounts,
+    ovn,
+    processes,
+    shared_mount,
+)
 from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.control import ControlPlane
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.network.rack import Rack
@@ -32,11 +41,11 @@ from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a lab should have.
+class Setup:
+    """What a lab has, or should have.
 
     Args:
-        hosts: how many hosts a new lab gets; a lab that is there keeps its own.
+        hosts: how many a new lab gets; a lab that is there keeps its own.
         control_plane: the API server, and objects and agents for the hosts.
         ovn: the databases, and in each host a controller and the OVS agent.
         operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
@@ -58,7 +67,6 @@ class Lab:
         self.state = state
         self._report = report
         self._binds = needed_binds()
-        self._node_agent: asyncio.Task[bool] | None = None
 
     @classmethod
     def find(cls, data: Path, report: Report = silent) -> Lab:
@@ -70,7 +78,9 @@ class Lab:
         layout = Layout.at(data)
         state = records.known(layout)
         if state is None:
-            raise LabError(f"there is no lab in {layout.data}; start one with `cobalt lab up`")
+            raise LabRequestError(
+                f"there is no lab in {layout.data}; start one with `cobalt lab up`"
+            )
         return cls(layout, state, report)
 
     @classmethod
@@ -162,23 +172,23 @@ class Lab:
         return Rack(self.layout, self.state)
 
     @property
-    def running(self) -> Wish:
+    def running(self) -> Setup:
         """What a host can join now."""
         control, central = self.control.is_running, self.central
-        return Wish(len(self.state.hosts), control, central.is_made, self.operator.is_running)
+        return Setup(len(self.state.hosts), control, central.is_made, self.operator.is_running)
 
     # -- up ------------------------------------------------------------------------------------
 
-    async def up(self, wish: Wish) -> None:
-        """Make what is missing of the wish, all at once as far as one thing needs no other.
+    async def up(self, setup: Setup) -> None:
+        """Make what is missing, all at once as far as one thing needs no other.
 
         Raises:
             HypercobaltError: the first thing that failed; the others are ended.
             OSError: as well; a disk is full, for example.
         """
         if not self.state.hosts:
-            planned = msgspec.structs.replace(self.state, vms=wish.vms)
-            for number in range(1, wish.hosts + 1):
+            planned = msgspec.structs.replace(self.state, vms=setup.vms)
+            for number in range(1, setup.hosts + 1):
                 planned = planned.with_host(f"kvm-{number}")
             self._record(planned)  # all at once: an up that is killed here is finished by the next
         ready = Ready()
@@ -186,14 +196,13 @@ class Lab:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._shared(ready), name="shared directory")
-                if wish.control_plane:
-                    group.create_task(self._has_node_agent(), name="node agent")
-                    group.create_task(self._control_plane(ready, wish), name="API server")
-                if wish.ovn:
+                if setup.control_plane:
+                    group.create_task(self._control_plane(ready, setup), name="API server")
+                if setup.ovn:
                     group.create_task(self._central(ready), name="OVN")
                     group.create_task(self._rack(ready), name="top of rack")
                 for host in self.hosts:
-                    group.create_task(self.up_host(host, wish, ready), name=f"host {host.name}")
+                    group.create_task(self.up_host(host, setup, ready), name=f"host {host.name}")
         except* (HypercobaltError, OSError) as failures:
             failure = _first(failures)
         if failure is not None:
@@ -203,10 +212,10 @@ class Lab:
         await self.step("shared directory", shared_mount.share(self.layout, self.state))
         ready.shared.set()
 
-    async def _control_plane(self, ready: Ready, wish: Wish) -> None:
+    async def _control_plane(self, ready: Ready, setup: Setup) -> None:
         await self.step("API server", self.control.start())
         ready.api.set()
-        if wish.operator:
+        if setup.operator:
             await self.step("operator", self.operator.start())
             ready.operator.set()
 
@@ -219,34 +228,34 @@ class Lab:
         ready.rack.set()
 
     async def up_host(
-        self, host: Host, wish: Wish | None = None, ready: Ready | None = None
+        self, host: Host, setup: Setup | None = None, ready: Ready | None = None
     ) -> None:
-        """Boot a host that is off, and give it what it lacks of the wish.
+        """Boot a host that is off, and give it what it lacks.
 
         Args:
             host: of this lab.
-            wish: what it joins; what runs when not given.
+            setup: what it joins; what runs when not given.
             ready: what it waits for before it joins; None when all of it runs.
 
         Raises:
             HypercobaltError: the host does not come up, or cannot join.
         """
-        wish, ready = wish or self.running, ready or Ready.now()
+        setup, ready = setup or self.running, ready or Ready.now()
         await ready.shared.wait()
         if host.power is Power.FROZEN:
             return  # frozen on purpose
         await self.step(f"host {host.name}", host.start(self.addresses))
-        streams.install(host, self.layout)
+        migration_tls.install(host, self.layout)
         await shared_mount.renew(host, self.layout)
-        if wish.ovn:
+        if setup.ovn:
             await ready.rack.wait()
             await self.step(f"bond of {host.name}", bond.join(host))
             await ready.ovn.wait()
             await self.step(f"OVN on {host.name}", self._join(host))
-        if wish.control_plane:
+        if setup.control_plane:
             await ready.api.wait()
-            await self.step(f"agents on {host.name}", self._agents(host, wish))
-            if wish.operator:
+            await self.step(f"agents on {host.name}", self._agents(host, setup))
+            if setup.operator:
                 await self.boards.start(host.name)
                 await ready.operator.wait()
                 await self.step(f"hypervisor {host.name}", self.operator.take(host.name))
@@ -256,19 +265,13 @@ class Lab:
         if self.central.answers(ovn.Part.SB):  # else it registers when that is back
             await self.central.wait_for_chassis(host.name)
 
-    async def _agents(self, host: Host, wish: Wish) -> None:
+    async def _agents(self, host: Host, setup: Setup) -> None:
         record = self.state.host(host.name)
         await self.control.register(host.name, record.index)
         await kubelet.install(host, self.control, timedelta(seconds=self.state.node_grace))
-        if await self._has_node_agent():
-            await agents.install(host, self.control, ovs=wish.ovn)
+        await agents.install(host, self.control, ovs=setup.ovn)
         if not host.wire.is_cut:
             await self.control.wait_for_node(host.name)
-
-    async def _has_node_agent(self) -> bool:
-        if self._node_agent is None:
-            self._node_agent = asyncio.create_task(agents.node_agent_exists(), name="node-agent")
-        return await asyncio.shield(self._node_agent)
 
     async def step(self, name: str, work: Awaitable[object]) -> None:
         """Await some work, and report it; see `hypercobalt.lab.progress.step`."""
@@ -285,12 +288,12 @@ class Lab:
 
     # -- hosts come and go ---------------------------------------------------------------------
 
-    async def add_host(self, name: str | None = None, *, wish: Wish | None = None) -> Host:
+    async def add_host(self, name: str | None = None, *, setup: Setup | None = None) -> Host:
         """Boot one host more, as the others: with OVN and the API where the lab has them.
 
         Args:
             name: of the host; the next free `kvm-N` when not given.
-            wish: what it joins; what runs when not given.
+            setup: what it joins; what runs when not given.
 
         Raises:
             HypercobaltError: the name is taken, or the host does not come up.
@@ -302,7 +305,7 @@ class Lab:
             number += 1
         self._record(self.state.with_host(name))
         host = self.host(name)
-        await self.up_host(host, wish)
+        await self.up_host(host, setup)
         self._write_addresses()
         return host
 

@@ -16,6 +16,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import agents, processes, rights, tokens
 from hypercobalt.lab.bmc.boards import CREDENTIALS, Boards
+from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.ovn import Central
@@ -86,7 +87,7 @@ class Operator:
 
     def _command(self) -> tuple[str, ...]:
         return (
-            str(agents.cobalt_command()),
+            str(cobalt_command()),
             "operator",
             f"--kubeconfig={self._layout.operator_kubeconfig}",
             f"--agent-namespaces={agents.NAMESPACE}",

@@ -9,10 +9,9 @@ import asyncio
 import signal
 from collections.abc import Collection
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
-from hypercobalt.lab import processes
+from hypercobalt.lab import ovs_daemons, processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import Host
@@ -21,7 +20,6 @@ from hypercobalt.lab.state import Layout, State
 INTEGRATION_BRIDGE: Final = "br-int"
 CONTROLLER: Final = "ovn-controller.service"
 NORTHBOUND_PORT, SOUTHBOUND_PORT = 6641, 6642
-_SCHEMAS = Path("/usr/share/ovn")
 _PORTS = {"nb": NORTHBOUND_PORT, "sb": SOUTHBOUND_PORT}
 _WAIT_SECONDS = 20
 
@@ -127,18 +125,12 @@ class Central:
         )
 
     async def _database(self, which: Part) -> None:
-        file = self._folder / f"{which}.db"
-        if not file.exists():
-            fresh = file.with_suffix(".new")  # of one that was killed, perhaps
-            fresh.unlink(missing_ok=True)
-            schema = str(_SCHEMAS / f"ovn-{which}.ovsschema")
-            env = processes.environment(self._id)
-            await run("ovsdb-tool", "create", str(fresh), schema, env=env)
-            fresh.rename(file)
+        file, schema = f"{which}.db", f"/usr/share/ovn/ovn-{which}.ovsschema"
+        await ovs_daemons.create_database(self._id, self._folder, file, schema)
         await self._process(
             which,
             "ovsdb-server",
-            str(file),
+            str(self._folder / file),
             f"--remote=ptcp:{_PORTS[which]}:{self._address}",
             f"--remote=punix:{self._folder}/{which}.sock",
         )
@@ -146,12 +138,8 @@ class Central:
     async def _process(self, which: Part, *argv: str) -> None:
         if processes.find(self._id, which.role):
             return
-        # The daemon's parent ends when the daemon answers.
-        await run(
-            *("env", processes.mark(self._id, which.role)),
-            *(*argv, "--detach", "--no-chdir", f"--unixctl={self._folder}/{which}.ctl"),
-            *("-vconsole:off", "-vsyslog:off", f"--log-file={self._log}/ovn-{which}.log"),
-        )
+        control, log = self._folder / f"{which}.ctl", self._log / f"ovn-{which}.log"
+        await ovs_daemons.start(self._id, which.role, *argv, control=control, log=log)
 
     # -- faults --------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,7 +24,7 @@ from hypercobalt.lab.errors import LabError
 MARK = "HYPERCOBALT_LAB"
 _PROC = Path("/proc")
 # Fields of proc_pid_stat(5), counted after the command's name.
-_START_CODE, _ENV_START = 26 - 3, 50 - 3
+_BEGUN, _START_CODE, _ENV_START = 22 - 3, 26 - 3, 50 - 3
 _TAIL = 1000  # characters
 _STOPPING = timedelta(seconds=5)  # milliseconds, unless a disk does not answer
 _ENDING = timedelta(seconds=20)  # killed processes are gone long before, also on a busy machine
@@ -87,9 +88,14 @@ def tail(log: Path) -> str:
 
 
 def find(lab_id: str, role: str | None = None) -> tuple[Marked, ...]:
-    """The running processes of a lab, oldest id first; those of one role when it is given."""
+    """The running processes of a lab, the oldest first; those of one role when it is given.
+
+    A child has the mark of its parent until it executes a program, and may have a smaller id: the
+    kernel begins again from the smallest. Its namespaces may be others already.
+    """
     found = (Marked(pid, known) for pid in pids() if (known := _role(pid, lab_id)) is not None)
-    return tuple(process for process in found if role is None or process.role == role)
+    wanted = (process for process in found if role is None or process.role == role)
+    return tuple(sorted(wanted, key=lambda process: (_begun(process.pid), process.pid)))
 
 
 def pids() -> Iterator[int]:
@@ -128,6 +134,14 @@ def _program(folder: Path) -> tuple[bytes, bytes]:
     (folder / "exe").readlink()  # neither a kernel thread nor a dead process has one
     fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
     return fields[_START_CODE], fields[_ENV_START]
+
+
+def _begun(pid: int) -> int:
+    """When a process began, in ticks since the boot; after all others when it is gone."""
+    try:
+        return int((_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_BEGUN])
+    except OSError:
+        return sys.maxsize
 
 
 def state(pid: int) -> str | None:

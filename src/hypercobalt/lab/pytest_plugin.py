@@ -29,7 +29,7 @@ from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.lab import agents
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
 from hypercobalt.lab.shared_mount import faults, share
@@ -40,9 +40,9 @@ T = TypeVar("T")
 TakeFleet = Callable[[int], Awaitable[Fleet]]
 TakeHosts = Callable[[int], Awaitable[tuple[Host, ...]]]
 
-BARE = Wish(control_plane=False, ovn=False, operator=False)
-NODES = Wish(control_plane=True, ovn=False, operator=False)
-SWITCHED = Wish(control_plane=False, ovn=True, operator=False)
+BARE = Setup(control_plane=False, ovn=False, operator=False)
+NODES = Setup(control_plane=True, ovn=False, operator=False)
+SWITCHED = Setup(control_plane=False, ovn=True, operator=False)
 _SPEC: Final = HypervisorSpec(
     reboot=False,
     evacuateOnReboot=True,
@@ -159,14 +159,14 @@ async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
         await _mend(switched)
 
 
-async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:
+async def _take(lab: Lab, count: int, setup: Setup) -> tuple[Host, ...]:
     """The hosts kvm-1 to kvm-`count`: by name, for a host that was removed leaves a gap."""
     known = {host.name for host in lab.hosts}
     names = [f"kvm-{number}" for number in range(1, count + 1)]
     async with asyncio.TaskGroup() as group:
         for name in names:
             there = name in known
-            bring = lab.up_host(lab.host(name), wish) if there else lab.add_host(name, wish=wish)
+            bring = lab.up_host(lab.host(name), setup) if there else lab.add_host(name, setup=setup)
             group.create_task(bring)
     return tuple([lab.host(name) for name in names])
 

@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.machine import facts
 
 REMEDY: Final = "run this command as root, for example with sudo"
@@ -82,31 +82,31 @@ class State(msgspec.Struct, frozen=True):
         """The record of a host.
 
         Raises:
-            LabError: there is none of that name.
+            LabRequestError: there is none of that name.
         """
         for host in self.hosts:
             if host.name == name:
                 return host
         names = ", ".join(host.name for host in self.hosts) or "none"
-        raise LabError(f"host {name!r} is not in the lab; there are: {names}")
+        raise LabRequestError(f"host {name!r} is not in the lab; there are: {names}")
 
     def with_host(self, name: str) -> State:
         """The lab with one host more.
 
         Raises:
-            LabError: the name is taken or is no host name, or there are too many.
+            LabRequestError: the name is taken or is no host name, or there are too many.
         """
         if not NAME_PATTERN.fullmatch(name) or len(name) > MAX_HOST_NAME:
-            raise LabError(
+            raise LabRequestError(
                 f"host name {name!r} must be lower-case letters, digits and hyphens, at most "
                 f"{MAX_HOST_NAME} characters"
             )
         if any(host.name == name for host in self.hosts):
-            raise LabError(f"host {name!r} is in the lab already")
+            raise LabRequestError(f"host {name!r} is in the lab already")
         taken = {host.index for host in self.hosts}
         free = next((index for index in range(1, MAX_HOSTS + 1) if index not in taken), None)
         if free is None:
-            raise LabError(f"a lab has at most {MAX_HOSTS} hosts")
+            raise LabRequestError(f"a lab has at most {MAX_HOSTS} hosts")
         return msgspec.structs.replace(self, hosts=(*self.hosts, HostRecord(name, free)))
 
     def without_host(self, name: str) -> State:

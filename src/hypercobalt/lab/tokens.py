@@ -28,12 +28,12 @@ from hypercobalt.lab.disk import Disk
 from hypercobalt.lab.state import Layout
 from hypercobalt.runtime import Kube, load_connection
 
-IN_HOST: Final = "/etc/hypercobalt/token"
+OF_NODE_AGENT: Final = "/etc/hypercobalt/token"
 """In a host: the token of its node agent, readable by root only."""
 OF_OVS_AGENT: Final = "/etc/hypercobalt/ovs-agent/token"
 """In a host: the token of its OVS agent, readable by root only."""
 _ACCOUNTS: Final = {
-    IN_HOST: (rights.NODE_AGENT, rights.NAMESPACE),
+    OF_NODE_AGENT: (rights.NODE_AGENT, rights.NAMESPACE),
     OF_OVS_AGENT: (rights.OVS_AGENT, rights.OVS_NAMESPACE),
 }
 LIFETIME: Final = timedelta(hours=1)
@@ -62,14 +62,14 @@ async def issue(kube: Kube, account: str, node: str = "", namespace: str = right
     return made.status.token
 
 
-async def give_agent(kube: Kube, node: str, disk: Disk, path: str = IN_HOST) -> None:
+async def give_agent(kube: Kube, node: str, disk: Disk, path: str = OF_NODE_AGENT) -> None:
     """Give an agent of a host a fresh token.
 
     Args:
         kube: the administrator's.
         node: name of the host's Node.
         disk: of the host.
-        path: where the agent reads its token: `IN_HOST` or `OF_OVS_AGENT`.
+        path: where the agent reads its token: `OF_NODE_AGENT` or `OF_OVS_AGENT`.
 
     Raises:
         HypercobaltError: the server refuses, or the host's disk cannot be written.

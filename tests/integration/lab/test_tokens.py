@@ -49,7 +49,7 @@ class Site:
         await tokens.give_agent(self.admin, OWN, self.disk(OWN))
         server = load_connection(self.layout.kubeconfig)
         assert server.authority is not None
-        file = Path(tokens.IN_HOST)
+        file = Path(tokens.OF_NODE_AGENT)
         config = kubeconfig.render_token(server.server, server.authority.read(), file.name)
         path = str(file.with_name("kubeconfig"))
         self.disk(OWN).write(path, config)
@@ -111,11 +111,11 @@ async def test_every_token_that_was_given_is_renewed(site: Site) -> None:
     layout, own = site.layout, site.disk(OWN)
     await tokens.give_operator(site.admin, layout)
     await tokens.give_agent(site.admin, OWN, own)
-    before = layout.operator_token.read_bytes(), own.read(tokens.IN_HOST)
+    before = layout.operator_token.read_bytes(), own.read(tokens.OF_NODE_AGENT)
     assert await tokens.renew(layout)
-    after = layout.operator_token.read_bytes(), own.read(tokens.IN_HOST)
+    after = layout.operator_token.read_bytes(), own.read(tokens.OF_NODE_AGENT)
     assert not set(before) & set(after)
-    assert not site.disk(OTHER).read(tokens.IN_HOST)  # its host is off
+    assert not site.disk(OTHER).read(tokens.OF_NODE_AGENT)  # its host is off
     assert layout.operator_token.stat().st_mode & 0o777 == 0o600
 
 
@@ -124,8 +124,8 @@ async def test_a_host_whose_node_is_gone_does_not_keep_others_from_being_renewed
 ) -> None:
     for name in (OWN, OTHER):
         await tokens.give_agent(site.admin, name, site.disk(name))
-    before = site.disk(OTHER).read(tokens.IN_HOST)
+    before = site.disk(OTHER).read(tokens.OF_NODE_AGENT)
     await site.admin.delete(Node, OWN)
     assert not await tokens.renew(site.layout)
-    assert site.disk(OTHER).read(tokens.IN_HOST) != before
+    assert site.disk(OTHER).read(tokens.OF_NODE_AGENT) != before
     assert f"token_not_renewed: {OWN}" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.pytest_plugin import run
 
 
@@ -19,5 +19,5 @@ def served_lab(data: Path, *, hosts: int) -> Iterator[Lab]:
 
 async def _make(data: Path, hosts: int) -> Lab:
     lab = await Lab.make(data, api_port=0)
-    await lab.up(Wish(hosts=hosts))
+    await lab.up(Setup(hosts=hosts))
     return lab

@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Wish
+from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.operator import ROLE
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
@@ -109,7 +109,7 @@ async def visited(lab: Lab) -> AsyncGenerator[Site]:
         site = Site(lab, Fleet(lab), kube)
         await until(site.are_ready)
         yield site
-        await lab.up(Wish())
+        await lab.up(Setup())
         hosts = [host for host in HOSTS if await site.is_in_maintenance(host)]
         await asyncio.gather(*(site.cobalt("resume", host) for host in hosts))
         vms = {name for name, _, _ in await site.where()}

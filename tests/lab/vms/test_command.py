@@ -20,7 +20,7 @@ async def test_a_person_makes_orders_and_moves_a_vm(fleet: TakeFleet, switched: 
 
     printed = await cobalt("vm", "add", "web", "--host", "kvm-1", "--disk", "local", data=data)
     assert printed == "VM web runs on kvm-1 (linux 10.78.0.10)\n"
-    assert "in the lab already" in await cobalt("vm", "add", "web", data=data, code=1)
+    assert "in the lab already" in await cobalt("vm", "add", "web", data=data, code=2)
     written = await cobalt("vm", "tell", "web", "write-disk", "1", data=data)
     await cobalt("vm", "move", "web", "kvm-2", "--slow", "200", data=data)
     assert await cobalt("vm", "tell", "web", "read-disk", "1", data=data) == written
@@ -58,5 +58,5 @@ async def test_there_is_no_console_of_a_vm_that_is_not_there(
     fleet: TakeFleet, switched: Lab
 ) -> None:
     await fleet(1)
-    printed = await cobalt("vm", "console", "none", data=switched.layout.data, code=1)
+    printed = await cobalt("vm", "console", "none", data=switched.layout.data, code=2)
     assert "check the name of the VM" in printed

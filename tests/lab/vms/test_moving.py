@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
 from tests.lab.conftest import SWITCHED, TakeFleet
@@ -165,7 +165,7 @@ async def test_a_vm_does_not_move_to_where_it_is_or_to_a_host_that_is_off(fleet:
 async def test_vms_live_without_ovn(able_machine: None, tmp_path: Path) -> None:
     try:
         lab = await Lab.make(tmp_path / "lab")
-        await lab.up(Wish(hosts=2, control_plane=False, ovn=False))
+        await lab.up(Setup(hosts=2, control_plane=False, ovn=False))
         vms = Fleet(lab)
 
         (vm,) = await vms.add(Request(name="a", kind="boot", host="kvm-1"))

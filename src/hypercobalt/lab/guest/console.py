@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabError, LabRequestError
 
 _FIRST_LINE = re.compile(rb"^(?:guest|boot) \S+: up\b", re.MULTILINE)
 """What every guest prints once it runs."""
@@ -86,8 +86,10 @@ async def follow(log: Path) -> AsyncIterator[str]:
                     if not data:
                         await asyncio.sleep(_POLL_SECONDS)
             file = log.open("rb")
+    except FileNotFoundError as exc:
+        raise LabRequestError(f"{log}: {exc.strerror}; check the name of the VM") from exc
     except OSError as exc:
-        raise LabError(f"{log}: {exc.strerror}; check the name of the VM") from exc
+        raise LabError(f"{log}: {exc.strerror}") from exc
 
 
 def is_up(log: Path, offset: int = 0) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.lab import processes
+from hypercobalt.lab import ovs_daemons, processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
@@ -83,25 +83,16 @@ class Rack:
         )
 
     async def _start_database(self) -> None:
-        file = self._folder / "conf.db"
-        if not file.exists():
-            fresh = file.with_suffix(".new")  # of one that was killed, perhaps
-            fresh.unlink(missing_ok=True)
-            env = processes.environment(self._id)
-            await run("ovsdb-tool", "create", str(fresh), _SCHEMA, env=env)
-            fresh.rename(file)
+        await ovs_daemons.create_database(self._id, self._folder, "conf.db", _SCHEMA)
         remote = f"--remote=p{self._database}"
-        await self._daemon(_DATABASE, "ovsdb-server", str(file), remote)
+        await self._daemon(_DATABASE, "ovsdb-server", str(self._folder / "conf.db"), remote)
         await self.vsctl("--no-wait", "init")
 
     async def _daemon(self, role: str, *argv: str) -> None:
         name = role.replace("/", "-")
-        # The daemon's parent ends when the daemon answers.
-        await run(
-            *("env", processes.mark(self._id, role), f"OVS_RUNDIR={self._folder}"),
-            *(*argv, "--detach", "--no-chdir", f"--unixctl={self._folder}/{name}.ctl"),
-            *("-vconsole:off", "-vsyslog:off", f"--log-file={self._log}/{name}.log"),
-        )
+        control, log = self._folder / f"{name}.ctl", self._log / f"{name}.log"
+        env = f"OVS_RUNDIR={self._folder}"
+        await ovs_daemons.start(self._id, role, *argv, control=control, log=log, env=env)
 
     @property
     def _database(self) -> str:

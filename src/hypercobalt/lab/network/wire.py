@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import execute, run
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.network.data_cables import DataCables
 from hypercobalt.lab.notify import spawn_ready
 
@@ -98,7 +98,7 @@ class Wire:
         """
         milliseconds = delay / timedelta(milliseconds=1)
         if not 0 <= milliseconds <= 10_000 or not 0 <= loss_percent <= 100:  # noqa: PLR2004
-            raise LabError(
+            raise LabRequestError(
                 f"a cable's delay is 0 to 10000 ms and its loss 0 to 100 %, "
                 f"not {milliseconds:g} ms and {loss_percent:g} %"
             )

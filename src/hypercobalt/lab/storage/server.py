@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypercobalt.lab import cgroups
 from hypercobalt.lab.notify_ready import notify_ready
 from hypercobalt.lab.storage import fuse
 from hypercobalt.lab.storage.faults import Fault, FaultFiles
@@ -42,11 +43,9 @@ _NEVER_FAIL = frozenset({Op.RELEASE, Op.RELEASEDIR, Op.FORGET, Op.BATCH_FORGET})
 def machine_of(pid: int) -> str:
     """The host of a thread, by the name that the lab gives to its control group; or nothing."""
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        return cgroups.of_lab(Path(f"/proc/{pid}/cgroup").read_text(), "hc")
     except OSError:
         return ""
-    names = (line.split(":", 2)[2].split("/")[1] for line in lines)
-    return next((name for name in names if name.startswith("hc")), "")
 
 
 @dataclass(slots=True)

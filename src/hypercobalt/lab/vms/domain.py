@@ -13,13 +13,13 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 
 from hypercobalt.lab.guest.probe import DomainType
+from hypercobalt.lab.ovn import INTEGRATION_BRIDGE
 
 CrashAction = Literal["destroy", "restart", "preserve"]
 WatchdogAction = Literal["reset", "poweroff", "pause", "shutdown", "none", "inject-nmi", "dump"]
 WatchdogModel = Literal["i6300esb", "ib700"]
 ErrorPolicy = Literal["stop", "report", "ignore", "enospace"]
 
-INTEGRATION_BRIDGE = "br-int"
 MTU = 1442  # an Ethernet frame of 1500 less what Geneve adds
 
 

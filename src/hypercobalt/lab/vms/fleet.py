@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hypercobalt.lab.disk import CONSOLES
-from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.errors import CommandError, LabError, LabRequestError
 from hypercobalt.lab.guest import bootsector, console, image, probe
 from hypercobalt.lab.host import SHARED, Host, Power
 from hypercobalt.lab.lab import Lab
@@ -60,7 +60,7 @@ class Inventory:
         if not found:
             silent = "".join(f"; {host} lists none: {why}" for host, why in self.silent.items())
             names = ", ".join(sorted({vm.name for vm in self.vms})) or "none"
-            raise LabError(f"VM {name!r} is on no host; there are: {names}{silent}")
+            raise LabRequestError(f"VM {name!r} is on no host; there are: {names}{silent}")
         return next((vm for vm in found if vm.state == "running"), found[0])
 
 
@@ -331,7 +331,7 @@ class Fleet:
         vm = (await self.inventory()).find(name)
         source, destination = self.host(vm.host), self.host(target)
         if vm.host == target:
-            raise LabError(f"VM {name!r} is on {target} already")
+            raise LabRequestError(f"VM {name!r} is on {target} already")
         if destination.power is not Power.RUNNING:
             raise LabError(f"host {target} is {destination.power}; a VM cannot go there")
         flags = ["--live", "--p2p", "--persistent", "--undefinesource"]
@@ -390,9 +390,8 @@ async def _moment() -> None:
 
 async def _drop_copy(name: str, *hosts: Host) -> None:
     """Delete a VM's local disk where it does not run; nowhere, unless it runs on just one host."""
-    runs = [
-        name in (await virsh(host, "list", "--name", "--state-running")).split() for host in hosts
-    ]
-    for host, keeps in zip(hosts, runs, strict=True):
-        if sum(runs) == 1 and not keeps:
+    running = ("list", "--name", "--state-running")
+    keeps = [host for host in hosts if name in (await virsh(host, *running)).split()]
+    for host in hosts if len(keeps) == 1 else ():
+        if host not in keeps:
             await host.run("rm", "-f", disk_path(name, host_only=True))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.etree import ElementTree as ET
 
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.state import NAME_PATTERN
 from hypercobalt.lab.vms.domain import CrashAction, ErrorPolicy, Tuning, Watchdog
@@ -77,7 +77,9 @@ def check_memory(requests: Iterable[Request], available_mib: int) -> None:
     for request in requests:
         who, least = f"VM {request.name or '(unnamed)'}", _LEAST_MIB[request.kind]
         if request.memory < least:
-            raise LabError(f"{who}: a {request.kind} guest needs {least} MiB, not {request.memory}")
+            raise LabRequestError(
+                f"{who}: a {request.kind} guest needs {least} MiB, not {request.memory}"
+            )
         wanted += request.memory
         if wanted > available_mib:
             raise LabError(
@@ -96,7 +98,7 @@ def place(
         names: other names that are taken, as of VMs whose host is off.
 
     Raises:
-        LabError: a name is taken or no name, or a host is not among those that run.
+        LabRequestError: a name is taken or no name, or a host is not among those that run.
     """
     on = {host: list(vms) for host, vms in there.items()}
     taken = {*names, *(name for vms in on.values() for name in vms)}
@@ -106,7 +108,9 @@ def place(
         host = request.host or min(on, key=lambda host: len(on[host]), default="")
         if host not in on:
             running = ", ".join(on) or "none"
-            raise LabError(f"VM {name}: host {host or '(any)'!r} does not run; these do: {running}")
+            raise LabRequestError(
+                f"VM {name}: host {host or '(any)'!r} is not running; running hosts: {running}"
+            )
         taken.add(name)
         on[host].append(name)
         placed.append(Placement(request, name, host))
@@ -120,11 +124,13 @@ def _name(wanted: str | None, taken: set[str]) -> str:
             number += 1
         return f"vm-{number}"
     if not NAME_PATTERN.fullmatch(wanted):
-        raise LabError(
+        raise LabRequestError(
             f"VM name {wanted!r} must be lower-case letters, digits and hyphens, at most 63"
         )
     if wanted in taken:
-        raise LabError(f"VM {wanted!r} is in the lab already; remove it or take another name")
+        raise LabRequestError(
+            f"VM {wanted!r} is in the lab already; remove it or take another name"
+        )
     return wanted
 
 

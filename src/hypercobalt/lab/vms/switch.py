@@ -79,17 +79,8 @@ class Switch:
         """
         async with self._taking:
             listed = await self._central.nbctl(
-                *(
-                    "--bare",
-                    "--",
-                    "--may-exist",
-                    "ls-add",
-                    SWITCH,
-                    "--",
-                    "--if-exists",
-                    "lsp-del",
-                    str(port),
-                ),
+                *("--bare", "--", "--may-exist", "ls-add", SWITCH),
+                *("--", "--if-exists", "lsp-del", str(port)),
                 *("--", "--columns=addresses", "list", "Logical_Switch_Port"),
             )
             address = free_address(line.strip() for line in listed.splitlines())

@@ -63,8 +63,10 @@ def test_placement(
     [
         pytest.param(Request(name="x"), {"a": ["x"]}, "'x' is in the lab already", id="taken"),
         pytest.param(Request(name="a/b"), {"a": []}, "name 'a/b' must be", id="no-name"),
-        pytest.param(Request(host="c"), {"a": []}, "host 'c' does not run; these do: a", id="off"),
-        pytest.param(Request(), {}, "these do: none", id="no-host"),
+        pytest.param(
+            Request(host="c"), {"a": []}, "host 'c' is not running; running hosts: a", id="off"
+        ),
+        pytest.param(Request(), {}, "running hosts: none", id="no-host"),
     ],
 )
 def test_impossible_requests_are_refused(
