@@ -67,12 +67,12 @@ async def test_an_agent_that_is_killed_comes_back(nodes: TakeHosts) -> None:
 
 async def test_the_credentials_of_a_host_are_for_root_only(nodes: TakeHosts) -> None:
     (host,) = await nodes(1)
-    files = (KUBECONFIG, tokens.IN_HOST, f"{kubelet.CREDENTIALS}/{heartbeat.KEY}")
+    files = (KUBECONFIG, tokens.OF_NODE_AGENT, f"{kubelet.CREDENTIALS}/{heartbeat.KEY}")
     modes = await host.run("stat", "--format=%a %U", *files)
     assert modes.splitlines() == ["600 root"] * len(files)
     command_lines = await host.run("ps", "-eo", "args")
     assert "client-key" not in command_lines
-    assert (await host.run("cat", tokens.IN_HOST)) not in command_lines
+    assert (await host.run("cat", tokens.OF_NODE_AGENT)) not in command_lines
 
 
 async def test_an_agent_goes_on_with_the_token_that_replaces_its_own(
@@ -80,9 +80,9 @@ async def test_an_agent_goes_on_with_the_token_that_replaces_its_own(
 ) -> None:
     (host,) = await nodes(1)
     await shown(api, host.name, lambda hv: unit(hv, "LibVirtConnection") == "True")
-    before = await host.run("cat", tokens.IN_HOST)
+    before = await host.run("cat", tokens.OF_NODE_AGENT)
     assert await tokens.renew(lab.layout)
-    assert await host.run("cat", tokens.IN_HOST) != before
+    assert await host.run("cat", tokens.OF_NODE_AGENT) != before
     await host.run("systemctl", "restart", NODE_AGENT)  # reads it at once
     lease = await api.get(Lease, f"node-agent-{host.name}", NAMESPACE)
     await api.delete(Lease, f"node-agent-{host.name}", NAMESPACE)

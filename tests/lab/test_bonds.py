@@ -14,6 +14,7 @@ import pytest
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.lab import agents, bond, processes
+from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
@@ -115,7 +116,7 @@ async def ovs_agent(lab: Lab, host: Host) -> AsyncGenerator[None]:
     """The OVS agent in a host, with an administrator's rights."""
     host.disk.write(_KUBECONFIG, lab.control.kubeconfig.read_bytes(), mode=0o600)
     command = host.entering(
-        *(str(agents.cobalt_command()), "ovs-agent", "--kubeconfig", _KUBECONFIG),
+        *(str(cobalt_command()), "ovs-agent", "--kubeconfig", _KUBECONFIG),
         *("--node", host.name, "--namespace", agents.NAMESPACE),
         *("--health-probe-bind-address", "127.0.0.1:0"),
         *("--metrics-bind-address", "127.0.0.1:0", "--no-metrics-secure"),

@@ -22,7 +22,7 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.control import TOKENS
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.machine import preflight
 from hypercobalt.lab.state import Layout
 from hypercobalt.operator.election import LEASE
@@ -100,7 +100,7 @@ async def test_a_day_with_a_lab(data: Path) -> None:
 async def test_without_a_lab_every_command_names_the_one_that_makes_it(
     data: Path, arguments: str
 ) -> None:
-    printed = await cobalt(*arguments.split(), data=data, code=1)
+    printed = await cobalt(*arguments.split(), data=data, code=2)
     assert "there is no lab in" in printed
     assert "cobalt lab up" in printed
     assert "Traceback" not in printed
@@ -108,17 +108,19 @@ async def test_without_a_lab_every_command_names_the_one_that_makes_it(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "code", "complaint"),
     [
-        ("up --hosts 0", "--hosts 0: must be 1 or more"),
-        ("up --hosts 100000", "MiB of memory are needed for 100000 hosts"),
-        ("up --vms -1", "--vms -1: must be 0 or more"),
-        ("up --port 65536", "--port 65536: must be 0 to 65535"),
-        ("up --port -1", "--port -1: must be 0 to 65535"),
+        ("up --hosts 0", 2, "--hosts 0: must be 1 or more"),
+        ("up --hosts 100000", 1, "MiB of memory are needed for 100000 hosts"),
+        ("up --vms -1", 2, "--vms -1: must be 0 or more"),
+        ("up --port 65536", 2, "Must be <= 65535"),
+        ("up --port -1", 2, "Must be >= 0"),
     ],
 )
-async def test_an_impossible_lab_is_refused(data: Path, arguments: str, complaint: str) -> None:
-    printed = await cobalt(*arguments.split(), data=data, code=1)
+async def test_an_impossible_lab_is_refused(
+    data: Path, arguments: str, code: int, complaint: str
+) -> None:
+    printed = await cobalt(*arguments.split(), data=data, code=code)
     assert complaint in printed
     assert not data.exists()
 
@@ -160,7 +162,7 @@ async def test_user_without_root_is_refused_instead_of_shown_that_everything_is_
         data = Path(folder) / "lab"
         try:
             lab = await Lab.make(data)
-            await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+            await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
             for mode in (0o755, 0o700):
                 Path(folder).chmod(mode)
                 for arguments in ("status", "host crash kvm-1", "host start kvm-1", "vm list"):

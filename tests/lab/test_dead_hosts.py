@@ -19,7 +19,7 @@ from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.overview import STALE, rows
 from hypercobalt.runtime import Kube, SystemClock
 from tests.following import follow
@@ -42,7 +42,7 @@ Say = Callable[[str, object], None]
 async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
     try:
         made = await Lab.make(tmp_path / "lab", api_port=0)
-        await made.up(Wish(hosts=3))
+        await made.up(Setup(hosts=3))
         yield made
     finally:
         await down(tmp_path / "lab")

@@ -14,7 +14,7 @@ from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Size
-from hypercobalt.lab import streams
+from hypercobalt.lab import migration_tls
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from tests.contracts.direct import A, B, ended, named
@@ -60,7 +60,7 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear
     directory = TlsDirectory(hosts, client_files(tmp_path, authority))
     ports = Northbound(parse_remotes(switched.central.northbound))
     service = DirectService(directory, OnDemandDaemons(), ports)
-    await hosts[1].run("rm", "-r", streams.DIRECTORY)
+    await hosts[1].run("rm", "-r", migration_tls.DIRECTORY)
     try:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
@@ -70,7 +70,7 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear
         assert "--no-direct-tls" in refused.message
         assert await world.where() == [("a", A, "running")]
 
-        streams.install(hosts[1], switched.layout)
+        migration_tls.install(hosts[1], switched.layout)
         await service.moves.live_migrate(await named(service, A, "a"), B)
         assert (await ended(service, server)).succeeded
     finally:

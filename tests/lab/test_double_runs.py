@@ -14,6 +14,7 @@ from hypercobalt.lab.vms.blueprint import disk_path
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.lab.vms.virsh import remove, virsh
+from hypercobalt.runtime.tasks import beside
 from tests.lab.conftest import TakeFleet
 
 pytestmark = pytest.mark.timeout(240)
@@ -33,7 +34,8 @@ async def vms(fleet: TakeFleet) -> AsyncIterator[Fleet]:
 @pytest.fixture
 async def witness(vms: Fleet) -> AsyncIterator[Witness]:
     prefix = vms.host("kvm-1").machine.rpartition("-")[0]
-    async with Witness(prefix) as watching:
+    watching = Witness(prefix)
+    async with beside(watching.watch(), name="witness"):
         yield watching
 
 

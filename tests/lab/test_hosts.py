@@ -270,12 +270,12 @@ async def test_a_new_host_uses_the_emulator_cache_of_earlier_ones(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # the machine's may be written meanwhile
     names = ("first", "second", "third")
     try:
-        first = await lab.add_host(names[0], wish=BARE)
+        first = await lab.add_host(names[0], setup=BARE)
         await first.run("virsh", "capabilities", within=timedelta(minutes=1))  # QEMU was asked
         await first.run("sh", "-c", f"sed -i s/alias=.pc./alias=\\'marked\\'/ {EMULATORS}/*.xml")
 
         for name in names[1:]:
-            fresh = await lab.add_host(name, wish=BARE)
+            fresh = await lab.add_host(name, setup=BARE)
             assert ">marked</machine>" in await fresh.run("virsh", "capabilities")
     finally:
         for host in lab.hosts:

@@ -10,10 +10,9 @@ from time import monotonic
 
 import pytest
 
-from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
+from hypercobalt.adapters.libvirt.connection import MOST_HUNG, LibvirtConnection, connect
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent
 from hypercobalt.adapters.libvirt.model import ControlInfo, Domain
-from hypercobalt.adapters.libvirt.per_subject import MOST
 from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
 from hypercobalt.adapters.libvirt.statistics import DomainStats
 from hypercobalt.adapters.libvirt.vocabulary import ControlState, Lifecycle, Stopped
@@ -285,29 +284,39 @@ async def test_an_emulator_that_hangs_does_not_hold_up_a_list_with_jobs(libvirtd
             assert len(await subject.domains(jobs=True)) == 2
 
 
-async def test_as_many_emulators_as_hang_are_found_and_the_rest_is_served(
+async def test_emulators_that_hang_are_found_up_to_a_number_and_the_rest_is_served(
     libvirtd: Daemon,
 ) -> None:
-    names = list("abcde")
+    names = [f"g{number}" for number in range(MOST_HUNG + 2)]
+    hung, one_more, well = names[:MOST_HUNG], *names[MOST_HUNG:]
     await asyncio.to_thread(start_guests, libvirtd, names)
-    async with connected(libvirtd.uri, deadline=1) as (subject, _):
+    async with connected(libvirtd.uri, deadline=1) as (subject, listener):
         uuids = {one.name: one.uuid for one in await subject.domains()}
-        for name in names:
+        for name in hung:
             libvirtd.send_guest(name, signal.SIGSTOP)
-        for name in names[:MOST]:
+        for name in hung[:-1]:
             with pytest.raises(DomainHungError):
                 await subject.block_stats(uuids[name])
-        with pytest.raises(LibvirtError, match="calls about other domains hang"):
-            await subject.block_stats(uuids["e"])
+        assert await subject.block_stats(uuids[well]), "with one place left"
+        with pytest.raises(DomainHungError):
+            await subject.block_stats(uuids[hung[-1]])
+        libvirtd.send_guest(one_more, signal.SIGSTOP)
+        for name in (one_more, well):
+            with pytest.raises(LibvirtError, match="calls about other domains hang"):
+                await subject.block_stats(uuids[name])
 
-        states = [await subject.control_info(uuids[name]) for name in names]
-        assert [one.state for one in states if one] == [
-            *[ControlState.OCCUPIED] * MOST,
-            *[ControlState.OK] * (len(names) - MOST),
-        ]
+        states = {name: await subject.control_info(uuids[name]) for name in names}
+        assert {name for name, one in states.items() if one and one.state.name == "OCCUPIED"} == {
+            *hung
+        }
         assert len(await subject.domains()) == len(names)
+        await subject.destroy(uuids[hung[0]])
+        await listener.lifecycle(uuids[hung[0]], Lifecycle.STOPPED)
+        with pytest.raises(DomainHungError):
+            await subject.block_stats(uuids[one_more])
         for name in names:
-            libvirtd.send_guest(name, signal.SIGCONT)
+            if name != hung[0]:
+                libvirtd.send_guest(name, signal.SIGCONT)
 
 
 async def stats_again(subject: LibvirtConnection) -> tuple[DomainStats, ...]:

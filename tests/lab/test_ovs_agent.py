@@ -25,7 +25,7 @@ from hypercobalt.cli import agents as people
 from hypercobalt.lab import agents, rights, tokens
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish
+from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.machine.preflight import HOST_BYTES
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.ovs_agent.settings import Settings
@@ -153,6 +153,7 @@ async def test_trace_between_guests_names_the_host_that_gets_the_packet(site: Si
     assert "switch vms" in printed
     code, printed = await site.cobalt(*trace, str(far["ifaceID"]))
     assert (code, printed.split()[:4]) == (0, ["sent", "to", "host", "kvm-2"]), printed
+    assert f"\non kvm-2: delivered to {far['name']} (instance " in printed, printed
 
 
 async def test_person_captures_a_guest_s_ping_and_reads_the_journal_and_nothing_is_left(
@@ -274,7 +275,7 @@ async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_h
     for name in HOSTS:
         found = await network(site, name, "False/OVNDisconnected")
         assert state(found, "Ready") == "True/Ready"
-    await site.lab.up(Wish())
+    await site.lab.up(Setup())
     assert await site.pings("b", 2) == (100, 100)
     code, printed = await site.cobalt("evict", "kvm-1")
     assert code == 0, printed
@@ -313,7 +314,7 @@ async def test_an_eviction_leaves_out_a_host_without_its_bridge_and_a_second_up_
     assert code == 0, printed
     assert await site.where() == [("a", "kvm-3", "running"), ("b", "kvm-3", "running")]
     await broken.run("systemctl", "stop", agents.OVS_AGENT)
-    await site.lab.up(Wish())
+    await site.lab.up(Setup())
     await network(site, "kvm-2", "True/Healthy")
 
 

@@ -18,7 +18,7 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.state import Layout, State
@@ -42,7 +42,7 @@ def found(data: Path) -> State:
 
 async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
     lab = await Lab.make(data)
-    await lab.up(Wish(hosts=2))
+    await lab.up(Setup(hosts=2))
 
     async with lab.control.client() as kube:
         nodes = (await kube.list(Node)).items
@@ -73,7 +73,7 @@ async def test_a_lab_takes_a_free_port_for_its_api_and_keeps_it(data: Path) -> N
 
 async def test_only_root_reaches_the_libvirt_of_a_host(data: Path) -> None:
     lab = await Lab.make(data)
-    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
     connect = ("bash", "-c", f"exec 3<>/dev/tcp/{lab.host('kvm-1').address}/16509")
 
     def reach(user: int) -> subprocess.CompletedProcess[str]:
@@ -94,7 +94,7 @@ async def test_a_lab_changes_no_way_to_anywhere_else(data: Path) -> None:
 
     before = await way()
     lab = await Lab.make(data)
-    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
     assert await way() == before
 
 
@@ -104,7 +104,7 @@ async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:
     data = tmp_path / "link" / f"a lab: 1,2 \\ {'long' * 40}"
     try:
         lab = await Lab.make(data)
-        await lab.up(Wish(hosts=1))
+        await lab.up(Setup(hosts=1))
         await lab.host("kvm-1").run("true")
     finally:
         assert await down(data)
@@ -133,9 +133,9 @@ async def test_what_a_person_has_mounted_there_stays_when_the_lab_goes(tmp_path:
 
 async def test_a_second_up_leaves_a_frozen_host_as_it_is(data: Path) -> None:
     lab = await Lab.make(data)
-    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
     await lab.host("kvm-1").freeze()
-    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
     assert lab.host("kvm-1").power is Power.FROZEN
 
 
@@ -143,7 +143,7 @@ async def test_a_shared_directory_whose_process_died_comes_back_in_hosts_that_ru
     data: Path,
 ) -> None:
     lab = await Lab.make(data)
-    bare = Wish(hosts=2, ovn=False, control_plane=False)
+    bare = Setup(hosts=2, ovn=False, control_plane=False)
     await lab.up(bare)
     (lab.layout.shared / "disk").write_text("kept")
     await processes.kill(lab.state.id, lambda process: process.role == "shared")
@@ -158,9 +158,9 @@ async def test_a_shared_directory_whose_process_died_comes_back_in_hosts_that_ru
 
 
 async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -> None:
-    wish = Wish(hosts=2)
+    setup = Setup(hosts=2)
     first = await Lab.make(data)
-    await first.up(wish)
+    await first.up(setup)
     before = {process.role: process.pid for process in processes.find(first.state.id)}
     await first.host("kvm-1").crash()
     await processes.kill(
@@ -168,7 +168,7 @@ async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -
     )
 
     second = await Lab.make(data)
-    await second.up(wish)
+    await second.up(setup)
 
     after = {process.role: process.pid for process in processes.find(second.state.id)}
     assert second.state == first.state
@@ -185,12 +185,12 @@ async def killed_up(data: Path, step: str) -> State:
     """An `up` that kills itself in the moment a step begins: it cleans nothing up."""
     script = (
         "import asyncio, os, sys; from pathlib import Path;"
-        "from hypercobalt.lab.lab import Lab, Wish\n"
+        "from hypercobalt.lab.lab import Lab, Setup\n"
         "def report(step, progress):\n"
         "  if step == sys.argv[2]: asyncio.get_running_loop().call_later("
         f"float(sys.argv[3]), os.kill, os.getpid(), {signal.SIGKILL:d})\n"
         "async def main():\n"
-        "  lab = await Lab.make(Path(sys.argv[1]), report); await lab.up(Wish(hosts=2))\n"
+        "  lab = await Lab.make(Path(sys.argv[1]), report); await lab.up(Setup(hosts=2))\n"
         "asyncio.run(main())\n"
     )
     later = "0" if step.startswith("hypervisor") else "0.2"  # the last step may be a short one
@@ -228,7 +228,7 @@ async def test_an_up_that_is_killed_half_way_leaves_nothing_after_down(
 async def test_an_up_that_is_killed_half_way_is_finished_by_the_next(data: Path, step: str) -> None:
     state = await killed_up(data, step)
     lab = await Lab.make(data)
-    await lab.up(Wish(hosts=2))
+    await lab.up(Setup(hosts=2))
     assert lab.state == state
     for host in lab.hosts:
         await host.check_services()
@@ -241,7 +241,7 @@ async def test_an_up_that_is_killed_half_way_is_finished_by_the_next(data: Path,
 
 async def test_a_host_can_take_the_place_of_a_removed_one(data: Path) -> None:
     lab = await Lab.make(data)
-    await lab.up(Wish(hosts=1, control_plane=False))
+    await lab.up(Setup(hosts=1, control_plane=False))
     address = lab.host("kvm-1").address
     await lab.remove_host("kvm-1")
 
@@ -257,7 +257,7 @@ async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     try:
         pair = await asyncio.gather(Lab.make(data), Lab.make(other))
-        await asyncio.gather(*(lab.up(Wish(hosts=1, ovn=False)) for lab in pair))
+        await asyncio.gather(*(lab.up(Setup(hosts=1, ovn=False)) for lab in pair))
         assert pair[0].state.network != pair[1].state.network
 
         await down(other)

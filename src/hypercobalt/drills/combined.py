@@ -10,16 +10,23 @@ from contextlib import suppress
 from hypercobalt.drills.configuration import active, configure
 from hypercobalt.drills.control_plane import deployment
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, is_back, is_tried, recovered
+from hypercobalt.drills.faults import evict, resume, shut_down
 from hypercobalt.drills.instances import kill
+from hypercobalt.drills.outcomes import (
+    RECOVERY,
+    all_in_service,
+    is_tried,
+    none_fenced,
+    recovered,
+)
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import control, kubelet
 from hypercobalt.lab import operator as lab_operator
+from hypercobalt.runtime.tasks import beside
 
 _AWAY = 30.0  # seconds; longer than the operator's Lease
 _DARK = 60.0  # seconds; longer than silence of the node agents' Leases and all waits after it
-_BACK = 180.0
 _FLAPS = (0.0, 15.0, 35.0, 45.0)
 """Seconds without power: before and after the Node is Unknown, and about the end of the Lease."""
 _DOCUMENTS = (
@@ -30,22 +37,10 @@ _DOCUMENTS = (
 _FLIP = 2.0
 
 
-async def _all_in_service(stage: Stage) -> None:
-    for host in stage.lab.hosts:
-        await stage.becomes(host.name, "in service", is_back, within=_BACK)
-
-
-async def _none_fenced(stage: Stage) -> None:
-    for host in stage.lab.hosts:
-        if fencing := (await stage.hypervisor(host.name)).status.fencing:
-            raise DrillError(f"{host.name} was fenced: {fencing.evidence}")
-
-
 async def api_dies(stage: Stage) -> None:
     """What runs elsewhere already is left alone, and the rest follows."""
     vms = await stage.vms("kvm-1", 6)
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    began = await stage.power_cut("kvm-1")
 
     async def has_begun() -> bool:
         return bool(stage.pids(vms))
@@ -69,49 +64,46 @@ async def flaps(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
     for seconds in _FLAPS:
-        await stage.do("power cut of kvm-1", host.crash())
+        await stage.power_cut("kvm-1")
         await asyncio.sleep(seconds)  # the length of the failure itself
         await stage.do(f"kvm-1 boots again, after {seconds:g} s", stage.lab.up_host(host))
-    await _all_in_service(stage)
+    await all_in_service(stage)
     await stage.runs(vms, within=RECOVERY)
-    for vm in vms:
-        await stage.writes(vm, within=20)
+    await stage.write(*vms)
 
 
 async def site(stage: Stage) -> None:
     vms = tuple([vm for host in stage.lab.hosts for vm in await stage.vms(host.name)])
     for host in stage.lab.hosts:
-        await stage.do(f"power cut of {host.name}", host.crash())
+        await stage.power_cut(host.name)
     await asyncio.sleep(_DARK)  # the length of the failure itself
     if stage.pids(vms):
         raise DrillError("a guest runs on a host without power")
     for host in stage.lab.hosts:
         await stage.do(f"{host.name} boots again", stage.lab.up_host(host))
     await stage.runs(vms, within=RECOVERY)
-    for vm in vms:
-        await stage.writes(vm, within=20)
-    await _all_in_service(stage)
-    await _none_fenced(stage)
+    await stage.write(*vms)
+    await all_in_service(stage)
+    await none_fenced(stage)
 
 
 async def second_host(stage: Stage) -> None:
     """It boots again after a while; the instances of the first are recovered whatever it does."""
     first = await stage.vms("kvm-1", 2)
     second = await stage.vms("kvm-2", 2)
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    began = await stage.power_cut("kvm-1")
 
     async def is_being_fenced() -> bool:
         return is_tried(await stage.hypervisor("kvm-1"))
 
     await stage.until("kvm-1 is being fenced", is_being_fenced, within=RECOVERY)
-    await stage.do("power cut of kvm-2", stage.host("kvm-2").crash())
+    await stage.power_cut("kvm-2")
     await asyncio.sleep(_AWAY)  # the length of the failure itself
     await stage.do("kvm-2 boots again", stage.lab.up_host(stage.host("kvm-2")))
     await recovered(stage, "kvm-1", first, began)
     await stage.runs(second, within=RECOVERY)
     await stage.do("kvm-1 boots again", stage.lab.up_host(stage.host("kvm-1")))
-    await _all_in_service(stage)
+    await all_in_service(stage)
     await stage.runs((*first, *second), within=1)
 
 
@@ -120,14 +112,13 @@ async def operator_away(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
     await stage.do("the operator is killed", stage.kill(lab_operator.ROLE))
-    await stage.do("power cut of kvm-1", host.crash())
+    await stage.power_cut("kvm-1")
     await stage.do("kvm-1 boots again", stage.lab.up_host(host))
     await stage.do("the operator starts again", stage.lab.operator.start())
     await stage.runs(vms, within=RECOVERY)
-    for vm in vms:
-        await stage.writes(vm, within=20)
-    await _all_in_service(stage)
-    await _none_fenced(stage)
+    await stage.write(*vms)
+    await all_in_service(stage)
+    await none_fenced(stage)
 
 
 async def crash_while_moving(stage: Stage) -> None:
@@ -145,10 +136,10 @@ async def crash_while_moving(stage: Stage) -> None:
     await stage.until(f"the live migration of {vm} has begun", is_moving, within=RECOVERY)
     with suppress(ProcessLookupError):  # it was faster
         os.kill(source.pid, signal.SIGKILL)
-    await stage.writes(vm, within=RECOVERY)  # the target's QEMU is there, and waits for the source
+    await stage.write(vm, within=RECOVERY)  # the target's QEMU is there, and waits for the source
     await stage.runs([vm], within=1, not_pids=[source.pid])
     await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
-    await _all_in_service(stage)
+    await all_in_service(stage)
     await stage.runs([vm], within=1)
 
 
@@ -163,17 +154,38 @@ async def configuration_flips(stage: Stage) -> None:
 
     began = stage.record.now
     await stage.do("power cut of kvm-1, while the ConfigMap changes", stage.host("kvm-1").crash())
-    flipping = asyncio.create_task(flip(), name="flip")
-    try:
+    async with beside(flip(), name="flip"):
         await recovered(stage, "kvm-1", vms, began)
-    finally:
-        flipping.cancel()
-        with suppress(asyncio.CancelledError):
-            await flipping
     await stage.do("the ConfigMap stays as it is", configure(stage, _DOCUMENTS[-1]))
     (emulator,) = stage.emulators(vms[0])
     await active(stage, stage.host_of(emulator), _DOCUMENTS[-1])
     await stage.runs(vms[:1], within=60, not_pids=[kill(stage, vms[0])])
+
+
+async def cut_while_emptied(stage: Stage) -> None:
+    """The host boots before it counts as failed: its guests are started, and then leave."""
+    vms = await stage.vms("kvm-1", 6)
+    host = stage.host("kvm-1")
+    await stage.do("a person empties kvm-1", evict(stage, "kvm-1"))
+    await stage.do("power cut of kvm-1", host.crash())
+    await stage.do("kvm-1 boots again", stage.lab.up_host(host))
+    await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
+    await stage.write(*vms)
+    await stage.do("kvm-1 goes back into service", resume(stage, "kvm-1"))
+    await all_in_service(stage)
+    await none_fenced(stage)
+
+
+async def shut_down_unseen(stage: Stage) -> None:
+    """No operator moves the guests, so the shutdown ends them; they are started after the boot."""
+    vms = await stage.vms("kvm-1", 4)
+    await stage.do("the operator is killed", stage.kill(lab_operator.ROLE))
+    await stage.do("kvm-1 is shut down", shut_down(stage, "kvm-1"))
+    await stage.do("kvm-1 boots again", stage.lab.up_host(stage.host("kvm-1")))
+    await stage.do("the operator starts again", stage.lab.operator.start())
+    await stage.runs(vms, within=RECOVERY)
+    await stage.write(*vms)
+    await all_in_service(stage)
 
 
 DRILLS = (
@@ -218,6 +230,18 @@ DRILLS = (
         "config-flips",
         "The ConfigMap changes every 2 s, invalid at times, while a host is evacuated.",
         configuration_flips,
+        in_ci=False,
+    ),
+    Drill(
+        "cut-while-emptied",
+        "A host loses power while a person empties it, and boots: its instances run elsewhere.",
+        cut_while_emptied,
+        in_ci=False,
+    ),
+    Drill(
+        "shut-down-unseen",
+        "A host is shut down while the operator is away, and boots again: its instances run.",
+        shut_down_unseen,
         in_ci=False,
     ),
 )

@@ -63,7 +63,7 @@ async def invalid(stage: Stage) -> None:
     await stage.do("the ConfigMap gets an unknown key", configure(stage, _UNKNOWN_KEY))
     await _configured(stage, "kvm-1", "False", "backof")
     await stage.runs([vm], elsewhere="kvm-1", within=90, not_pids=[kill(stage, vm)])
-    await stage.writes(vm, within=20)
+    await stage.write(vm)
     await stage.incident_ends("kvm-1", vm)
     await stage.do("lifecycle events are not monitored", configure(stage, _NOT_MONITORED))
     await active(stage, "kvm-2", _NOT_MONITORED)

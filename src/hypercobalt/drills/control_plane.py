@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, recovered
+from hypercobalt.drills.instances import kill
+from hypercobalt.drills.outcomes import RECOVERY, none_fenced, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import control
 from hypercobalt.lab import operator as lab_operator
+from hypercobalt.runtime.tasks import beside
 
 _AWAY = 30.0  # seconds; longer than the grace period of Nodes
 
@@ -32,44 +32,32 @@ async def deployment(stage: Stage) -> AsyncGenerator[None]:
                 await stage.do("the operator starts again", stage.lab.operator.start())
             await asyncio.sleep(1)  # nothing reports the end of a process that another one started
 
-    task = asyncio.create_task(keep(), name="deployment")
-    try:
+    async with beside(keep(), name="deployment"):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def away(stage: Stage) -> None:
-    vms = await stage.vms("kvm-1", 2)
-    lab = stage.lab
-    pids = {vm: stage.emulators(vm)[0].pid for vm in vms}
+    crashed, spared = await stage.vms("kvm-1", 2)
+    pids = stage.pids([spared])
     await stage.do("the API server is killed", stage.kill(control.ROLE))
-    os.kill(pids[vms[0]], signal.SIGKILL)
+    killed = kill(stage, crashed)
 
     async def untouched() -> bool:
-        return [e.pid for e in stage.emulators(vms[1])] == [pids[vms[1]]] and not stage.emulators(
-            vms[0]
-        )
+        return stage.pids([spared]) == pids and not stage.emulators(crashed)
 
     await stage.stays("the other guest runs on, nothing is started", untouched, seconds=_AWAY)
-    await stage.do("the API server starts again", lab.control.start())
+    await stage.do("the API server starts again", stage.lab.control.start())
     # It ends when it loses its Lease; a Deployment starts it again.
-    await stage.do("so does the operator", lab.operator.start())
-    await stage.runs(vms, within=RECOVERY, not_pids=[pids[vms[0]]])
-    if [e.pid for e in stage.emulators(vms[1])] != [pids[vms[1]]]:
+    await stage.do("so does the operator", stage.lab.operator.start())
+    await stage.runs([crashed, spared], within=RECOVERY, not_pids=[killed])
+    if stage.pids([spared]) != pids:
         raise DrillError("a guest that ran was restarted")
-    for host in lab.hosts:
-        fencing = (await stage.hypervisor(host.name)).status.fencing
-        if fencing is not None:
-            raise DrillError(f"{host.name} was fenced: {fencing.evidence}")
+    await none_fenced(stage)
 
 
 async def operator_dies(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    began = await stage.power_cut("kvm-1")
 
     async def is_attempted() -> bool:
         fencing = (await stage.hypervisor("kvm-1")).status.fencing

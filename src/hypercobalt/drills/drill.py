@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypercobalt.drills.record import Mark, Moment, Record, Result
 from hypercobalt.drills.stage import Stage, staged
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, words
 
 Play = Callable[[Stage], Awaitable[None]]
 
@@ -53,7 +53,7 @@ async def run(
                 found = (*map(str, stage.witness.double_runs), *stage.ledgers())
                 failure = "; ".join(found)
     except (HypercobaltError, OSError, TimeoutError) as error:
-        failure = "; ".join(text for text in (failure, str(error) or repr(error)) if text)
+        failure = "; ".join(text for text in (failure, words(error)) if text)
     if failure:
         record.add(Mark.FAILED, failure)
     return record.result(drill.name, drill.purpose, failure)

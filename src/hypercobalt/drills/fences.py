@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, is_tried, recovered
+from hypercobalt.drills.outcomes import RECOVERY, is_tried, recovered
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab.bmc.faults import Fault
@@ -76,7 +76,7 @@ async def lying(stage: Stage) -> None:
     await stage.stays(f"only one {vm} has ever written", is_the_only_one, seconds=_LONG)
     await stage.do("the cable is put back", stage.host("kvm-1").wire.restore())
     await stage.runs([vm], within=RECOVERY)
-    await stage.writes(vm, within=20)
+    await stage.write(vm)
 
 
 async def lying_then_dead(stage: Stage) -> None:
@@ -95,12 +95,10 @@ async def lying_then_dead(stage: Stage) -> None:
     await stage.until("evacuation is refused again and again", is_refused_often, within=RECOVERY)
     if any(len(stage.ledger(vm).boots) > 1 for vm in vms):
         raise DrillError("a guest was started although its host lives")
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", host.crash())
+    began = await stage.power_cut("kvm-1")
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
-    stage.record.figures["death_to_running"] = round(stage.record.now - began, 2)
-    for vm in vms:
-        await stage.writes(vm, within=20)
+    stage.record.measure("death_to_running", began)
+    await stage.write(*vms)
 
 
 DRILLS = (

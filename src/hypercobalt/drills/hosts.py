@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
-from hypercobalt.api.conditions import is_true
 from hypercobalt.api.core import Node
-from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.outcomes import (
+    RECOVERY,
+    accepts,
+    is_back,
+    is_blocked_by_gates,
+    is_tried,
+    recovered,
+)
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage, is_ready
 from hypercobalt.lab import kubelet
 from hypercobalt.lab.heartbeat import Trouble
 from hypercobalt.lab.host import Power
 
-RECOVERY = 180.0
-"""Seconds until instances run elsewhere: silence of the Lease (40), peers, fencing, boot."""
 _BACK = 120.0
 _LONG = 60.0
 """Seconds: longer than silence of the Lease and all waits after it."""
 
 
-def is_tried(hypervisor: Hypervisor) -> bool:
-    """Whether a fence device was called, whatever came of it."""
-    fencing = hypervisor.status.fencing
-    return fencing is not None and bool(fencing.attempts)
-
-
-def is_back(hypervisor: Hypervisor) -> bool:
-    """In service again, with nothing left of the failure."""
-    fencing = hypervisor.status.fencing
-    released = fencing is None or fencing.phase == FencingPhase.RELEASED
-    return released and is_ready(hypervisor) and not hypervisor.spec.maintenance
-
-
-def is_blocked_by_gates(hypervisor: Hypervisor) -> bool:
-    return is_true(hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
-
-
-def accepts(hypervisor: Hypervisor) -> bool:
-    """Whether new instances may be placed there."""
-    return is_true(hypervisor.conditions, HypervisorConditionType.ACCEPTS_NEW_INSTANCES)
-
-
-async def recovered(stage: Stage, name: str, vms: tuple[str, ...], began: float) -> None:
-    """The host is fenced, and its instances run elsewhere."""
-    await stage.becomes(name, "fenced, with a proof", is_fenced, within=RECOVERY)
-    stage.record.figures["failure_to_fenced"] = round(stage.record.now - began, 2)
-    await stage.runs(vms, elsewhere=name, within=RECOVERY)
-    stage.record.figures["failure_to_running"] = round(stage.record.now - began, 2)
-    for vm in vms:
-        await stage.writes(vm, within=20)
-
-
 async def crash(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", host.crash())
+    began = await stage.power_cut("kvm-1")
     await recovered(stage, "kvm-1", vms, began)
     await stage.do("kvm-1 boots again", stage.lab.up_host(host))
     await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
@@ -66,15 +36,14 @@ async def crash(stage: Stage) -> None:
 
 async def reboots(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
-    pids = [emulator.pid for vm in vms for emulator in stage.emulators(vm)]
+    pids = stage.pids(vms)
     host = stage.host("kvm-1")
-    await stage.do("power cut of kvm-1", host.crash())
+    await stage.power_cut("kvm-1")
     began = stage.record.now
     await stage.do("kvm-1 boots again, before its Lease has run out", stage.lab.up_host(host))
     await stage.runs(vms, within=RECOVERY, not_pids=pids)
-    stage.record.figures["boot_to_running"] = round(stage.record.now - began, 2)
-    for vm in vms:
-        await stage.writes(vm, within=20)
+    stage.record.measure("boot_to_running", began)
+    await stage.write(*vms)
 
 
 async def frozen(stage: Stage) -> None:
@@ -98,7 +67,7 @@ async def cut_off(stage: Stage) -> None:
 async def kubelet_stops(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
-    pids = {emulator.pid for vm in vms for emulator in stage.emulators(vm)}
+    pids = stage.pids(vms)
     await stage.do(
         "only the kubelet of kvm-1 stops", host.run("systemctl", "stop", kubelet.SERVICE)
     )
@@ -110,24 +79,21 @@ async def kubelet_stops(stage: Stage) -> None:
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
     if host.power is not Power.RUNNING:
         raise DrillError(f"kvm-1 is {host.power}: a host that lives was fenced")
-    if pids & {emulator.pid for vm in vms for emulator in stage.emulators(vm)}:
+    if pids & stage.pids(vms):
         raise DrillError("a guest was not moved")
     await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
     await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
 
 
 async def pressure(stage: Stage) -> None:
-    (vm,) = await stage.vms("kvm-1")
-    host = stage.host("kvm-1")
-    (emulator,) = stage.emulators(vm)
+    vms = await stage.vms("kvm-1")
+    host, pids = stage.host("kvm-1"), stage.pids(vms)
     for trouble in (Trouble.DISK, Trouble.MEMORY):
         await stage.do(f"the kubelet reports {trouble}", kubelet.report(host, [trouble]))
         await stage.becomes("kvm-1", "no new instances", lambda h: not accepts(h), within=30)
 
         async def is_left_alone() -> bool:
-            return [emulator.pid] == [e.pid for e in stage.emulators(vm)] and not (
-                await stage.evictions()
-            )
+            return stage.pids(vms) == pids and not await stage.evictions()
 
         await stage.stays("its guest runs on, without an Eviction", is_left_alone, seconds=10)
         await stage.do("the kubelet reports no trouble", kubelet.report(host, []))
@@ -137,7 +103,7 @@ async def pressure(stage: Stage) -> None:
 async def many(stage: Stage) -> None:
     vms = (*await stage.vms("kvm-1"), *await stage.vms("kvm-2"))
     for name in ("kvm-1", "kvm-2"):
-        await stage.do(f"power cut of {name}", stage.host(name).crash())
+        await stage.power_cut(name)
 
     async def is_blocked() -> bool:
         found = [await stage.hypervisor(name) for name in ("kvm-1", "kvm-2")]
@@ -147,7 +113,7 @@ async def many(stage: Stage) -> None:
 
     async def nothing_begins() -> bool:
         found = [await stage.hypervisor(name) for name in ("kvm-1", "kvm-2")]
-        return not any(map(is_tried, found)) and not any(map(stage.emulators, vms))
+        return not any(map(is_tried, found)) and not stage.pids(vms)
 
     await stage.stays("neither is fenced, nothing is started", nothing_begins, seconds=20)
 
@@ -156,8 +122,7 @@ async def lost_slowly(stage: Stage) -> None:
     """Hosts that were recovered count on until they are back: a fleet is not emptied bit by bit."""
     vms = (*await stage.vms("kvm-1"), *await stage.vms("kvm-2"))
     first, second = stage.host("kvm-1"), stage.host("kvm-2")
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", first.crash())
+    began = await stage.power_cut("kvm-1")
     await recovered(stage, "kvm-1", (vms[0],), began)
     lost = tuple(vm for vm in vms for one in stage.emulators(vm) if one.machine == second.machine)
     await stage.do("then, power cut of kvm-2", second.crash())
@@ -170,7 +135,7 @@ async def lost_slowly(stage: Stage) -> None:
 
     async def nothing_begins() -> bool:
         untried = not is_tried(await stage.hypervisor("kvm-2"))
-        return untried and not any(map(stage.emulators, lost))
+        return untried and not stage.pids(lost)
 
     await stage.stays("kvm-2 is not fenced, nothing is started", nothing_begins, seconds=_LONG)
     began = stage.record.now
@@ -183,8 +148,7 @@ async def target_dies(stage: Stage) -> None:
     """The first host is not taken back while the second, silent one may run its instances."""
     vms = await stage.vms("kvm-1", 4)
     first, second = stage.host("kvm-1"), stage.host("kvm-2")
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", first.crash())
+    began = await stage.power_cut("kvm-1")
     await recovered(stage, "kvm-1", vms, began)
     lost = tuple(vm for vm in vms for one in stage.emulators(vm) if one.machine == second.machine)
     await stage.do(f"power cut of kvm-2, which has {', '.join(lost)}", second.crash())
@@ -196,12 +160,11 @@ async def target_dies(stage: Stage) -> None:
 
 async def node_deleted(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    began = await stage.power_cut("kvm-1")
     await stage.becomes("kvm-1", "fenced, with a proof", is_fenced, within=RECOVERY)
     await stage.do("its Node is deleted", stage.kube.delete(Node, "kvm-1"))
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
-    stage.record.figures["failure_to_running"] = round(stage.record.now - began, 2)
+    stage.record.measure("failure_to_running", began)
 
     async def is_gone() -> bool:
         return await stage.kube.get(Hypervisor, "kvm-1") is None

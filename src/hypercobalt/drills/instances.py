@@ -26,15 +26,15 @@ def kill(stage: Stage, vm: str) -> int:
 
 async def crash(stage: Stage) -> None:
     (vm,) = await stage.vms("kvm-1")
-    await stage.writes(vm, within=20)
+    await stage.write(vm)
     killed = kill(stage, vm)
     began = stage.record.now
     await stage.runs([vm], within=60, not_pids=[killed])
-    stage.record.figures["crash_to_restart"] = round(stage.record.now - began, 2)
+    stage.record.measure("crash_to_restart", began)
     (emulator,) = stage.emulators(vm)
     if stage.host_of(emulator) != "kvm-1":
         raise DrillError(f"{vm} was started on {stage.host_of(emulator)}, not in place")
-    await stage.writes(vm, within=20)
+    await stage.write(vm)
     await stage.incident_ends("kvm-1", vm)
 
 
@@ -47,7 +47,7 @@ async def crash_unseen(stage: Stage) -> None:
     await stage.do("libvirtd's sockets open", host.run("systemctl", "start", *_SOCKETS))
     await stage.do("libvirtd starts", host.run("systemctl", "start", _DAEMON))
     await stage.runs([vm], within=60, not_pids=[killed])
-    await stage.writes(vm, within=20)
+    await stage.write(vm)
 
 
 async def hung(stage: Stage) -> None:
@@ -57,8 +57,8 @@ async def hung(stage: Stage) -> None:
     stage.record.add(Mark.DONE, f"the QEMU of {vm} stops where it is")
     began = stage.record.now
     await stage.runs([vm], within=_HANG, not_pids=[emulator.pid])
-    stage.record.figures["hang_to_restart"] = round(stage.record.now - began, 2)
-    await stage.writes(vm, within=20)
+    stage.record.measure("hang_to_restart", began)
+    await stage.write(vm)
 
 
 async def stays_off(stage: Stage, vm: str) -> None:

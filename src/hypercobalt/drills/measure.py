@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.drills.record import DrillError
+from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import agents
 from hypercobalt.lab.host import Host
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.tasks import beside
+
+
+@asynccontextmanager
+async def writes(stage: Stage, host: str) -> AsyncGenerator[Writes]:
+    """Count the writes of a host's Hypervisor, by whoever, until the block is left.
+
+    Raises:
+        DrillError: there is none.
+    """
+    version = (await stage.hypervisor(host)).metadata.resourceVersion
+    counted = Writes()
+    async with beside(counted.watch(stage.kube, host, version), name="writes"):
+        yield counted
 
 
 class Writes:
-    """Counts the writes of one Hypervisor, by whoever, while its context is open.
+    """What has been written of one Hypervisor.
 
     Attributes:
         count: so far.
@@ -23,37 +37,20 @@ class Writes:
         errors_seconds: from the first to the last of them.
     """
 
-    def __init__(self, kube: Kube, name: str) -> None:
-        self._kube, self._name = kube, name
+    def __init__(self) -> None:
         self.count = self.errors = 0
         self.errors_seconds = 0.0
         self._began = time.monotonic()
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def seconds(self) -> float:
         """Since it began."""
         return time.monotonic() - self._began
 
-    async def __aenter__(self) -> Writes:
-        stored = await self._kube.get(Hypervisor, self._name)
-        if stored is None:
-            raise DrillError(f"Hypervisor {self._name} is gone")
-        self._began = time.monotonic()
-        version = stored.metadata.resourceVersion or ""
-        self._task = asyncio.create_task(self._watch(version), name="writes")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _watch(self, version: str) -> None:
-        fields = f"metadata.name={self._name}"
-        watching = self._kube.watch(Hypervisor, fields=fields, resource_version=version)
-        async with watching as events:
+    async def watch(self, kube: Kube, host: str, version: str) -> None:
+        """Count what is written after that version, until cancelled."""
+        fields = f"metadata.name={host}"
+        async with kube.watch(Hypervisor, fields=fields, resource_version=version) as events:
             async for event in events:
                 self.count += bool(event.key)
                 self._look(event.object)

@@ -12,8 +12,15 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, accepts, is_back, recovered
 from hypercobalt.drills.instances import kill
+from hypercobalt.drills.outcomes import (
+    RECOVERY,
+    accepts,
+    all_in_service,
+    is_back,
+    none_fenced,
+    recovered,
+)
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import control
@@ -29,10 +36,8 @@ _SEEN = 40.0  # seconds; agents probe the southbound database each 10 s, twice
 
 async def all_well(stage: Stage, spared: str, pids: frozenset[int]) -> None:
     """Every host is in service, none was fenced, and a guest that never failed was left alone."""
-    for host in stage.lab.hosts:
-        await stage.becomes(host.name, "in service", is_back, within=_BACK)
-        if fencing := (await stage.hypervisor(host.name)).status.fencing:
-            raise DrillError(f"{host.name} was fenced: {fencing.evidence}")
+    await all_in_service(stage, within=_BACK)
+    await none_fenced(stage)
     if stage.pids([spared]) != pids:
         raise DrillError(f"{spared} was restarted or moved, though nothing of it had failed")
 
@@ -52,7 +57,7 @@ async def operator_away(stage: Stage) -> None:
         raise DrillError(f"{len(await stage.evictions())} Evictions of one crash, not 1")
     await stage.do("the operator starts again", stage.lab.operator.start())
     await stage.runs([crashed], within=RECOVERY, not_pids=[killed])
-    await stage.writes(crashed, within=20)
+    await stage.write(crashed)
     await all_well(stage, spared, pids)
 
 
@@ -88,7 +93,7 @@ async def ovn_away(stage: Stage) -> None:
     await stage.stays("the other guest runs on", is_untouched, seconds=_AWAY)
     await stage.do("OVN's databases and northd start again", stage.lab.central.start())
     await stage.runs([crashed], within=RECOVERY, not_pids=[killed])
-    await stage.writes(crashed, within=20)
+    await stage.write(crashed)
     await all_well(stage, spared, pids)
 
 
@@ -102,8 +107,7 @@ async def southbound_hangs(stage: Stage) -> None:
     for name in names:
         await stage.becomes(name, "OVNDisconnected", _has(_Why.OVN_DISCONNECTED), within=_SEEN)
     await _none_is_closed(stage, names)
-    began = stage.record.now
-    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    began = await stage.power_cut("kvm-1")
     await recovered(stage, "kvm-1", vms, began)
     await _none_is_closed(stage, names[1:])
     await stage.do("the southbound database goes on", central.mend([Part.SB]))

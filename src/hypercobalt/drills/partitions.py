@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypercobalt.api import fencing
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, is_back, is_tried, recovered
+from hypercobalt.drills.outcomes import RECOVERY, is_back, is_tried, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.drills.storage import fail_on
@@ -58,7 +58,7 @@ async def management_cut(stage: Stage) -> None:
         "kvm-1 does not reach the API server any more", host.run("iptables", "-I", *rule)
     )
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
-    stage.record.figures["failure_to_moved"] = round(stage.record.now - began, 2)
+    stage.record.measure("failure_to_moved", began)
     if host.power is not Power.RUNNING or (await stage.hypervisor("kvm-1")).status.fencing:
         raise DrillError("a host whose libvirt answers was fenced")
     if pids & stage.pids(vms):
@@ -96,7 +96,7 @@ async def asserted(stage: Stage) -> None:
     await stage.becomes("kvm-1", "fencing is tried", is_tried, within=RECOVERY)
 
     async def is_held() -> bool:
-        return not any(stage.emulators(vm) for vm in vms)
+        return not stage.pids(vms)
 
     await stage.stays("nothing is evacuated", is_held, seconds=_HELD)
     stored = await stage.hypervisor("kvm-1")
@@ -123,8 +123,7 @@ async def storage_gone(stage: Stage) -> None:
 
         await stage.stays(f"storage of kvm-1: {fault}; its guests wait", is_left_alone, seconds=10)
         fail_on(stage, host, None)
-        for vm in vms:
-            await stage.writes(vm, within=90)
+        await stage.write(*vms, within=90)
     if stage.pids(vms) != pids or await stage.evictions():
         raise DrillError("a guest was restarted or moved")
 

@@ -77,6 +77,10 @@ class Record:
         self.moments.append(moment)
         self._show(moment)
 
+    def measure(self, name: str, began: float) -> None:
+        """Keep how long something took that began then, as `now` had it."""
+        self.figures[name] = round(self.now - began, 2)
+
     def result(self, name: str, purpose: str, failure: str) -> Result:
         return Result(
             name, purpose, round(self.now, 2), failure, dict(self.figures), tuple(self.moments)

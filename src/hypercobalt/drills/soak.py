@@ -1,76 +1,49 @@
-"""A drill of random failures: hosts, guests, networks, disks and the control plane, in waves.
+"""A drill of random failures, in waves: of hosts, guests, networks, disks and the control plane.
 
-A wave is up to three failures at once, each for a while. Then everything is mended, and the lab
-has to become whole again: every host in service, every guest in one QEMU and writing. A guest whose
-QEMU nothing has ended must have been left alone. The seed makes the plan; what the lab does in
-between is its own.
+A wave is up to three failures in different places; a later one may come while the first is there,
+or recovered from. Then everything is mended, and the lab has to become whole again: every host in
+service, every guest in one QEMU and writing. A guest whose QEMU nothing has ended must have been
+left alone. The seed makes the plan; what the lab does in between is its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import median
 from typing import Final
 
+from hypercobalt.api.hypervisor import Maintenance
 from hypercobalt.drills.control_plane import deployment
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, is_back
+from hypercobalt.drills.faults import BMC, FAULTS, Fault, resume
+from hypercobalt.drills.outcomes import RECOVERY, all_in_service
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
-from hypercobalt.drills.storage import fail_on
-from hypercobalt.lab import agents, control, kubelet
-from hypercobalt.lab import operator as lab_operator
-from hypercobalt.lab.bmc.faults import Fault as BmcFault
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.storage.faults import Fault as StorageFault
 
 SHORT: Final = timedelta(minutes=3)
 HOSTS: Final = 3
 VMS_PER_HOST: Final = 4
-_BACK = 180.0
-_BMC: Final = "the BMC of "
+LATEST: Final = 90.0
+"""Seconds after the first failure of a wave: a host that has lost power then is being evacuated."""
 _WRITES = 240.0
 """Seconds: a guest reads its ledger to the end before it writes; 3,000 records took 110."""
-
-Act = Callable[[Stage, str], Awaitable[object]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that can fail.
-
-    Args:
-        name: what happens, for the timeline.
-        begin: makes it fail; gets the name of a host, or of a guest.
-        mend: gives it back; None where the failure is over at once.
-        longest: seconds until it is mended.
-        of: what fails: a host, its BMC, a guest, or the control plane.
-        ends: guests may be started anew, or moved, because of it; the others must live through it.
-    """
-
-    name: str
-    begin: Act
-    mend: Act | None = None
-    longest: float = 20
-    of: str = "host"
-    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One failure of a wave: what, where, and for how many seconds."""
+    """One failure of a wave: what, where, for how many seconds, and how many after the first."""
 
     fault: Fault
     target: str
     seconds: float
+    after: float = 0.0
 
 
 @dataclass(slots=True)
@@ -109,8 +82,15 @@ class Tally:
 def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) -> list[list[Strike]]:
     """The waves of a seed: each of one to three failures in different places. Pure."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    bmcs = tuple(f"{_BMC}{host}" for host in hosts)
-    targets = {"host": hosts, "guest": vms, "bmc": bmcs, "plane": ("the control plane",)}
+    bmcs = tuple(f"{BMC}{host}" for host in hosts)
+    targets = {
+        "host": hosts,
+        "guest": vms,
+        "bmc": bmcs,
+        "plane": ("the control plane",),
+        "ovn": ("OVN",),
+        "person": ("a person",),
+    }
     found: list[list[Strike]] = []
     for _ in range(waves):
         strikes: list[Strike] = []
@@ -118,7 +98,9 @@ def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) ->
             free = [one for one in targets[fault.of] if one not in {s.target for s in strikes}]
             if free:
                 seconds = round(chance.uniform(1, fault.longest), 1)
-                strikes.append(Strike(fault, chance.choice(free), seconds))
+                after = chance.choice((0.0, round(chance.uniform(1, LATEST), 1)))
+                target = chance.choice(free)
+                strikes.append(Strike(fault, target, seconds, after if strikes else 0.0))
         found.append(strikes)
     return found
 
@@ -152,25 +134,34 @@ def soak(seed: int = 1, lasts: timedelta = SHORT) -> Drill:
     return Drill("soak", purpose, play, HOSTS)
 
 
+def moments(strikes: Sequence[Strike]) -> list[tuple[float, Strike, bool]]:
+    """When each begins (True) and is mended (False), by seconds from the wave's begin. Pure."""
+    begins = [(one.after, one, True) for one in strikes]
+    ends = [(one.after + one.seconds, one, False) for one in strikes]
+    return sorted(begins + ends, key=lambda moment: moment[0])
+
+
 async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally: Tally) -> None:
     before = {vm: one for vm in vms for one in stage.emulators(vm)}
-    left = sorted(strikes, key=lambda strike: strike.seconds)
     began = time.monotonic()
-    for strike in left:
-        text = f"{strike.target}: {strike.fault.name}, {strike.seconds:g} s"
-        await stage.do(text, strike.fault.begin(stage, strike.target))
-        tally.faults[strike.fault.name] += 1
-    for strike in left:
-        # The length of the failure itself, which the plan has drawn.
-        await asyncio.sleep(max(0.0, began + strike.seconds - time.monotonic()))
-        if strike.fault.mend:
-            await strike.fault.mend(stage, strike.target)
+    for at, strike, begins in moments(strikes):
+        # The length of a failure itself, or the time between two, which the plan has drawn.
+        await asyncio.sleep(max(0.0, began + at - time.monotonic()))
+        fault, target = strike.fault, strike.target
+        if begins:
+            lasts = f", {strike.seconds:g} s" if fault.mend else ""
+            await stage.do(f"{target}: {fault.name}{lasts}", fault.begin(stage, target))
+            tally.faults[fault.name] += 1
+        elif fault.mend:
+            await fault.mend(stage, target)
     async with deployment(stage):
         for host in stage.lab.hosts:  # one that was fenced may be off
             if host.power is Power.OFF:
                 await stage.do(f"{host.name} boots", stage.lab.up_host(host))
         for host in stage.lab.hosts:
-            await stage.becomes(host.name, "in service", is_back, within=_BACK)
+            if (await stage.hypervisor(host.name)).spec.maintenance == Maintenance.MANUAL:
+                await stage.do(f"{host.name} goes back into service", resume(stage, host.name))
+        await all_in_service(stage)
         await stage.runs(vms, within=RECOVERY)
         await _all_write(stage, vms)
     for vm in vms:
@@ -195,129 +186,3 @@ async def _all_write(stage: Stage, vms: tuple[str, ...]) -> None:
         return all(stage.records(vm) > before[vm] for vm in vms)
 
     await stage.until("every guest writes to its disk", check, within=_WRITES)
-
-
-def _signal(number: signal.Signals) -> Act:
-    async def act(stage: Stage, vm: str) -> None:
-        for emulator in stage.emulators(vm):
-            os.kill(emulator.pid, number)
-
-    return act
-
-
-def _signal_role(role: str, number: signal.Signals) -> Act:
-    async def act(stage: Stage, _target: str) -> None:
-        stage.signal(role, number)
-
-    return act
-
-
-def _bmc(fault: BmcFault) -> Act:
-    async def act(stage: Stage, target: str) -> None:
-        stage.lab.boards.fault(target.removeprefix(_BMC)).write(fault)
-
-    return act
-
-
-async def _boot(stage: Stage, host: str) -> None:
-    await stage.lab.up_host(stage.host(host))
-
-
-async def _thaw(stage: Stage, host: str) -> None:
-    if stage.host(host).power is Power.FROZEN:  # else it was fenced meanwhile
-        await stage.host(host).thaw()
-
-
-async def _connect(stage: Stage, host: str) -> None:
-    if stage.host(host).power is not Power.OFF:
-        await stage.host(host).wire.restore()
-
-
-def _storage(fault: StorageFault | None) -> Act:
-    async def act(stage: Stage, host: str) -> None:
-        fail_on(stage, stage.host(host), fault)
-
-    return act
-
-
-def _systemctl(*arguments: str) -> Act:
-    async def act(stage: Stage, host: str) -> None:
-        if stage.host(host).power is Power.RUNNING:
-            await stage.host(host).run("systemctl", *arguments)
-
-    return act
-
-
-def _kill_role(role: str) -> Act:
-    async def act(stage: Stage, _target: str) -> None:
-        await stage.kill(role)
-
-    return act
-
-
-FAULTS: Final = (
-    Fault("its QEMU is killed", _signal(signal.SIGKILL), of="guest", ends=True),
-    Fault("its QEMU stops", _signal(signal.SIGSTOP), _signal(signal.SIGCONT), of="guest"),
-    Fault("power cut", lambda stage, name: stage.host(name).crash(), _boot, longest=60, ends=True),
-    Fault(
-        "power cut, for minutes",
-        lambda stage, name: stage.host(name).crash(),
-        _boot,
-        longest=150,
-        ends=True,
-    ),
-    Fault("BMC refuses the password", _bmc(BmcFault.DENIED), _bmc(BmcFault.NONE), of="bmc"),
-    Fault("BMC refuses orders", _bmc(BmcFault.CONFLICT), _bmc(BmcFault.NONE), 90, of="bmc"),
-    Fault("BMC is slow", _bmc(BmcFault.SLOW), _bmc(BmcFault.NONE), 90, of="bmc"),
-    Fault("freezes", lambda stage, name: stage.host(name).freeze(), _thaw, longest=60, ends=True),
-    Fault(
-        "cable pulled",
-        lambda stage, name: stage.host(name).wire.cut(),
-        _connect,
-        longest=60,
-        ends=True,
-    ),
-    Fault(
-        "cable loses a tenth",
-        lambda stage, name: stage.host(name).wire.worsen(
-            delay=timedelta(milliseconds=50), loss_percent=10
-        ),
-        _connect,
-    ),
-    Fault("its disks hang", _storage(StorageFault.HANG), _storage(None)),
-    Fault("its disks do not answer", _storage(StorageFault.CUT), _storage(None)),
-    Fault("its disks refuse", _storage(StorageFault.DENY), _storage(None)),
-    Fault("its disks are full", _storage(StorageFault.FULL), _storage(None)),
-    Fault(
-        "kubelet stops", _systemctl("stop", kubelet.SERVICE), _systemctl("start", kubelet.SERVICE)
-    ),
-    Fault("libvirtd restarts", _systemctl("restart", "libvirtd.service")),
-    Fault("libvirtd is killed", _systemctl("kill", "--signal=KILL", "libvirtd.service")),
-    Fault("node agent is killed", _systemctl("kill", "--signal=KILL", agents.NODE_AGENT)),
-    Fault(
-        "the operator is killed",
-        _kill_role(lab_operator.ROLE),
-        lambda stage, _: stage.lab.operator.start(),
-        of="plane",
-    ),
-    Fault(
-        "the operator stops",
-        _signal_role(lab_operator.ROLE, signal.SIGSTOP),
-        _signal_role(lab_operator.ROLE, signal.SIGCONT),
-        longest=45,
-        of="plane",
-    ),
-    Fault(
-        "the API server hangs",
-        _signal_role(control.ROLE, signal.SIGSTOP),
-        _signal_role(control.ROLE, signal.SIGCONT),
-        longest=45,
-        of="plane",
-    ),
-    Fault(
-        "the API server is killed",
-        _kill_role(control.ROLE),
-        lambda stage, _: stage.lab.control.start(),
-        of="plane",
-    ),
-)

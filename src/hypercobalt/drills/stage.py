@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,22 +22,24 @@ from hypercobalt.drills.record import DrillError, Mark, Record
 from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import agents, processes
-from hypercobalt.lab.commands import run
+from hypercobalt.lab.commands import cobalt_command, run
 from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.guest.ledger import Ledger
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.vms.domain import ErrorPolicy
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.tasks import beside
 
 T = TypeVar("T")
 
 NODE_GRACE: Final = timedelta(seconds=4)
 _READY_SECONDS: Final = 60.0
 _STORED_SECONDS: Final = 20.0
+_WRITE_SECONDS: Final = 20.0
 _INCIDENT_SECONDS: Final = 60.0
 _NAMED: Final = 4  # guests in one line
 _RETRY_SECONDS: Final = 0.2
@@ -106,6 +108,12 @@ class Stage:
             await asyncio.sleep(_RETRY_SECONDS)
         self.record.add(Mark.SEEN, f"{text}, for {seconds:g} s")
 
+    async def power_cut(self, host: str) -> float:
+        """Take the power of a host; gives when, for `Record.measure`."""
+        began = self.record.now
+        await self.do(f"power cut of {host}", self.host(host).crash())
+        return began
+
     async def kill(self, role: str) -> None:
         """Kill the lab's processes whose role begins with this: `ovn/` is all of OVN.
 
@@ -168,14 +176,15 @@ class Stage:
         """What a guest's disk holds."""
         return ledger.read(self.lab.layout.shared_files / "vms" / f"{vm}.img")
 
-    async def writes(self, vm: str, *, within: float) -> None:
-        """Wait until a guest writes further records."""
-        before = self.records(vm)
+    async def write(self, *vms: str, within: float = _WRITE_SECONDS) -> None:
+        """Wait until guests write further records, one after the other; seconds for each."""
+        for vm in vms:
+            before = self.records(vm)
 
-        async def check() -> bool:
-            return self.records(vm) > before
+            async def check(vm: str = vm, before: int = before) -> bool:
+                return self.records(vm) > before
 
-        await self.until(f"{vm} writes to its disk", check, within=within)
+            await self.until(f"{vm} writes to its disk", check, within=within)
 
     def records(self, vm: str) -> int:
         """How many records a guest has written."""
@@ -200,7 +209,7 @@ class Stage:
         *,
         within: float,
         elsewhere: str = "",
-        not_pids: Sequence[int] = (),
+        not_pids: Collection[int] = (),
     ) -> None:
         """Wait until every VM has one QEMU.
 
@@ -259,7 +268,7 @@ class Stage:
         Raises:
             DrillError: those words are not in it.
         """
-        command = (str(agents.cobalt_command()), "explain", host)
+        command = (str(cobalt_command()), "explain", host)
         kubeconfig = f"--kubeconfig={self.lab.control.kubeconfig}"
         text = await run(*command, kubeconfig)
         if words not in " ".join(text.split()):
@@ -292,8 +301,9 @@ async def staged(hosts: int, record: Record, data: Path | None = None) -> AsyncG
         stays = False
         try:
             lab = await Lab.make(place, api_port=0, node_grace=NODE_GRACE)
-            await lab.up(Wish(hosts=hosts))
-            async with lab.control.client() as kube, Witness(lab.state.prefix) as witness:
+            await lab.up(Setup(hosts=hosts))
+            witness = Witness(lab.state.prefix)
+            async with lab.control.client() as kube, beside(witness.watch(), name="witness"):
                 stage = Stage(lab, Fleet(lab), kube, witness, record)
                 for host in lab.hosts:
                     await stage.becomes(host.name, "Ready", is_ready, within=_READY_SECONDS)

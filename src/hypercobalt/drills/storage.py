@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.drills.configuration import active, configure
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.measure import Writes, memory_kib
+from hypercobalt.drills.measure import Writes, memory_kib, writes
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import shared_mount
@@ -41,11 +41,11 @@ def fail_on(stage: Stage, host: Host, fault: Fault | None) -> None:
 
 
 async def full(stage: Stage) -> None:
-    vms = [(name, vm) for name in ("kvm-1", "kvm-2") for vm in await stage.vms(name, 3)]
-    pids = {emulator.pid for _, vm in vms for emulator in stage.emulators(vm)}
+    vms = {vm: name for name in ("kvm-1", "kvm-2") for vm in await stage.vms(name, 3)}
+    pids = stage.pids([*vms])
 
     async def are_paused() -> bool:
-        states = [await virsh(stage.host(host), "domstate", vm) for host, vm in vms]
+        states = [await virsh(stage.host(host), "domstate", vm) for vm, host in vms.items()]
         return {state.strip() for state in states} == {"paused"}
 
     async def nothing_begins() -> bool:
@@ -58,11 +58,10 @@ async def full(stage: Stage) -> None:
     async def go_on() -> bool:
         return all(stage.records(vm) > records for vm, records in written.items())
 
-    written = {vm: stage.records(vm) for _, vm in vms}
+    written = {vm: stage.records(vm) for vm in vms}
     fail(stage, None)
     await stage.until("the pool has space: every guest writes again", go_on, within=_RESUMED)
-    running = {emulator.pid for _, vm in vms for emulator in stage.emulators(vm)}
-    if running != pids:
+    if stage.pids([*vms]) != pids:
         raise DrillError("a guest was restarted or moved")
     if made := await stage.evictions():
         raise DrillError(f"Evictions were made: {', '.join(one.metadata.name for one in made)}")
@@ -79,10 +78,10 @@ async def flood(stage: Stage) -> None:
     (alone,) = await stage.vms("kvm-1", program="flood-disk", error_policy="report")
     memory = await memory_kib(host)
     fail_on(stage, host, Fault.FULL)
-    async with Writes(stage.kube, "kvm-1") as writes:
+    async with writes(stage, "kvm-1") as counted:
         await stage.until("one Eviction of it", stage.evictions, within=_PERSISTS)
         await stage.runs([alone], elsewhere="kvm-1", within=60)
-        await _is_bounded(stage, writes, memory)
+        await _is_bounded(stage, counted, memory)
     if len(made := await stage.evictions()) != 1:
         raise DrillError(f"{len(made)} Evictions of one guest, not 1")
     fail_on(stage, host, None)
@@ -104,14 +103,14 @@ async def flood(stage: Stage) -> None:
         raise DrillError("a guest was ended")
 
 
-async def _is_bounded(stage: Stage, writes: Writes, memory: int) -> None:
+async def _is_bounded(stage: Stage, counted: Writes, memory: int) -> None:
     host, figures = stage.host("kvm-1"), stage.record.figures
-    figures["errors"] = writes.errors
-    figures["errors_per_minute"] = round(60 * writes.errors / max(1.0, writes.errors_seconds))
-    figures["writes"] = writes.count
+    figures["errors"] = counted.errors
+    figures["errors_per_minute"] = round(60 * counted.errors / max(1.0, counted.errors_seconds))
+    figures["writes"] = counted.count
     figures["agent_grew_kib"] = await memory_kib(host) - memory
-    if writes.count > writes.seconds / _EVERY + _WRITES_BESIDE:
-        raise DrillError(f"{writes.count} writes of the status in {writes.seconds:.0f} s")
+    if counted.count > counted.seconds / _EVERY + _WRITES_BESIDE:
+        raise DrillError(f"{counted.count} writes of the status in {counted.seconds:.0f} s")
     if figures["errors_per_minute"] < _FLOOD:
         raise DrillError(f"no flood: {figures['errors_per_minute']:g} errors a minute")
     if figures["agent_grew_kib"] > _GROWTH_KIB:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.lab import processes
+from hypercobalt.lab import cgroups, processes
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks: the kernel counts how often a thread is switched to, and sends no event."""
@@ -87,7 +87,7 @@ class Overlaps:
 
 
 class Witness:
-    """Looks at the QEMUs of a lab until its context is left.
+    """Looks at the QEMUs of a lab.
 
     Args:
         prefix: of the lab's names on the machine.
@@ -96,7 +96,6 @@ class Witness:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._overlaps = Overlaps()
-        self._task: asyncio.Task[None] | None = None
         self._first_seen: dict[int, float] = {}
 
     @property
@@ -111,17 +110,8 @@ class Witness:
         """When a process was first seen, by the monotonic clock; now if it has not been yet."""
         return self._first_seen.get(pid, time.monotonic())
 
-    async def __aenter__(self) -> Witness:
-        self._task = asyncio.create_task(self._watch(), name="witness")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _watch(self) -> None:
+    async def watch(self) -> None:
+        """Look until cancelled."""
         while True:
             seen = await asyncio.to_thread(self.emulators)
             self._overlaps.look(seen)
@@ -137,15 +127,10 @@ def emulators(prefix: str) -> Iterator[Emulator]:
         with suppress(OSError):  # it has ended meanwhile
             if not (folder / "comm").read_text().startswith("qemu-system"):
                 continue
-            machine = _machine((folder / "cgroup").read_text(), prefix)
+            machine = cgroups.of_lab((folder / "cgroup").read_text(), f"{prefix}-")
             uuid = _uuid((folder / "cmdline").read_bytes())
             if machine and uuid:
                 yield Emulator(pid, uuid, machine, _wakes(folder))
-
-
-def _machine(cgroups: str, prefix: str) -> str:
-    groups = (line.split(":", 2)[2].split("/")[1] for line in cgroups.splitlines())
-    return next((group for group in groups if group.startswith(f"{prefix}-")), "")
 
 
 def _uuid(cmdline: bytes) -> str:

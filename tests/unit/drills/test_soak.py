@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.drills import soak
+from hypercobalt.drills.faults import FAULTS
 
 HOSTS = ("kvm-1", "kvm-2", "kvm-3")
 VMS = tuple(f"vm-{number}" for number in range(12))
@@ -32,17 +33,41 @@ def test_failures_are_mended_in_their_time(seed: int) -> None:
             assert 1 <= strike.seconds <= strike.fault.longest
 
 
+@given(st.integers())
+def test_a_wave_begins_with_its_first_failure(seed: int) -> None:
+    for wave in soak.plan(seed, 20, HOSTS, VMS):
+        assert wave[0].after == 0
+        assert all(0 <= strike.after <= soak.LATEST for strike in wave)
+
+
 def test_everything_fails_in_half_an_hour_of_waves() -> None:
     waves = soak.plan(1, 100, HOSTS, VMS)
     assert {strike.fault.name for wave in waves for strike in wave} == {
-        fault.name for fault in soak.FAULTS
+        fault.name for fault in FAULTS
     }
     assert {len(wave) for wave in waves} == {1, 2, 3}
 
 
-def strike(name: str, target: str) -> soak.Strike:
-    (fault,) = (one for one in soak.FAULTS if one.name == name)
-    return soak.Strike(fault, target, 5)
+def test_some_fail_while_another_is_recovered_from() -> None:
+    waves = soak.plan(1, 100, HOSTS, VMS)
+    later = [strike.after > wave[0].seconds for wave in waves for strike in wave[1:]]
+    assert True in later
+    assert False in later
+
+
+def strike(name: str, target: str, after: float = 0.0) -> soak.Strike:
+    (fault,) = (one for one in FAULTS if one.name == name)
+    return soak.Strike(fault, target, 5, after)
+
+
+def test_a_failure_is_mended_in_its_time_also_while_another_begins() -> None:
+    cut, killed = strike("power cut", "kvm-1"), strike("its QEMU is killed", "vm-1", after=3)
+    assert soak.moments([cut, killed]) == [
+        (0, cut, True),
+        (3, killed, True),
+        (5, cut, False),
+        (8, killed, False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +81,9 @@ def strike(name: str, target: str) -> soak.Strike:
         pytest.param("its disks hang", "kvm-1", False, id="its disks wait"),
         pytest.param("node agent is killed", "kvm-1", False, id="its host's agent was killed"),
         pytest.param("the operator is killed", "the control plane", False, id="control plane"),
+        pytest.param("a person empties it", "kvm-1", True, id="a person moves it"),
+        pytest.param("libvirtd hangs", "kvm-1", False, id="its host's libvirtd hangs"),
+        pytest.param("shuts down", "kvm-1", True, id="its host is shut down"),
     ],
 )
 def test_only_what_ends_a_guest_excuses_its_recovery(
