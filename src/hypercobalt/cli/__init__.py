@@ -19,6 +19,11 @@ def _shown(default: object) -> object:
     return '""' if default == "" else default
 
 
+_ENDS = (
+    "\n\nExit codes: 0 done; 1 failed, or a server cannot be reached or refuses; 2 invalid "
+    "request; 130 interrupted."
+)
+
 app = App(
     name="cobalt",
     help="The hypervisor layer for Kubernetes.",
@@ -27,20 +32,22 @@ app = App(
 
 # By import path, so that a command loads only what it needs itself. The help is here, so that
 # listing the commands imports none of them; its first line is in the list.
-app.command("hypercobalt.cli.crds:crds", help="Print the CustomResourceDefinitions as YAML.")
+app.command(
+    "hypercobalt.cli.crds:crds", help=f"Print the CustomResourceDefinitions as YAML.{_ENDS}"
+)
 app.command(
     "hypercobalt.cli.apiserver:app",
     name="apiserver",
     help="Serve the Kubernetes API with hypercobalt's types, for one machine.\n\n"
     "Runs until SIGTERM or SIGINT. Everything is kept in the data directory; a second server on it "
-    "is refused.",
+    f"is refused.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.operator:operator",
     help="Run the operator: Hypervisors for Nodes, onboarding, maintenance, eviction.\n\n"
     "Runs until SIGTERM or SIGINT. The account for OpenStack is read from OS_*, OS_PW_CMD and "
     "clouds.yaml. --zap-devel, --zap-stacktrace-level, --zap-time-encoding and --enable-http2 of "
-    "the existing operator are accepted without effect.",
+    f"the existing operator are accepted without effect.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.node_agent:node_agent",
@@ -51,7 +58,7 @@ app.command(
     "ISSUER_KIND, HOST_IP_ADDRESS, CERTIFICATE_SOURCE. With EMULATE, libvirt and the host's "
     "services are emulated. --leader-elect, --enable-http2, --zap-devel, --zap-stacktrace-level "
     "and --zap-time-encoding are accepted without effect: of several agents of one host, one works "
-    "at a time.",
+    f"at a time.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.ovs_agent:ovs_agent",
@@ -59,7 +66,7 @@ app.command(
     help="Run the agent of Open vSwitch on one host: its OVSNode.\n\n"
     "Runs until SIGTERM or SIGINT. Changes nothing on the switch unless with --capture-by-mirror. "
     "Environment variables count where no flag is given: NODE_NAME, HOSTNAME, NAMESPACE, "
-    "OVS_RUNDIR, OVN_RUNDIR, HOST_IP_ADDRESS.",
+    f"OVS_RUNDIR, OVN_RUNDIR, HOST_IP_ADDRESS.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.evict:evict",
@@ -81,15 +88,11 @@ app.command(
 )
 app.command(
     "hypercobalt.cli.maintain:resume",
-    help="Put a host back into service.\n\n"
-    "An Eviction that is under way is cancelled.\n\n"
-    "Exit codes: 0 requested; 1 the API cannot be reached or refuses; 2 invalid request.",
+    help=f"Put a host back into service.\n\nAn Eviction that is under way is cancelled.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.explain:explain",
-    help="Explain the state of a host, an Eviction or a Migration, and what to do.\n\n"
-    "Exit codes: 0 explained; 1 there is no such object, or the API cannot be reached or refuses; "
-    "2 invalid request.",
+    help=f"Explain the state of a host, an Eviction or a Migration, and what to do.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.network:app",
@@ -98,41 +101,34 @@ app.command(
 )
 app.command(
     "hypercobalt.cli.network:bridges",
-    help="Show the bridges of a host, by its OVSNode.\n\n"
-    "Exit codes: 0 shown; 1 the API cannot be reached or refuses; 2 invalid request.",
+    help=f"Show the bridges of a host, by its OVSNode.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.network:bonds",
-    help="Show the bonds of a host and their members, by its OVSNode.\n\n"
-    "Exit codes: 0 shown; 1 the API cannot be reached or refuses; 2 invalid request.",
+    help=f"Show the bonds of a host and their members, by its OVSNode.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.ports:ports",
-    help="Show the ports of a host, as its OVS agent reads them now.\n\n"
-    "Exit codes: 0 shown; 1 the agent or the API cannot be reached or refuses; 2 invalid request.",
+    help=f"Show the ports of a host, as its OVS agent reads them now.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.trace:trace",
     help="Trace an imaginary packet through the switch of a host; nothing is sent.\n\n"
-    "Shows where it ends, and what each table makes of it. What is missing of the packet is taken "
-    "from OVN: `cobalt trace kvm-1 --from tap1 --to tap2` is a ping between two instances.\n\n"
-    "Exit codes: 0 traced, whatever becomes of the packet; 1 the agent or the API cannot be "
-    "reached or refuses; 2 invalid request.",
+    "Shows where the packet ends, and what each table does with it. Fields that are not given are "
+    "taken from OVN: `cobalt trace kvm-1 --from tap1 --to tap2` is a ping between two instances. A "
+    f"packet that is dropped is traced, too.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.capture:capture",
     help="Capture packets of a port of a host, until Ctrl-C or a limit ends it.\n\n"
-    "As in: cobalt capture kvm-1 tap1 --filter icmp | wireshark -k -i -\n\n"
-    "Exit codes: 0 captured; 1 the agent or the API cannot be reached or refuses; 2 invalid "
-    "request; 130 interrupted, the capture has ended.",
+    "As in: cobalt capture kvm-1 tap1 --filter icmp | wireshark -k -i -"
+    f"{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.logs:logs",
-    help="Show lines of a host's journal, of the services that carry instances.\n\n"
-    "Exit codes: 0 shown; 1 the agent or the API cannot be reached or refuses; 2 invalid request; "
-    "130 interrupted.",
+    help=f"Show lines of a host's journal, of the services that carry instances.{_ENDS}",
 )
-app.command("hypercobalt.cli.lab:lab", help="Run several real hosts on one machine.")
+app.command("hypercobalt.cli.lab:lab", help=f"Run several real hosts on one machine.{_ENDS}")
 app.command(
     "hypercobalt.cli.drill:drill",
     help="Break real hosts, and check that no instance is lost and none runs twice.\n\n"

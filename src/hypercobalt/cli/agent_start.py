@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from hypercobalt.agent.launch import become
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.cli.common_flags import version_line
+from hypercobalt.cli.endings import refused
 from hypercobalt.errors import HypercobaltError
 
 
@@ -20,7 +20,7 @@ def start(agent: str, settings: Callable[[], AgentSettings], *, version: bool) -
         version: print the version only.
 
     Returns:
-        The exit code of a process that did not become the agent: 2 for unusable flags.
+        The exit code of a process that did not become the agent.
     """
     if version:
         print(version_line(f"hypercobalt-{agent}"))
@@ -28,6 +28,5 @@ def start(agent: str, settings: Callable[[], AgentSettings], *, version: bool) -
     try:
         found = settings()
     except HypercobaltError as error:
-        print(f"cobalt {agent}: {error}", file=sys.stderr)
-        return 2
+        return refused(agent, error)
     return become(f"hypercobalt.{agent.replace('-', '_')}", found)

@@ -21,8 +21,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.api.rbac import ServiceAccount
 from hypercobalt.cli import asking, switches
-from hypercobalt.cli.asking import InvalidRequestError
-from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.errors import HypercobaltError, InvalidRequestError, TransientError
 from hypercobalt.runtime import ForbiddenError, Kube, SystemClock
 from hypercobalt.runtime.client import pinned
 from hypercobalt.runtime.client.auth import Credential, credentials_for
@@ -86,6 +85,13 @@ async def opened(
             f"{error}: it has just started, so try again; if this lasts, {endpoint.url} is not the "
             f"agent of {node}"
         ) from error
+    except pinned.CutOffError:
+        raise
+    except TransientError as error:
+        raise TransientError(
+            f"the {AGENTS[subject]} of {node} does not answer: {error}; `cobalt explain {node}` "
+            "shows whether the host lives"
+        ) from error
     except pinned.RefusedError as error:
         kind = InvalidRequestError if error.code in _INVALID else HypercobaltError
         raise kind(f"{node}: {error}") from error
@@ -115,8 +121,8 @@ async def _endpoint(kube: Kube, namespace: str, subject: Subject, node: str) -> 
         found = (await switches.of_host(kube, namespace, node)).status.diagnostics
     if found is None:
         raise HypercobaltError(
-            f"the {AGENTS[subject]} of {node} publishes no address: it has not run yet, is of an "
-            "older version, or has --diagnostics-bind-address=0"
+            f"the {AGENTS[subject]} of {node} publishes no address: start or upgrade it, and give "
+            "it --diagnostics-bind-address (diagnostics.enabled in its chart)"
         )
     return found
 

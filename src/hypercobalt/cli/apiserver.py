@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +12,12 @@ from cyclopts import App, Parameter
 
 from hypercobalt import logs
 from hypercobalt.api import crd
-from hypercobalt.api.duration import short_duration
 from hypercobalt.apiserver.memory import release_large_buffers
 from hypercobalt.apiserver.node_lifecycle import GRACE
 from hypercobalt.apiserver.server import Options, Server, run
-from hypercobalt.errors import ConfigurationError, HypercobaltError
+from hypercobalt.cli.common_flags import Port, Span
+from hypercobalt.cli.endings import refused
+from hypercobalt.errors import HypercobaltError
 
 app = App(name="apiserver")
 _BACKUP = "hypercobalt.cli.apiserver_backup"
@@ -31,10 +30,10 @@ def apiserver(
     *,
     data: Path,
     address: str = "127.0.0.1",
-    port: int = 6443,
+    port: Port = 6443,
     token_auth_file: Annotated[Path | None, Parameter(name="--token-auth-file")] = None,
     kubeconfig: Path | None = None,
-    node_monitor_grace_period: timedelta = GRACE,
+    node_monitor_grace_period: Span = GRACE,
 ) -> int:
     """Serve the Kubernetes API with hypercobalt's types, for one machine.
 
@@ -60,16 +59,9 @@ def apiserver(
         data, address, port, token_auth_file, kubeconfig, manifests, node_monitor_grace_period
     )
     try:
-        if node_monitor_grace_period <= timedelta(0):
-            flag = "--node-monitor-grace-period"
-            text = (
-                f"{flag} {short_duration(node_monitor_grace_period)}: must be a positive duration"
-            )
-            raise ConfigurationError(text)
         uvloop.run(run(options, _announce))
     except HypercobaltError as error:
-        print(f"cobalt apiserver: {error}", file=sys.stderr)
-        return 1
+        return refused("apiserver", error)
     return 0
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from hypercobalt.apiserver.storage.backup import Copied, back_up
 from hypercobalt.apiserver.storage.backup import restore as put_back
+from hypercobalt.cli.endings import refused
 from hypercobalt.errors import HypercobaltError
 
 
@@ -25,8 +25,7 @@ def backup(to: Path, *, data: Path) -> int:
     try:
         copied = back_up(data, to)
     except HypercobaltError as error:
-        print(f"cobalt apiserver backup: {error}", file=sys.stderr)
-        return 1
+        return refused("apiserver backup", error)
     print(f"{to}: {_shown(copied)}")
     return 0
 
@@ -48,8 +47,7 @@ def restore(backup: Path, *, data: Path, replace: bool = False) -> int:
     try:
         copied = put_back(backup, data, replace=replace)
     except HypercobaltError as error:
-        print(f"cobalt apiserver restore: {error}", file=sys.stderr)
-        return 1
+        return refused("apiserver restore", error)
     print(f"{data}: {_shown(copied)}")
     return 0
 

@@ -1,8 +1,4 @@
-"""What the commands of a person's day have in common: finding the API, and how they end.
-
-Exit codes: 0 done; 1 the API is away or refuses; 2 invalid request; 3 the Eviction failed; 4 it was
-cancelled; 130 interrupted.
-"""
+"""What the commands that use the API have in common: the connection, the run, its errors."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,16 +15,16 @@ from cyclopts import Parameter
 
 from hypercobalt import logs
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.errors import HypercobaltError
-from hypercobalt.operator.wording import printable
-from hypercobalt.runtime import Connection, Kube, NotFoundError, load_connection
+from hypercobalt.cli import endings
+from hypercobalt.errors import HypercobaltError, InvalidRequestError
+from hypercobalt.runtime import Connection, Kube, Limits, NotFoundError, load_connection
+from hypercobalt.runtime.client.errors import (
+    ConnectionFailedError,
+    DeadlineExceededError,
+    UnauthorizedError,
+)
 
-UNAVAILABLE: Final = 1
-WRONG: Final = 2
-FAILED: Final = 3
-CANCELLED: Final = 4
-INTERRUPTED: Final = 130
-
+_LIMITS: Final = Limits(deadline=timedelta(seconds=10))
 _SHOWN: Final = 20  # names in a message
 
 LAB: Final = Path(".lab/api/kubeconfig")
@@ -45,10 +42,6 @@ Node = Annotated[
 ]
 
 
-class InvalidRequestError(HypercobaltError):
-    """The request cannot be served: a name, a value or the state of an object is in the way."""
-
-
 def connection(kubeconfig: Path | None, env: Mapping[str, str] | None = None) -> Connection:
     """Where the API is.
 
@@ -62,8 +55,8 @@ def connection(kubeconfig: Path | None, env: Mapping[str, str] | None = None) ->
 
 
 def client(kubeconfig: Path | None) -> Kube:
-    """A client for the API, as a person's tool."""
-    return Kube(connection(kubeconfig), field_manager="cobalt")
+    """A client for the API with a short deadline: a person waits at the terminal."""
+    return Kube(connection(kubeconfig), field_manager="cobalt", limits=_LIMITS)
 
 
 def run(
@@ -71,7 +64,7 @@ def run(
     work: Coroutine[object, object, int],
     *,
     interrupted: str = "",
-    unavailable: int = UNAVAILABLE,
+    unavailable: int = endings.UNAVAILABLE,
 ) -> int:
     """Run a command to its end; an error is printed in one line.
 
@@ -84,21 +77,23 @@ def run(
     logs.configure(level=logging.ERROR)
     try:
         return asyncio.run(work)
-    except InvalidRequestError as error:
-        complain(command, str(error))
-        return WRONG
     except HypercobaltError as error:
-        complain(command, str(error))
-        return unavailable
+        endings.complain(command, f"{error}{_way_out(error)}")
+        code = endings.exit_code(error)
+        return unavailable if code == endings.UNAVAILABLE else code
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        complain(command, interrupted or "interrupted")
-        return INTERRUPTED
+        endings.complain(command, interrupted or "interrupted")
+        return endings.INTERRUPTED
 
 
-def complain(command: str, text: str) -> None:
-    """Print an error; names and messages of objects in it may be hostile."""
-    print(printable(f"cobalt {command}: {text}"), file=sys.stderr, flush=True)
+def _way_out(error: HypercobaltError) -> str:
+    """What to do about an API server that does not answer, or refuses the credentials."""
+    if isinstance(error, UnauthorizedError):
+        return "; the credentials in the kubeconfig are invalid, or have expired"
+    if isinstance(error, (ConnectionFailedError, DeadlineExceededError)):
+        return "; check that the API server runs, and `server` in the kubeconfig"
+    return ""
 
 
 async def hypervisor(kube: Kube, name: str) -> Hypervisor:

@@ -13,8 +13,9 @@ from cyclopts import Parameter
 from hypercobalt.adapters.capture.order import LONGEST
 from hypercobalt.adapters.capture.pcap import Records
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
+from hypercobalt.cli import agents, asking, endings
+from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.wording import printable
 from hypercobalt.runtime.client.pinned import Reply
 
@@ -57,8 +58,8 @@ def capture(
         For a port that is no instance's; needs the right `ovsnodes/capture-uplink`.
     """
     if write == _STDOUT and sys.stdout.isatty():
-        asking.complain("capture", "standard output is a terminal: use -w FILE, or a pipe")
-        return asking.WRONG
+        endings.complain("capture", "standard output is a terminal: use -w FILE, or a pipe")
+        return endings.WRONG
     parameters = {
         "port": port,
         "filter": filter,

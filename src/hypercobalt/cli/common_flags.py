@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token, validators
 
+from hypercobalt.api.duration import DurationError, parse_duration
 from hypercobalt.errors import ConfigurationError
 
 _LEVELS: Final = {
@@ -25,6 +28,25 @@ _LEVELS: Final = {
 }
 _Ignored = Annotated[str | None, Parameter(show=False)]
 
+
+def _span(_type: type[timedelta], tokens: Sequence[Token]) -> timedelta:
+    """A duration of the command line, as Go and the pages write it.
+
+    Raises:
+        ValueError: it is none, or not positive.
+    """
+    text = tokens[0].value
+    try:
+        found = parse_duration(text)
+    except DurationError:
+        found = timedelta(0)
+    if found <= timedelta(0):
+        raise ValueError(f"{text!r} must be a positive duration, such as 90s, 10m or 1h")
+    return found
+
+
+Span = Annotated[timedelta, Parameter(converter=_span)]
+Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 Kubeconfig = Annotated[
     Path | None,
     Parameter(

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from hypercobalt.api import crd
+from hypercobalt.cli.endings import refused
 from hypercobalt.errors import ConfigurationError
 
 
@@ -23,8 +24,7 @@ def crds(*, kind: Annotated[str | None, Parameter(name=("--kind", "-k"))] = None
     try:
         kinds = crd.KINDS if kind is None else (crd.kind_named(kind),)
     except ConfigurationError as exc:
-        print(f"cobalt crds: {exc}", file=sys.stderr)
-        return 2
+        return refused("crds", exc)
     for each in kinds:
         sys.stdout.write(crd.to_yaml(crd.manifest(each)))
     return 0

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from hypercobalt import logs
+from hypercobalt.cli import endings
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.drills import drill as drills
 from hypercobalt.drills import timeline
@@ -21,6 +22,9 @@ from hypercobalt.drills.catalogue import DRILLS
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.record import Moment, Result
 from hypercobalt.drills.soak import SHORT, soak
+from hypercobalt.errors import HypercobaltError, InvalidRequestError
+
+_LONGEST = 7 * 24 * 60  # minutes
 
 
 def drill(
@@ -30,7 +34,9 @@ def drill(
     html: Path | None = None,
     data: Path | None = None,
     seed: int = 1,
-    minutes: float = SHORT / timedelta(minutes=1),
+    minutes: Annotated[float, Parameter(validator=validators.Number(gt=0, lte=_LONGEST))] = (
+        SHORT / timedelta(minutes=1)
+    ),
 ) -> int:
     """Break real hosts and guests, and check that no instance is lost and none runs twice.
 
@@ -54,20 +60,16 @@ def drill(
         How long the drill `soak` begins further failures.
     """
     known = DRILLS | {"soak": soak(seed, timedelta(minutes=minutes))}
-    if unknown := [name for name in names if name not in known]:
-        print(f"cobalt drill: no drill {unknown[0]!r}; `cobalt drill` lists them", file=sys.stderr)
-        return 2
-    wanted = [known[name] for name in (DRILLS if all_ else names)]
+    try:
+        wanted = _wanted(names, known, all_=all_)
+        if html and wanted:
+            _begin(html)  # not after an hour
+    except HypercobaltError as error:
+        return endings.refused("drill", error)
     if not wanted:
         for one in known.values():
             print(f"{one.name:22}{one.purpose}")
         return 0
-    try:
-        if html:
-            html.write_text(timeline.render(()), encoding="utf-8")
-    except OSError as error:  # not after an hour
-        print(f"cobalt drill: {html}: {error.strerror}", file=sys.stderr)
-        return 2
     logs.configure(level=logging.WARNING)
     results: list[Result] = []
     interrupted = False
@@ -80,9 +82,29 @@ def drill(
     elif len(wanted) > 1:
         print(summary(results, len(wanted)))
     if interrupted:
-        print("cobalt drill: interrupted", file=sys.stderr)
-        return 130
+        endings.complain("drill", "interrupted")
+        return endings.INTERRUPTED
     return 0 if all(result.passed for result in results) else 1
+
+
+def _wanted(names: Sequence[str], known: Mapping[str, Drill], *, all_: bool) -> list[Drill]:
+    """The drills to run; none to list them.
+
+    Raises:
+        InvalidRequestError: there is no such drill, or names go with --all.
+    """
+    if all_ and names:
+        raise InvalidRequestError(f"--all takes no names, not {' '.join(names)}")
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidRequestError(f"no drill {unknown[0]!r}; `cobalt drill` lists them")
+    return [known[name] for name in (DRILLS if all_ else names)]
+
+
+def _begin(html: Path) -> None:
+    try:
+        html.write_text(timeline.render(()), encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequestError(f"--html {html}: {error.strerror}") from error
 
 
 async def _run(

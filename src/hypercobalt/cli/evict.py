@@ -21,9 +21,10 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
 from hypercobalt.api.meta import owner_reference
 from hypercobalt.cli import asking
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
+from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube
 
 REASON: Final = "cobalt evict"

@@ -15,15 +15,15 @@ from hypercobalt.api.eviction import (
     evicting,
     has_ended,
 )
-from hypercobalt.cli import asking
+from hypercobalt.cli import endings
 from hypercobalt.operator.wording import printable
 
 _MOMENT = timedelta(seconds=1)
 
 _EXIT = {
     EvictionReason.SUCCEEDED: 0,
-    EvictionReason.FAILED: asking.FAILED,
-    EvictionReason.CANCELLED: asking.CANCELLED,
+    EvictionReason.FAILED: endings.FAILED,
+    EvictionReason.CANCELLED: endings.CANCELLED,
 }
 
 

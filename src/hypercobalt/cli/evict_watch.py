@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from datetime import UTC, datetime
 
@@ -10,32 +9,21 @@ from hypercobalt.api.eviction import (
     Eviction,
     has_ended,
 )
-from hypercobalt.cli import asking
+from hypercobalt.cli import endings
 from hypercobalt.cli.evict_progress import Follower, exit_code, outcome, summary
-from hypercobalt.runtime import Informer, Kube, Metrics
-from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.cli.following import follow
+from hypercobalt.runtime import Kube
 
 
 async def watch(kube: Kube, eviction: Eviction) -> int:
     """Show an Eviction until it ends; gives the exit code."""
     name = eviction.metadata.name
     follower = Follower(eviction)
-    selection = Selection(Eviction, fields=f"metadata.name={name}")
-    informer = Informer(kube, selection, metrics=Metrics())
-    informer.add_handler(follower)
-    async with asyncio.TaskGroup() as group:
-        following = group.create_task(informer.run(), name=f"eviction-{name}")
-        # A watch does not report an object that is gone before its first list.
-        listed = group.create_task(_missed(informer, follower), name="listed")
-        try:
-            await _show(follower)
-        finally:
-            listed.cancel()
-            following.cancel()
+    await follow(kube, Eviction, name, follower, _show(follower))
     last = follower.eviction
     if not has_ended(last.status):
         print(f"eviction/{name} was deleted", flush=True)
-        return asking.CANCELLED
+        return endings.CANCELLED
     print(outcome(last), flush=True)
     return exit_code(last)
 
@@ -61,9 +49,3 @@ async def _lines(follower: Follower) -> None:
             shown = text
         await follower.changed.wait()
         follower.changed.clear()
-
-
-async def _missed(informer: Informer[Eviction], follower: Follower) -> None:
-    await informer.wait_synced()
-    if not len(informer.cache):
-        follower.lost()

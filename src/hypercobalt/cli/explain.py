@@ -15,17 +15,19 @@ from cyclopts import Parameter
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, has_ended
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
+from hypercobalt.cli.asking import Kubeconfig
 from hypercobalt.cli.tables import Output, print_json
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
 from hypercobalt.operator.explain import eviction as evictions
 from hypercobalt.operator.explain import hypervisor as hypervisors
 from hypercobalt.operator.explain import migration as migrations
 from hypercobalt.operator.explain.model import Explanation
 from hypercobalt.operator.explain.reporters import KUBELET_NAMESPACE, Reporters
+from hypercobalt.operator.ha.evictions import is_recovery, succeeded
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 from hypercobalt.runtime.client.errors import TerminalApiError
 
@@ -78,8 +80,7 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
     async with asking.client(kubeconfig) as kube:
         found = await _found(kube, _KINDS.get(kind.lower(), ""), name)
         if not found:
-            asking.complain("explain", await _missing(kube, kind, name))
-            return asking.UNAVAILABLE
+            raise InvalidRequestError(await _missing(kube, kind, name))
     if output == "json":
         print_json(found)
     else:
@@ -98,7 +99,7 @@ async def _found(kube: Kube, kind: str, name: str) -> list[Explanation]:
         found.append(hypervisors.explain(hypervisors.Facts(host, _now(), reporters)))
         found += [
             evictions.explain(evictions.Facts(other, host, _now(), reporters))
-            for other in await _recoveries(kube, name)
+            for other in await _recoveries(kube, host)
         ]
     if eviction is not None:
         of, theirs = eviction.spec.hypervisor, host
@@ -108,13 +109,19 @@ async def _found(kube: Kube, kind: str, name: str) -> list[Explanation]:
     return found
 
 
-async def _recoveries(kube: Kube, host: str) -> list[Eviction]:
-    """Running Evictions of a host by other names: those of high availability."""
-    listed = await _readable(kube.list(Eviction))
-    return [
+async def _recoveries(kube: Kube, host: Hypervisor) -> list[Eviction]:
+    """The Evictions of a host that are not named after it: those that run or have failed."""
+    listed, name = await _readable(kube.list(Eviction)), host.metadata.name
+    others = [
         one
         for one in (listed.items if listed else ())
-        if one.spec.hypervisor == host != one.metadata.name and not has_ended(one.status)
+        if one.spec.hypervisor == name != one.metadata.name
+    ]
+    held = host.spec.maintenance == Maintenance.HA
+    return [
+        one
+        for one in others
+        if not has_ended(one.status) or (held and is_recovery(one) and not succeeded(one))
     ]
 
 
@@ -201,12 +208,14 @@ async def _readable(reading: Coroutine[object, object, T]) -> T | Literal[False]
 async def _missing(kube: Kube, kind: str, name: str) -> str:
     """What there is instead."""
     wanted = _TYPES[_KINDS.get(kind.lower(), "hypervisor")]
-    words = wanted.resource.kind if kind else "Hypervisor and no Eviction"
     try:
         known = [one.metadata.name for one in (await kube.list(wanted)).items]
     except NotFoundError:
         return f"this API serves no {wanted.resource.plural}; check --kubeconfig"
-    return f"there is no {words} {name}; {wanted.resource.plural}: {asking.there_are(known)}"
+    there_are = asking.there_are(known)
+    if kind:
+        return f"there is no {wanted.resource.kind} {name}; {there_are}"
+    return f"there is no Hypervisor or Eviction {name}; of Hypervisors {there_are}"
 
 
 def _now() -> datetime:

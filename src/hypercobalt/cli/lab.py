@@ -12,13 +12,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from hypercobalt.api.duration import short_duration
 from hypercobalt.cli import lab_screen as screen
+from hypercobalt.cli.common_flags import Port, Span
 from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
-from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Wish
+from hypercobalt.lab.errors import LabError, LabRequestError
+from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.lab import down as take_down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import MIB, Demand, Readiness
@@ -27,7 +27,6 @@ from hypercobalt.lab.vms import missing
 from hypercobalt.lab.vms.fleet import Fleet
 
 lab = App(name="lab", help="Several real hosts on one machine.")
-_LAST_PORT = 65535
 _HOSTS = "hypercobalt.cli.lab_hosts"
 lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, mend and remove hosts.")
 lab.command(f"{_HOSTS}:net_app", name="net", help="Break and mend the network of a host.")
@@ -53,8 +52,8 @@ def up(
     vms: int = 6,
     data: Data = HERE,
     yes: bool = False,
-    port: int = 6443,
-    node_grace: timedelta = NODE_GRACE,
+    port: Port = 6443,
+    node_grace: Span = NODE_GRACE,
 ) -> int:
     """Boot hosts with libvirt, Open vSwitch and OVN, and an API server that shows them.
 
@@ -83,15 +82,9 @@ async def _up(
     data: Path, hosts: int, vms: int, port: int, node_grace: timedelta, *, yes: bool
 ) -> int:
     if hosts < 1:
-        raise LabError(f"--hosts {hosts}: must be 1 or more")
+        raise LabRequestError(f"--hosts {hosts}: must be 1 or more")
     if vms < 0:
-        raise LabError(f"--vms {vms}: must be 0 or more")
-    if not 0 <= port <= _LAST_PORT:
-        raise LabError(f"--port {port}: must be 0 to {_LAST_PORT}")
-    if node_grace <= timedelta(0):
-        raise LabError(
-            f"--node-grace {short_duration(node_grace)}: must be a positive duration, such as 4s"
-        )
+        raise LabRequestError(f"--vms {vms}: must be 0 or more")
     layout = Layout.at(data)
     readiness = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
     screen.show_notes(readiness)
@@ -108,7 +101,7 @@ async def _up(
         is_new = records.load(layout) is None and records.lost(layout) is None
         try:
             made = await Lab.make(data, report, api_port=port, node_grace=node_grace)
-            await _up_all(made, Wish(hosts=hosts, vms=vms))
+            await _up_all(made, Setup(hosts=hosts, vms=vms))
         except BaseException as error:
             full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
@@ -129,10 +122,10 @@ async def _demand(layout: Layout, hosts: int, vms: int) -> Demand:
     return Demand(hosts, vms)
 
 
-async def _up_all(made: Lab, wish: Wish) -> None:
+async def _up_all(made: Lab, setup: Setup) -> None:
     fleet = Fleet(made)
     guests = asyncio.create_task(fleet.guests(), name="guest image")
-    await asyncio.gather(made.up(wish), made.step("guest image", guests))
+    await asyncio.gather(made.up(setup), made.step("guest image", guests))
     await fleet.revive()
     lack = (await guests).lack
     if lack:

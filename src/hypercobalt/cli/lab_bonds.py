@@ -7,12 +7,10 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_command import HERE, Data, Name, run
+from hypercobalt.cli.lab_command import HERE, Data, Name, changing, run
 from hypercobalt.lab import bond
-from hypercobalt.lab import state as records
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.network.member_faults import MemberFault
-from hypercobalt.lab.state import Layout
 
 bonds_app = App(name="bond", help="Break and mend the bond of a host.")
 
@@ -21,7 +19,7 @@ Member = Annotated[str | None, Parameter(help="Member of the bond; all when not 
 
 def _set(data: Data, name: str, member: str | None, fault: MemberFault | None) -> int:
     async def work() -> int:
-        with records.locked(Layout.at(data)):
+        with changing(data):
             host = Lab.find(data).host(name)
             await bond.set_faults(host, (member,) if member else (), fault)
         screen.say(f"bond {bond.BOND} of {name}: {bond.described(host)}")

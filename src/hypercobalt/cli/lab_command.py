@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from hypercobalt import logs
+from hypercobalt.cli import endings
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
+from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.state import Layout
 
 HERE: Final = Path(".lab")
 Data = Annotated[Path, Parameter(name="--data", help="Directory of the lab.")]
 Name = Annotated[str, Parameter(help="Name of the host.")]
+
+
+@contextmanager
+def changing(data: Path) -> Generator[None]:
+    """Be the only command that changes a lab.
+
+    Raises:
+        LabError: there is none, and then nothing is written; or another command is at it.
+    """
+    Lab.find(data)
+    with records.locked(Layout.at(data)):
+        yield
 
 
 def run(work: Coroutine[object, object, int]) -> int:
@@ -27,10 +43,10 @@ def run(work: Coroutine[object, object, int]) -> int:
         return asyncio.run(work)
     except HypercobaltError as error:
         screen.complain(str(error))
-        return 1
+        return endings.exit_code(error)
     except OSError as error:  # a full disk, for example
         screen.complain(f"{error.filename or 'this machine'}: {records.why(error)}")
-        return 1
+        return endings.UNAVAILABLE
     except KeyboardInterrupt:
         screen.complain("interrupted")
-        return 130
+        return endings.INTERRUPTED

@@ -10,15 +10,13 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_command import HERE, Data, Name, run
+from hypercobalt.cli.lab_command import HERE, Data, Name, changing, run
 from hypercobalt.lab import kubelet
-from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.faults import Fault
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabRequestError
 from hypercobalt.lab.heartbeat import Trouble
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
-from hypercobalt.lab.state import Layout
 from hypercobalt.lab.vms.fleet import Fleet
 
 hosts_app = App(name="host", help="Add, break, mend and remove hosts.")
@@ -42,7 +40,7 @@ def add(name: Name | None = None, /, *, data: Data = HERE) -> int:
     """Boot one host more; without a name it is the next free kvm-N."""
 
     async def work() -> int:
-        with records.locked(Layout.at(data)), screen.progress() as report:
+        with changing(data), screen.progress() as report:
             added = await Lab.find(data, report).add_host(name)
         screen.say(f"host {added.name} is up on {added.address}")
         return 0
@@ -55,7 +53,7 @@ def remove(name: Name, /, *, data: Data = HERE) -> int:
     """Cut a host's power and throw it away, with its objects and its VMs."""
 
     async def work() -> int:
-        with records.locked(Layout.at(data)):
+        with changing(data):
             await Fleet(Lab.find(data)).remove_host(name)
         screen.say(f"host {name} is removed")
         return 0
@@ -68,7 +66,7 @@ def start(name: Name, /, *, data: Data = HERE) -> int:
     """Boot a host that is off, from its disk as it was left."""
 
     async def work() -> int:
-        with records.locked(Layout.at(data)), screen.progress() as report:
+        with changing(data), screen.progress() as report:
             lab = Lab.find(data, report)
             await lab.up_host(lab.host(name))
         screen.say(f"host {name} is up")
@@ -149,7 +147,9 @@ def delay(
         try:
             late = timedelta(milliseconds=milliseconds)
         except (ValueError, OverflowError) as exc:
-            raise LabError(f"a cable's delay is 0 to 10000 ms, not {milliseconds:g} ms") from exc
+            raise LabRequestError(
+                f"a cable's delay is 0 to 10000 ms, not {milliseconds:g} ms"
+            ) from exc
         return host.wire.worsen(delay=late, loss_percent=loss)
 
     return _on(data, name, worsen, done)

@@ -9,11 +9,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_command import HERE, Data, run
-from hypercobalt.lab import state as records
+from hypercobalt.cli.lab_command import HERE, Data, changing, run
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.ovn import Central, Part
-from hypercobalt.lab.state import Layout
 
 ovn_app = App(name="ovn", help="Break and mend OVN of the whole lab.")
 
@@ -34,7 +32,7 @@ def _on(
 ) -> int:
     async def work() -> int:
         chosen = tuple(part for part in Part if part in parts) or tuple(Part)
-        with records.locked(Layout.at(data)):
+        with changing(data):
             await act(Lab.find(data).central, chosen)
         for part in chosen:
             screen.say(f"{part.full_name} {done.format(part=part)}")

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.cli import agents, asking
+from hypercobalt.cli import agents, asking, endings
 from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.log_lines import Lines
 from hypercobalt.runtime.client.pinned import TimeOverError
@@ -83,7 +83,7 @@ async def _request(
             shown = lines.feed(chunk)
             if lines.notice != noticed:
                 noticed = lines.notice
-                asking.complain("logs", noticed)
+                endings.complain("logs", noticed)
             _show(shown)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
-from hypercobalt.cli import asking
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
+from hypercobalt.cli import asking, endings
+from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli.following import follow
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.wording import printable
-from hypercobalt.runtime import Change, Kube
+from hypercobalt.runtime import Kube
 
 
 def maintain(
@@ -58,7 +61,7 @@ async def _resume(node: str, kubeconfig: Path | None) -> int:
         if mode in {Maintenance.TERMINATION, Maintenance.HA}:
             raise InvalidRequestError(f"{node} is in maintenance `{mode}`: {_whose(mode)}")
         if mode is Maintenance.NONE or mode == "":
-            print(f"{node} is in service")
+            print(f"{node} is not in maintenance")
             return 0
         patch = {"spec": {"maintenance": None, "maintenanceReason": None}}
         await kube.merge_patch(Hypervisor, node, patch)
@@ -68,33 +71,77 @@ async def _resume(node: str, kubeconfig: Path | None) -> int:
 
 def _whose(mode: str) -> str:
     return {
-        Maintenance.TERMINATION: "the Node is being deleted, and the spec is frozen",
-        Maintenance.HA: "the high-availability service fences, empties and releases it",
+        Maintenance.TERMINATION: "the Node is being deleted, and the spec is frozen; if the host "
+        "stays after all, delete the Hypervisor: the operator creates it again from its Node",
+        Maintenance.HA: "the high-availability service fences, empties and releases it; "
+        "`cobalt explain` shows its next step",
         Maintenance.AUTO: "an automation has set it; `cobalt resume` ends that",
     }.get(Maintenance(mode), "")
 
 
 async def _until_empty(kube: Kube, host: Hypervisor) -> int:
-    """Follow the condition `Evicting` of the Hypervisor: it counts for the host as a whole."""
-    name, shown, generation = host.metadata.name, "", host.metadata.generation
+    """Follow the condition `Evicting` of the Hypervisor: it counts for the host as a whole.
+
+    Raises:
+        InvalidRequestError: the host is gone, or was put back into service meanwhile.
+    """
+    newest = _Newest(host)
+    await follow(kube, Hypervisor, host.metadata.name, newest, _shown(newest))
+    name = host.metadata.name
+    if newest.gone:
+        raise InvalidRequestError(f"Hypervisor {name} was deleted")
+    if not newest.host.spec.maintenance:
+        raise InvalidRequestError(f"{name} was put back into service meanwhile")
+    evicting = _evicting(newest.host)
+    if evicting is None or evicting.reason != SyncReason.SUCCEEDED:
+        return endings.FAILED
+    print(f"{name} is empty", flush=True)
+    return 0
+
+
+async def _shown(newest: _Newest) -> None:
+    """Print the message of `Evicting` whenever it changes, until the Eviction has ended."""
+    shown = ""
     while True:
-        async with kube.watch(Hypervisor, fields=f"metadata.name={name}") as events:
-            async for event in events:
-                if event.change is Change.DELETED:
-                    raise InvalidRequestError(f"Hypervisor {name} was deleted")
-                found = event.object
-                if found is None or found.metadata.generation < generation:
-                    continue
-                if not found.spec.maintenance:
-                    raise InvalidRequestError(f"{name} was put back into service meanwhile")
-                evicting = get_condition(found.conditions, HypervisorConditionType.EVICTING)
-                text = printable(evicting.message) if evicting else "waiting for the operator"
-                if text != shown:
-                    print(text, flush=True)
-                    shown = text
-                if evicting is None or evicting.status != "False":
-                    continue
-                if evicting.reason == SyncReason.SUCCEEDED:
-                    print(f"{name} is empty", flush=True)
-                    return 0
-                return asking.FAILED
+        evicting = _evicting(newest.host)
+        text = printable(evicting.message) if evicting else "waiting for the operator"
+        if text != shown:
+            print(text, flush=True)
+            shown = text
+        if newest.gone or not newest.host.spec.maintenance:
+            return
+        if evicting is not None and evicting.status == "False":
+            return
+        newest.changed.clear()
+        await newest.changed.wait()
+
+
+def _evicting(host: Hypervisor) -> Condition | None:
+    return get_condition(host.conditions, HypervisorConditionType.EVICTING)
+
+
+class _Newest:
+    """The newest version of a Hypervisor, never older than the one given at the start."""
+
+    def __init__(self, host: Hypervisor) -> None:
+        self.host, self.gone = host, False
+        self.changed = asyncio.Event()
+
+    def on_add(self, obj: Hypervisor) -> None:
+        self._take(obj)
+
+    def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
+        self._take(new)
+
+    def on_delete(self, obj: Hypervisor) -> None:
+        self.lost()
+
+    def lost(self) -> None:
+        """The object was deleted."""
+        self.gone = True
+        self.changed.set()
+
+    def _take(self, host: Hypervisor) -> None:
+        if host.metadata.generation >= self.host.metadata.generation:
+            self.host = host
+            self.changed.set()

@@ -10,9 +10,10 @@ from cyclopts import App
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
-from hypercobalt.cli import asking, switches
-from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
+from hypercobalt.cli import asking, endings, switches
+from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.network.fleet_check import FleetFinding
 from hypercobalt.operator.network.fleet_check import check as compare
 from hypercobalt.operator.wording import count, printable
@@ -139,5 +140,5 @@ async def _switch(command: str, node: str, kubeconfig: Path | None) -> OVSNode:
             if ready
             else (f"the OVS agent of {node} has not reported yet")
         )
-        asking.complain(command, text)
+        endings.complain(command, text)
     return found

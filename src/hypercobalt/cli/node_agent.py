@@ -107,8 +107,8 @@ def node_agent(
         Keep the definitions of the host's domains, passwords included, in the Secret domains.NODE,
         for instances to be started elsewhere without OpenStack when the host is dead.
     state_dir
-        Directory in which open incidents are kept over a restart of the agent; without it a crash
-        that happens meanwhile is not noticed.
+        Directory in which open incidents and the HA agent's configuration are kept over a restart
+        of the agent; without it a crash during that restart goes undetected.
     ha_config
         ConfigMap with the HA agent's configuration, as NAMESPACE/NAME; else hypercobalt-ha in the
         namespace above. Empty: no HA agent.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,6 +11,7 @@ from cyclopts import Parameter
 
 from hypercobalt import logs
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.names import namespace_name
 from hypercobalt.cli.common_flags import (
     HealthAddress,
     Kubeconfig,
@@ -21,6 +21,7 @@ from hypercobalt.cli.common_flags import (
     Version,
     version_line,
 )
+from hypercobalt.cli.endings import refused
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, NovaFlags, connection
 from hypercobalt.cli.operator_flags import (
     CertificateFlags,
@@ -117,15 +118,17 @@ def operator(
             issuing=certificate.issuing(),
             signal_image=given("--signal-image", signal_image),
             gardener_namespace=(
-                given("--gardener-namespace", gardener_namespace) if gardener else ""
+                namespace_name("--gardener-namespace", gardener_namespace) if gardener else ""
             ),
             label_selector=label_selector.strip(),
             lifecycle=lifecycle.settings(test),
             eviction=eviction.policy(),
             ha=ha.settings(),
             fence_devices=ha.devices(),
-            fence_namespace=ha.fence_namespace.strip(),
-            ovs_namespace=ovs_agent_namespace.strip(),
+            fence_namespace=ha.fence_namespace
+            and namespace_name("--fence-namespace", ha.fence_namespace),
+            ovs_namespace=ovs_agent_namespace
+            and namespace_name("--ovs-agent-namespace", ovs_agent_namespace),
         )
         metrics = Metrics()
         asyncio.run(
@@ -143,8 +146,7 @@ def operator(
             )
         )
     except HypercobaltError as error:
-        print(f"cobalt operator: {error}", file=sys.stderr)
-        return 1
+        return refused("operator", error)
     return 0
 
 
@@ -187,4 +189,4 @@ def _namespaces(text: str) -> tuple[str, ...]:
         raise ConfigurationError(
             "--agent-namespaces is empty: list the namespaces of the agents' pods, with commas"
         )
-    return found
+    return tuple(namespace_name("--agent-namespaces", one) for one in found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,8 +10,9 @@ from cyclopts import Parameter
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, parse
 from hypercobalt.api.certificate import IssuerKind
-from hypercobalt.api.duration import short_duration
 from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.api.names import namespace_name
+from hypercobalt.cli.common_flags import Span
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.ha.guard import CEILING, Limits
@@ -64,7 +64,7 @@ class CertificateFlags:
     def issuing(self) -> Issuing:
         """Where the certificates come from."""
         return Issuing(
-            given("--certificate-namespace", self.certificate_namespace),
+            namespace_name("--certificate-namespace", self.certificate_namespace),
             given("--certificate-issuer-name", self.certificate_issuer_name),
             self.certificate_issuer_kind,
             self.certificate_source,
@@ -111,8 +111,8 @@ class TestFlags:
     test_volume_gib: int = _TEST.volume_gib
     test_aggregate: str = _SITE.test_aggregate
     test_tries: int = _SITE.test_tries
-    test_build_limit: timedelta = _SITE.build_limit
-    test_console_limit: timedelta = _SITE.console_limit
+    test_build_limit: Span = _SITE.build_limit
+    test_console_limit: Span = _SITE.console_limit
 
     __test__ = False  # no test of pytest's, in spite of its name
 
@@ -155,9 +155,9 @@ class LifecycleFlags:
     minimum_libvirt: str = _SITE.minimum_libvirt
     bridge: str = _SITE.bridge
     storage_probes: str = ""
-    onboarding_retry: timedelta = _SITE.retry_pause
-    compare: timedelta = _SITE.compare
-    resync: timedelta = _SITE.resync
+    onboarding_retry: Span = _SITE.retry_pause
+    compare: Span = _SITE.compare
+    resync: Span = _SITE.resync
 
     def settings(self, test: TestFlags) -> Settings:
         """What the steps go by."""
@@ -173,11 +173,11 @@ class LifecycleFlags:
             bridge=self.bridge,
             storage_probes=tuple(map(check_probe, probes)),
             test_tries=test.test_tries,
-            build_limit=_lasting("--test-build-limit", test.test_build_limit),
-            console_limit=_lasting("--test-console-limit", test.test_console_limit),
-            retry_pause=_lasting("--onboarding-retry", self.onboarding_retry),
-            compare=_lasting("--compare", self.compare),
-            resync=_lasting("--resync", self.resync),
+            build_limit=test.test_build_limit,
+            console_limit=test.test_console_limit,
+            retry_pause=self.onboarding_retry,
+            compare=self.compare,
+            resync=self.resync,
         )
 
 
@@ -212,7 +212,7 @@ class EvictionFlags:
     eviction_order: Order = _EVICT.order
     eviction_doubt: Doubt = _EVICT.doubt
     eviction_stuck: StuckHelp = _EVICT.stuck_help
-    eviction_longest: timedelta = _EVICT.longest
+    eviction_longest: Span = _EVICT.longest
 
     def policy(self) -> Policy:
         """What the controller of Evictions goes by."""
@@ -226,7 +226,7 @@ class EvictionFlags:
             order=self.eviction_order,
             doubt=self.eviction_doubt,
             stuck_help=self.eviction_stuck,
-            longest=_lasting("--eviction-longest", self.eviction_longest),
+            longest=self.eviction_longest,
         )
 
 
@@ -275,15 +275,15 @@ class HaFlags:
     """
 
     ha: Annotated[HaMode, Parameter(env_var="HA")] = HaMode.EXTERNAL
-    ha_timeout: timedelta = _WAITS.dead
-    ha_live_timeout: timedelta = _WAITS.live
-    ha_reboot_grace: timedelta = _WAITS.reboot
-    ha_peer_timeout: timedelta = _WAITS.peers
-    ha_healthy_delay: timedelta = _WAITS.healthy
+    ha_timeout: Span = _WAITS.dead
+    ha_live_timeout: Span = _WAITS.live
+    ha_reboot_grace: Span = _WAITS.reboot
+    ha_peer_timeout: Span = _WAITS.peers
+    ha_healthy_delay: Span = _WAITS.healthy
     ha_max_unhealthy: int = _LIMITS.max_unhealthy
     ha_max_nodes: int = _LIMITS.nodes
     ha_max_instances: int = _LIMITS.instances
-    ha_cool_down: timedelta = _LIMITS.cool_down
+    ha_cool_down: Span = _LIMITS.cool_down
     ha_domain_labels: str = ",".join(DOMAIN_LABELS)
     fence_devices: Annotated[Path | None, Parameter(env_var="FENCE_DEVICES")] = None
     fence_namespace: Annotated[str, Parameter(env_var="FENCE_NAMESPACE")] = ""
@@ -311,17 +311,17 @@ class HaFlags:
         _positive("--ha-max-nodes", self.ha_max_nodes)
         _positive("--ha-max-instances", self.ha_max_instances)
         waits = Waits(
-            dead=_lasting("--ha-timeout", self.ha_timeout),
-            live=_lasting("--ha-live-timeout", self.ha_live_timeout),
-            reboot=_lasting("--ha-reboot-grace", self.ha_reboot_grace),
-            peers=_lasting("--ha-peer-timeout", self.ha_peer_timeout),
-            healthy=_lasting("--ha-healthy-delay", self.ha_healthy_delay),
+            dead=self.ha_timeout,
+            live=self.ha_live_timeout,
+            reboot=self.ha_reboot_grace,
+            peers=self.ha_peer_timeout,
+            healthy=self.ha_healthy_delay,
         )
         limits = Limits(
             max_unhealthy=self.ha_max_unhealthy,
             nodes=self.ha_max_nodes,
             instances=self.ha_max_instances,
-            cool_down=_lasting("--ha-cool-down", self.ha_cool_down),
+            cool_down=self.ha_cool_down,
         )
         labels = tuple(part.strip() for part in self.ha_domain_labels.split(",") if part.strip())
         return HaSettings(mode=self.ha, waits=waits, limits=limits, domain_labels=labels)
@@ -334,11 +334,13 @@ class HaFlags:
         """
         if self.fence_devices is None:
             return ()
+        where = f"--fence-devices {self.fence_devices}"
         try:
             return parse(self.fence_devices.read_text())
         except OSError as error:
-            text = f"--fence-devices {self.fence_devices}: {error.strerror}"
-            raise ConfigurationError(text) from error
+            raise ConfigurationError(f"{where}: {error.strerror}") from error
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where}: {error}") from error
 
 
 def given(flag: str, text: str) -> str:
@@ -355,11 +357,3 @@ def given(flag: str, text: str) -> str:
 def _positive(flag: str, number: int, *, zero: bool = False) -> None:
     if number < 0 or (number == 0 and not zero):
         raise ConfigurationError(f"{flag} {number}: must be {'0 or more' if zero else '1 or more'}")
-
-
-def _lasting(flag: str, span: timedelta) -> timedelta:
-    if span <= timedelta(0):
-        raise ConfigurationError(
-            f"{flag} {short_duration(span)}: must be a positive duration, such as 10m"
-        )
-    return span

@@ -35,6 +35,7 @@ def ovs_agent(
     counters: Annotated[float, Parameter(name="--counters")] = 300,
     southbound_probe: Annotated[float, Parameter(name="--southbound-probe")] = 10,
     capture_by_mirror: bool = False,
+    table_metrics: bool = False,
     metrics_bind_address: MetricsAddress = ":9178",
     metrics_secure: MetricsSecure = True,
     health_probe_bind_address: HealthAddress = ":8082",
@@ -66,6 +67,8 @@ def ovs_agent(
     capture_by_mirror
         Capture on ports without a network device, such as vhost-user, by a mirror: it changes the
         bridge while the capture lasts.
+    table_metrics
+        Export flows by table in /metrics, too: some 80 series a host.
     """
     return start(
         "ovs-agent",
@@ -81,6 +84,7 @@ def ovs_agent(
             counters=counters,
             southbound_probe=southbound_probe,
             capture_by_mirror=capture_by_mirror,
+            table_metrics=table_metrics,
             metrics=metrics_bind_address,
             metrics_secure=metrics_secure,
             health=health_probe_bind_address,

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking
+from hypercobalt.cli import agents, asking, endings
 from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table
 from hypercobalt.operator.wording import printable
@@ -52,7 +52,7 @@ async def _ports(node: str, port: str | None, output: str, kubeconfig: Path | No
         print_json(report)
         return 0
     for note in report.notes:
-        asking.complain("ports", note)
+        endings.complain("ports", note)
     if port:
         for line in (line for one in report.ports for line in details(one)):
             print(printable(line))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli.asking import InvalidRequestError, there_are
+from hypercobalt.cli.asking import there_are
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 
 
@@ -46,3 +47,16 @@ async def of_host(kube: Kube, namespace: str, node: str) -> OVSNode:
         spaces = ", ".join(sorted(one.metadata.namespace for one in found))
         raise InvalidRequestError(f"OVSNode {node} is in several namespaces: {spaces}")
     return found[0]
+
+
+async def of_chassis(kube: Kube, namespace: str, chassis: str) -> OVSNode:
+    """The OVSNode of a host, by the name that OVN has for it.
+
+    Raises:
+        InvalidRequestError: no OVSNode reports this chassis.
+    """
+    for one in await listed(kube, namespace):
+        ovn = one.status.ovnController
+        if ovn is not None and ovn.chassisId == chassis:
+            return one
+    raise InvalidRequestError(f"no OVSNode reports the chassis {chassis}; check its OVS agent")

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking
+from hypercobalt.cli import agents, asking, switches
 from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, print_json
-from hypercobalt.cli.trace_text import lines
+from hypercobalt.cli.trace_text import Hop, lines
 from hypercobalt.cli.trace_words import parameters
+from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import TraceReport
 
-PIPED = 10_000
+PIPED: Final = 10_000
 """Width where no terminal cuts lines."""
+
+MOST_HOSTS: Final = 4
+"""Hosts that one packet is traced on: its own, a gateway's, the target's, and one more."""
 
 
 def trace(
@@ -42,13 +47,16 @@ def trace(
 ) -> int:
     """Trace an imaginary packet through the switch of a host; nothing is sent.
 
+    A packet that leaves by a tunnel of OVN is traced further on the host that receives it.
+
     Parameters
     ----------
     fields
         Of the packet, as `ip_dst=10.0.0.2` or `icmp`, or a whole flow of Open vSwitch with commas;
         each has a flag or goes here. An unknown one is refused with those that there are.
     from_
-        Port that the packet comes in by: its name, number, iface-id, or its instance's UUID.
+        Port that the packet comes in by: its name, number, iface-id, or its instance's UUID; for a
+        tunnel also the chassis at its other end, with tun_id and tun_metadata0 as OVN sends them.
     to
         Port that it is to reach, on any host: name or instance of this one, or an iface-id. It
         gives the addresses that are missing.
@@ -96,12 +104,51 @@ async def _trace(
 ) -> int:
     given = {name: str(value) for name, value in flags.items() if value is not None}
     asked = parameters(fields, given)
-    body = await agents.whole(OVSNode, node, "trace", asked, method="POST", kubeconfig=kubeconfig)
-    report = msgspec.json.decode(body, type=TraceReport)
+    report = await _traced(node, asked, kubeconfig)
+    hops = await _followed(report, asked.get("ct_next", "").split(), kubeconfig)
     if output == "json":
-        print_json(report)
+        print_json({**msgspec.to_builtins(report), "hops": msgspec.to_builtins(hops)})
         return 0
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
-    for line in lines(report, width, show_all=show_all):
+    for line in lines(report, width, hops=hops, show_all=show_all):
         print(printable(line))
     return 0
+
+
+async def _traced(node: str, asked: Mapping[str, str], kubeconfig: Path | None) -> TraceReport:
+    body = await agents.whole(OVSNode, node, "trace", asked, method="POST", kubeconfig=kubeconfig)
+    return msgspec.json.decode(body, type=TraceReport)
+
+
+async def _followed(
+    report: TraceReport, states: list[str], kubeconfig: Path | None
+) -> tuple[Hop, ...]:
+    """Trace a packet on the hosts that receive it, each by its own agent.
+
+    Args:
+        report: of the first host.
+        states: answers of connection tracking; the next host takes those that a host has not used.
+        kubeconfig: see `asking.connection`.
+    """
+    hops: list[Hop] = []
+    while (onward := report.onward) is not None:
+        host = onward.host
+        if len(hops) == MOST_HOSTS - 1:
+            hops.append(Hop(host, problem=f"a packet is followed to {MOST_HOSTS} hosts at most"))
+            break
+        states = states[len(report.passes) - 1 :]
+        given = {"ct_next": " ".join(states)} if states else {}
+        try:
+            host = await _node_of(onward.chassis, kubeconfig)
+            report = await _traced(host, {**onward.parameters, **given}, kubeconfig)
+        except HypercobaltError as error:  # the reports of the hosts before stay valid
+            hops.append(Hop(host, problem=str(error)))
+            break
+        hops.append(Hop(host, report))
+    return tuple(hops)
+
+
+async def _node_of(chassis: str, kubeconfig: Path | None) -> str:
+    namespace = asking.connection(kubeconfig).namespace
+    async with asking.client(kubeconfig) as kube:
+        return (await switches.of_chassis(kube, namespace, chassis)).metadata.name

@@ -6,9 +6,11 @@ Most tables of OVN only pass a packet on; they are left out unless all are to be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport, TraceStep
 
@@ -29,16 +31,45 @@ class _Row:
     actions: str
 
 
-def lines(report: TraceReport, width: int, *, show_all: bool = False) -> Iterator[str]:
-    """The text.
+class Hop(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A host that a packet goes on to.
+
+    Args:
+        host: its name.
+        report: of its own agent; absent when it made none.
+        problem: why it made none; "" if it did.
+    """
+
+    host: str
+    report: TraceReport | None = None
+    problem: str = ""
+
+
+def lines(
+    report: TraceReport, width: int, *, hops: Sequence[Hop] = (), show_all: bool = False
+) -> Iterator[str]:
+    """The text: the verdict of each host, then its tables.
 
     Args:
         report: of the agent.
         width: columns of the terminal; longer cells are cut.
+        hops: the hosts that the packet goes on to, in order.
         show_all: tables that change nothing as well.
     """
     yield report.verdict
+    for hop in hops:
+        found = hop.report.verdict if hop.report else f"not traced: {hop.problem}"
+        yield f"on {hop.host}: {found}"
     yield ""
+    yield from _tables(report, width, show_all=show_all)
+    for hop in hops:
+        if hop.report is not None:
+            yield ""
+            yield f"on {hop.host}"
+            yield from _tables(hop.report, width, show_all=show_all)
+
+
+def _tables(report: TraceReport, width: int, *, show_all: bool) -> Iterator[str]:
     packet = report.packet.partition(",")[2] or "no fields"
     yield f"in by {report.port} on {report.bridge}: {packet}"
     steps = [step for one in report.passes for step in one.steps]

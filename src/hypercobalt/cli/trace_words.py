@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hypercobalt.adapters.ovs.packet import PROTOCOLS, WITH_PORTS, canonical
-from hypercobalt.cli.asking import InvalidRequestError
+from hypercobalt.errors import InvalidRequestError
 
 _KEYWORDS: Final = {
     **{name: name for name in PROTOCOLS},

@@ -17,7 +17,7 @@ from hypercobalt.api.eviction import (
     EvictionStatus,
 )
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.cli.asking import complain
+from hypercobalt.cli.endings import complain
 from hypercobalt.cli.evict_bars import picture
 from hypercobalt.cli.evict_progress import outcome, summary
 

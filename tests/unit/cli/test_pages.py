@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cyclopts import CycloptsError, MissingArgumentError
@@ -116,6 +117,16 @@ def test_the_readme_names_every_command() -> None:
         for cell in first_cells(section(README, "## What is here"))
     }
     assert named == {name for name in app.resolved_commands() if not name.startswith("-")}
+
+
+def test_the_readme_shows_every_step_of_a_lab_that_comes_up() -> None:
+    (shown_,) = (output for words, output in typed(README) if words == ["make", "lab"])
+    steps = re.findall(
+        r'self\.step\(f?"([^"]+)"', (ROOT / "src/hypercobalt/lab/lab.py").read_text()
+    )
+    named = [step.format(host=SimpleNamespace(name="kvm-1")) for step in steps]
+    assert len(named) > 8
+    assert [step for step in named if not any(f"  {step}: done" in line for line in shown_)] == []
 
 
 def test_flags_of_the_api_server_are_those_of_the_code_with_their_defaults() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.ovs_agent.diagnostics.networks import explained, recorded
 
 from hypercobalt.adapters.ovn.logical import Explained
 from hypercobalt.adapters.ovs.packet import PROTOCOLS
-from hypercobalt.cli.asking import InvalidRequestError
-from hypercobalt.cli.trace_text import lines
+from hypercobalt.cli.trace_text import Hop, lines
 from hypercobalt.cli.trace_words import parameters
+from hypercobalt.errors import InvalidRequestError
 from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import PARAMETERS, passes_of
 
@@ -30,6 +31,11 @@ FROM = {"from": "tap1"}
         ),
         (("icmp6", "icmpv6_type=128"), {}, {"proto": "icmp", "icmp_type": "128"}),
         (("dl_vlan=5", "nw_ttl=1"), {}, {"vlan": "5", "ttl": "1"}),
+        (
+            ("tun_id=0x2,tun_metadata0=0x20004,tcp",),
+            {},
+            {"tun_id": "0x2", "tun_metadata0": "0x20004", "proto": "tcp"},
+        ),
         (("reg0=1",), {}, {"reg0": "1"}),  # which the agent refuses, and names the fields
     ],
 )
@@ -107,6 +113,22 @@ def test_an_output_that_fails_has_its_reason_below() -> None:
     shown = list(lines(report("no-route"), 200))
     row = next(number for number, line in enumerate(shown) if 'output:"ovn-kvm-2-0"' in line)
     assert shown[row + 1].strip() == "native tunnel routing failed"
+
+
+def test_a_packet_that_goes_on_has_the_verdict_of_each_host_first_and_then_its_tables() -> None:
+    delivered = replace(report("delivered"), verdict="delivered to tap4", port="ovn-kvm-1-0")
+    shown = list(lines(report("tunnel"), 100, hops=(Hop("kvm-2", delivered),)))
+    assert shown[:3] == ["the verdict", "on kvm-2: delivered to tap4", ""]
+    below = shown.index("on kvm-2")
+    assert shown[below - 1] == ""
+    assert shown[below + 1].startswith("in by ovn-kvm-1-0 on br-int: ")
+    assert shown[below + 2 :] == list(lines(delivered, 100))[3:]
+
+
+def test_a_host_that_could_not_be_asked_is_named_with_the_reason() -> None:
+    hop = Hop("kvm-2", problem="its agent does not answer")
+    shown = list(lines(report("tunnel"), 100, hops=(hop,)))
+    assert shown[1:3] == ["on kvm-2: not traced: its agent does not answer", ""]
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 120])
