@@ -10,12 +10,18 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from hypercobalt import logs
 from tests import rings
 
 # A shell makes its background jobs ignore Ctrl-C, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# An example may take long beside other work; a test that hangs meets the deadline of every test.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -17,19 +17,27 @@ async def follow(
     kube: Kube, kind: type[T], name: str, good: Callable[[T], bool], *, seconds: float
 ) -> T:
     """Follow a cluster-wide object until it is as wanted."""
-    last: T | None = None
+    seen: list[T] = []
     try:
         async with (
             asyncio.timeout(seconds),
             kube.watch(kind, fields=f"metadata.name={name}") as events,
         ):
             async for event in events:
-                last = event.object or last
-                if event.object is not None and good(event.object):
+                if event.object is None:
+                    continue
+                if good(event.object):
                     return event.object
+                seen.append(event.object)
     except TimeoutError:
-        raise AssertionError(f"not as wanted within {seconds} s; last: {last}") from None
-    raise AssertionError(f"the watch ended; last: {last}")
+        raise AssertionError(f"not as wanted within {seconds} s; {_described(seen)}") from None
+    raise AssertionError(f"the watch ended; {_described(seen)}")
+
+
+def _described(seen: Sequence[Object]) -> str:
+    """The last state, and the versions before it: whether anything was written meanwhile."""
+    versions = ", ".join(one.metadata.resourceVersion for one in seen) or "none"
+    return f"versions seen: {versions}; last: {seen[-1] if seen else None}"
 
 
 @asynccontextmanager

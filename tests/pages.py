@@ -119,9 +119,21 @@ def mentioned(page: str) -> Iterator[list[str]]:
 
 
 def broken_links(page: Path) -> list[str]:
-    """The files beside a page that it links to and that are not there."""
-    named: list[str] = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    return [name for name in named if not (page.parent / name).exists()]
+    """The links of a page to files that are not there, or to headings that they do not have."""
+    named: list[tuple[str, str]] = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text())
+    return [
+        f"{name}#{anchor}"
+        for name, anchor in named
+        if not (page.parent / name).exists()
+        or (anchor and anchor not in _anchors(page.parent / name if name else page))
+    ]
+
+
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return frozenset(re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings)
 
 
 def _flag(name: str) -> str:

@@ -197,7 +197,6 @@ def others(hosts: Fleet) -> Others:
 
 @settings(
     max_examples=max(1, STEPS // BURST),
-    deadline=None,
     derandomize="ATTACKER_STEPS" not in os.environ,
     print_blob=True,
     suppress_health_check=list(HealthCheck),

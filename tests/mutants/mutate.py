@@ -1,7 +1,8 @@
 """The mutants of a module: its syntax tree with one place changed. Pure.
 
-Annotations, decorators, docstrings, messages and log lines stay as they are: what changes there
-changes no decision. So do the numbers that a module gives names to: they are choices, not rules.
+Annotations, decorators, options of classes, docstrings, messages, log lines and what only the type
+checker reads stay as they are: what changes there changes no decision. So do the values that a
+module gives names to, and those that fields have by default: they are choices, not rules.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ _COUNTED: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.BitAnd: ast.BitOr,
 }
 _OTHERS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_CHANGED_ITSELF: Final = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 _LEFT_ALONE: Final = {"annotation", "returns", "decorator_list", "type_params"}
+_CHOICES: Final = {
+    ast.Module: (ast.Assign, ast.AnnAssign),
+    ast.ClassDef: (ast.AnnAssign, ast.keyword),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ def _nodes(tree: ast.AST, place: str = "") -> Iterator[tuple[str, Node, _Put]]:
         for index, child in enumerate(children):
             if not isinstance(child, ast.AST) or _says_only(child):
                 continue
-            if not place and isinstance(child, ast.Assign | ast.AnnAssign):
+            if isinstance(child, _CHOICES.get(type(tree), ())):
                 continue
             if isinstance(child, ast.expr | ast.stmt):
                 put = _Put(tree, field, index if children is value else None)
@@ -111,14 +115,15 @@ def _inside(node: ast.AST, place: str) -> str:
 
 
 def _says_only(node: ast.AST) -> bool:
-    """Whether a node is a text for people, an import or a log line."""
+    """Whether a node is a text for people or the type checker, an import or a log line."""
     if isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr):
         return True
     if not isinstance(node, ast.Expr):
         return False
     call = node.value
-    logs = isinstance(call, ast.Call) and ast.unparse(call.func).startswith("log.")
-    return logs or isinstance(call, ast.Constant)
+    if isinstance(call, ast.Call):
+        return ast.unparse(call.func).startswith(("log.", "assert_never"))
+    return isinstance(call, ast.Constant)
 
 
 def _changed(node: ast.AST) -> list[Node]:
