@@ -18,12 +18,12 @@ from time import monotonic
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.overview import is_taken_up
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 
-BARE = Wish(control_plane=False, ovn=False)
+BARE = Setup(control_plane=False, ovn=False)
 REPORT_SECONDS = 60
 
 
@@ -49,9 +49,9 @@ async def in_service(lab: Lab) -> None:
 async def bare(data: Path, hosts: int) -> dict[str, float]:
     """Hosts alone."""
     lab = await Lab.make(data)
-    found = {"bare_hosts_s": await timed(lab.up(Wish(hosts, control_plane=False, ovn=False)))}
+    found = {"bare_hosts_s": await timed(lab.up(Setup(hosts, control_plane=False, ovn=False)))}
     found["bare_host_mib"] = mean_mib(lab.hosts)
-    found["add_bare_host_s"] = await timed(lab.add_host("more", wish=BARE))
+    found["add_bare_host_s"] = await timed(lab.add_host("more", setup=BARE))
     host = lab.host("more")
     found["crash_s"] = await timed(host.crash())
     found["start_s"] = await timed(host.start(lab.addresses))
@@ -65,14 +65,14 @@ async def whole(data: Path, hosts: int, vms: int) -> dict[str, float]:
     began = monotonic()
     lab = await Lab.make(data)
     fleet = Fleet(lab)
-    await lab.up(Wish(hosts))
+    await lab.up(Setup(hosts))
     found = {"up_s": monotonic() - began}
     await in_service(lab)
     found["up_in_service_s"] = monotonic() - began
     found["host_mib"] = mean_mib(lab.hosts)
     await fleet.add(*[Request()] * vms)
     found["up_with_vms_s"] = monotonic() - began
-    found["up_again_s"] = await timed(lab.up(Wish(hosts)))
+    found["up_again_s"] = await timed(lab.up(Setup(hosts)))
     found["down_s"] = await timed(down(data))
     return found
 

@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import Migration, MigrationType
 from hypercobalt.lab.agents import NODE_AGENT
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube, configure_logs
@@ -263,7 +263,7 @@ async def main() -> None:
         data = told.data or Path(directory) / "lab"
         lab = await Lab.make(data)
         try:
-            await lab.up(Wish(hosts=2, ovn=False))
+            await lab.up(Setup(hosts=2, ovn=False))
             found = await measure(lab, told.guests)
         finally:
             await down(data)

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.runtime_sample import write_json
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Setup, down
 from hypercobalt.lab.network.data_cables import MEMBERS
 from hypercobalt.runtime import Kube
 
@@ -135,7 +135,7 @@ async def main() -> None:
         data = options.data or Path(folder) / "lab"
         try:
             lab = await Lab.make(data, api_port=0)
-            await lab.up(Wish(1, operator=False))
+            await lab.up(Setup(1, operator=False))
             found = await measure(lab, options.flaps)
         finally:
             await down(data)
