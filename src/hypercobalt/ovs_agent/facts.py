@@ -5,7 +5,7 @@ healthy it looks. What ovs-vswitchd writes into OVSDB stays there when it dies, 
 needs two proofs: of ovsdb-server and of ovs-vswitchd. And while ovsdb-server does not run,
 ovs-vswitchd answers and does not work: its bonds and bridges are those of before.
 
-Pure: the shell that reads is `observing/`.
+Pure: the shell that reads is `observing.py`.
 """
 
 from __future__ import annotations

@@ -250,9 +250,9 @@ def _flow_counts(
         wanted=lambda facts: facts.of_vswitchd(facts.running) is not None,
         source=_bridges,
         reads=lambda facts: facts.of_vswitchd(facts.running),
-        unsettled=lambda facts: any(
-            one.failures and not one.is_down for one in facts.flows.values()
-        ),
+        # Without its database ovs-vswitchd serves no OpenFlow; no row shows when it does again.
+        unsettled=lambda facts: any(one.failures for one in facts.flows.values()),
+        again=ALIVE,
     )
 
 
