@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cost import cpu
 
 from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
@@ -240,9 +240,9 @@ def test_long_lists_are_merged_in_little_time(pod: Node) -> None:
     target = {"metadata": {"finalizers": finalizers}, **containers(*names)}
     patch = {"metadata": {"finalizers": [*finalizers, "x"]}, **containers(*names, image="i")}
     patch["spec"]["$setElementOrder/containers"] = [{"name": name} for name in reversed(names)]
-    start = time.process_time()
-    merged = strategic_merge(pod, target, patch)
-    assert time.process_time() - start < 1.5
+    with cpu() as used:
+        merged = strategic_merge(pod, target, patch)
+    assert used.seconds < 5
     assert merged["metadata"] == {"finalizers": [*finalizers, "x"]}
     assert merged["spec"] == containers(*reversed(names), image="i")["spec"]
 
@@ -252,7 +252,7 @@ def test_many_keys_are_retained_in_little_time(pod: Node) -> None:
     target: Object = {"metadata": {"annotations": {**notes, "gone": "x"}}}
     retained = [*reversed(notes), ["no", "key"]]
     patch: Object = {"metadata": {"annotations": {"$retainKeys": retained, "n0": "y"}}}
-    start = time.process_time()
-    merged = strategic_merge(pod, target, patch)
-    assert time.process_time() - start < 1
+    with cpu() as used:
+        merged = strategic_merge(pod, target, patch)
+    assert used.seconds < 1
     assert merged["metadata"] == {"annotations": {**notes, "n0": "y"}}

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.cost import cpu
 
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.schema import validation
@@ -111,9 +112,9 @@ def test_an_object_with_too_many_fields_for_the_checker_is_refused_by_name() -> 
 
 def test_many_maps_are_checked_in_little_time() -> None:
     maps = {f"f{n}": {"type": "object", "additionalProperties": TEXT} for n in range(4_000)}
-    start = time.process_time()
-    assert faults("has(self.f1)", {"type": "object", "properties": maps}) == []
-    assert time.process_time() - start < 3
+    with cpu() as used:
+        assert faults("has(self.f1)", {"type": "object", "properties": maps}) == []
+    assert used.seconds < 5
 
 
 def holds(expression: str, value: Any) -> bool:  # noqa: ANN401  # any JSON

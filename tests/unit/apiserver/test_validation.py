@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cost import cpu
 
 from hypercobalt.api import crd
 from hypercobalt.apiserver.errors import JSONObject
@@ -207,10 +207,10 @@ def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
     text = "a" * 100_000
     rules = [{"rule": f"self.find('{CATASTROPHIC}') == ''"}, {"rule": "!self.matches('(a+)+$b')"}]
     raw = {"type": "string", "pattern": CATASTROPHIC, "x-kubernetes-validations": rules}
-    start = time.process_time()
-    (found,) = messages(raw, text)
+    with cpu() as used:
+        (found,) = messages(raw, text)
     assert "should match" in found
-    assert time.process_time() - start < 1
+    assert used.seconds < 1
 
 
 @pytest.mark.parametrize("text", ["(", "(?=a)", r"(a)\1", "a{2000}", "(a{1000}){1000}", "(?!a)"])
@@ -246,9 +246,9 @@ def test_long_lists_of_items_with_keys_are_judged_in_little_time() -> None:
     }
     old = [{"k": f"k{number}", "n": 1} for number in range(10_000)]
     new = [{**item, "n": 2} for item in old]
-    start = time.process_time()
-    assert messages(raw, new, old) == []
-    assert time.process_time() - start < 1.5
+    with cpu() as used:
+        assert messages(raw, new, old) == []
+    assert used.seconds < 1.5
 
 
 # -- pruning, defaulting, decoding -------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.cost import cpu
 
 from hypercobalt.ha.guard import (
     SEPARATOR,
@@ -312,11 +312,13 @@ GATES = (
 
 def test_ten_thousand_hosts_are_judged_within_a_second() -> None:
     hosts = fleet(10_000, range(2000), apart=S)
-    begun = time.process_time()
-    counted = census(hosts)
-    answers: list[Gate] = []
-    for number in range(2000):
-        subject = replace(SUBJECT, name=f"h{number}", domains=("zone a", f"rack {number // 10}"))
-        answers += gates(subject, counted, OBSERVER, LIMITS, NOW)
-    assert time.process_time() - begun < 1
+    with cpu() as used:
+        counted = census(hosts)
+        answers: list[Gate] = []
+        for number in range(2000):
+            subject = replace(
+                SUBJECT, name=f"h{number}", domains=("zone a", f"rack {number // 10}")
+            )
+            answers += gates(subject, counted, OBSERVER, LIMITS, NOW)
+    assert used.seconds < 1
     assert not is_open(answers)

@@ -6,16 +6,15 @@ Short as it stands; `LIBVIRT_DOCUMENTS=10000` and -s give the figures of docs/se
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
 import pytest
-from tests.cost import on_loop, resident_mib
+from tests.cost import on_loop, own_garbage, resident_mib
 from tests.unit.adapters.libvirt.documents.hostile import LARGEST, document
 
 from hypercobalt.adapters.libvirt.documents import domain
@@ -52,11 +51,12 @@ async def aside(work: Callable[[], Result]) -> tuple[Result, float]:
     programs do not count.
     """
     done = asyncio.create_task(asyncio.to_thread(work))
-    longest, last = 0.0, time.process_time()
-    while not done.done():
-        await asyncio.sleep(TICK)
-        now = time.process_time()
-        longest, last = max(longest, now - last), now
+    with own_garbage():
+        longest, last = 0.0, time.process_time()
+        while not done.done():
+            await asyncio.sleep(TICK)
+            now = time.process_time()
+            longest, last = max(longest, now - last), now
     return await done, longest * 1000
 
 
@@ -77,17 +77,7 @@ def inventory(definition: domain.Definition) -> Inventory:
     )
 
 
-@pytest.fixture
-def own_garbage() -> Iterator[None]:
-    """Keep the collector from what other tests have left here: it would hold the loop."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.timeout(120 + DOCUMENTS)
-@pytest.mark.usefixtures("own_garbage")
 async def test_hostile_documents_neither_hold_the_loop_nor_stay_in_memory() -> None:
     resident = list[float]()
     longest, worst, largest, unread = 0.0, 0, 0, 0
