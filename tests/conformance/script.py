@@ -183,10 +183,12 @@ class Api:
         response = await self._client.request(method, path, content=content, headers=headers)
         return Answer(response.status_code, _headers(response), _decoded(response))
 
-    async def until(self, path: str, done: Callable[[Answer], bool]) -> Answer:
+    async def until(
+        self, path: str, done: Callable[[Answer], bool], *, token: str = TOKEN
+    ) -> Answer:
         """Repeat an unrecorded GET until `done`: for what happens in the background."""
         for _ in range(int(DEADLINE_SECONDS / 0.05)):
-            answer = await self.ask("GET", path)
+            answer = await self.ask("GET", path, token=token)
             if done(answer):
                 return answer
             await asyncio.sleep(0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from http import HTTPStatus
 
 from tests.conformance.samples import pod
 from tests.conformance.script import Answer, Api, scenario
@@ -222,6 +223,8 @@ async def test_rights_of_an_account(api: Api) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": api.namespace}],
         },
     )
+    # The real server follows roles and bindings by watches.
+    await api.until(api.at("pods"), lambda answer: answer.status == HTTPStatus.OK, token=given)
     await api.get(api.at("pods"), token=given)
     await api.get("/api/v1/pods", token=given)
 
