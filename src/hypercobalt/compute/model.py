@@ -76,7 +76,8 @@ class Server:
         task_state: what is being done to it (`deleting`, `migrating` …); "" for nothing.
         running: its power state is running.
         paused: its power state is paused, whatever its status.
-        died: the server is off without a known request: it crashed, or its host went down.
+        died: the server is off without a known request: it crashed, or its host went down; None
+            when the service does not show why a server is off.
         size: by its flavor.
         local_disk: part of its disks lies on the host itself, not on storage that hosts share.
         locked: its owner's actions are refused; an administrator's are not.
@@ -100,7 +101,7 @@ class Server:
     task_state: str = ""
     running: bool = False
     paused: bool = False
-    died: bool = False
+    died: bool | None = None
     size: Size = Size(0, 0)
     local_disk: bool = False
     locked: bool = False

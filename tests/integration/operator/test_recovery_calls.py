@@ -13,6 +13,10 @@ from tests.simulated_openstack.model import Server
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import Incident, IncidentType, Severity
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.eviction.model.policy import Policy
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -25,7 +29,11 @@ DEAD = Fencing(
     proof="power is off",
     forcedDownAt=datetime(2026, 1, 1, tzinfo=UTC),
 )
-SOON = Policy(settle=timedelta(seconds=0.2), restart_waits=(timedelta(seconds=0.2),))
+SOON = Policy(
+    settle=timedelta(seconds=0.2),
+    restart_waits=(timedelta(seconds=0.2),),
+    power_lag=timedelta(seconds=0.2),
+)
 
 
 def server(cloud: Cloud, state: str, task: str | None = None) -> Server:
@@ -42,7 +50,7 @@ async def over(cloud: Cloud) -> Eviction:
     return await until(cloud.kube, Eviction, cloud.name, ended)
 
 
-def sent(cloud: Cloud, to: Server) -> list[object]:
+def sent(cloud: Cloud, to: Server) -> list[dict[str, object]]:
     return list(cloud.bodies("POST", f"/servers/{to.id}/action"))
 
 
@@ -84,3 +92,45 @@ async def test_crashed_instances_are_started_or_rebooted_hard(cloud: Cloud) -> N
     assert sent(cloud, crashed) == [{"reboot": {"type": "HARD"}}]
     assert not sent(cloud, well)
     assert {one.host for one in (synced, crashed)} == {cloud.name}
+
+
+async def test_what_crashes_while_a_person_empties_its_host_is_started_and_then_moved(
+    cloud: Cloud,
+) -> None:
+    """Nova's stop of what has crashed looks as that of a guest which has shut itself down."""
+    there = {one.id: one for one in (server(cloud, "active") for _ in range(3))}
+    cloud.world.pace.live = 1
+    await cloud.registered(DISABLED, spec=UNMANAGED)
+    await add_eviction_of(cloud.kube, cloud.name, parallelism=1)
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        begun = await until(cloud.kube, Eviction, cloud.name, is_under_way)
+        crashed, shut_down = (
+            there[entry.id] for entry in begun.status.instances if entry.phase == "Pending"
+        )
+        await reports_crash(cloud, crashed)
+        for one in (crashed, shut_down):
+            cloud.world.power_sync(one)
+        done = await over(cloud)
+    assert state(done) == "False/Succeeded", done.status
+    assert [next(iter(body)) for body in sent(cloud, crashed)] == ["os-start", "os-migrateLive"]
+    assert [next(iter(body)) for body in sent(cloud, shut_down)] == ["migrate", "confirmResize"]
+    assert {one.host for one in there.values()} == {f"other-{cloud.name}"}
+    assert (crashed.vm_state, shut_down.vm_state) == ("active", "stopped")
+
+
+def is_under_way(eviction: Eviction) -> bool:
+    phases = sorted(entry.phase or "" for entry in eviction.status.instances)
+    return phases == ["Migrating", "Pending", "Pending"]
+
+
+async def reports_crash(cloud: Cloud, of: Server) -> None:
+    """What the host's node agent writes of an instance; its last sight of it is a while ago."""
+    seen = datetime.now(UTC) - timedelta(minutes=1)
+    incident = Incident(
+        "crash-1", IncidentType.CRASH, Severity.CRITICAL, instance=of.id, lastSeen=seen
+    )
+    mine = Hypervisor(
+        metadata=ObjectMeta(name=cloud.name),
+        status=HypervisorStatus(numInstances=3, incidents=(incident,)),
+    )
+    await cloud.kube.as_manager("kvm-node-agent").apply(mine, force=True, subresource="status")

@@ -20,10 +20,11 @@ from hypercobalt.operator.eviction.assessing.course import (
     is_asked_by_person,
     recovers,
 )
+from hypercobalt.operator.eviction.assessing.deaths import has_just_died
 from hypercobalt.operator.eviction.assessing.evacuating import evacuating
 from hypercobalt.operator.eviction.assessing.leaving import leaving
 from hypercobalt.operator.eviction.assessing.movability import OnItsWay, movability
-from hypercobalt.operator.eviction.assessing.owner import incident_of
+from hypercobalt.operator.eviction.assessing.owner import incident_of, is_ended
 from hypercobalt.operator.eviction.assessing.restarting import brought_up, left_to_owner, restarting
 from hypercobalt.operator.eviction.assessing.witnesses import sightings
 from hypercobalt.operator.eviction.model.facts import Facts
@@ -63,6 +64,9 @@ def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[A
             one = replace(
                 one, state=Waiting(f"Eviction {seen.held} has this instance; waiting for its end")
             )
+        elif isinstance(one.state, Ready) and _is_to_be_shown_off(seen, facts, policy):
+            text = f"the node agent reports its crash; waiting until {facts.service} shows it off"
+            one = replace(one, state=Waiting(text))
         found.append(one)
     return tuple(found)
 
@@ -88,6 +92,12 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
             requests=facts.requests.get(id_, ()),
             held=facts.held.get(id_, ""),
         )
+
+
+def _is_to_be_shown_off(seen: Observed, facts: Facts, policy: Policy) -> bool:
+    """Whether a move would fail, since the instance runs in the compute service's records only."""
+    server, lag = seen.server, policy.power_lag
+    return server is not None and has_just_died(server, facts.hypervisor, lag, facts.moment.now)
 
 
 def _about(facts: Facts) -> About:
@@ -169,7 +179,8 @@ def _mode(seen: Observed, course: Course) -> EvictionMode:
     started_there = entry.mode == EvictionMode.RESTART and entry.target is not None
     if started_there or course is Course.RESTART or (course is Course.RECOVER and not moved):
         return EvictionMode.RESTART
-    if course is Course.LEAVE and entry.ran and seen.server is not None and seen.server.died:
+    died = entry.ran and seen.server is not None and seen.server.died
+    if course is Course.LEAVE and died and not is_ended(seen.requests):
         # Moved as it is, nothing would start it again: its agent knows it no more.
         return EvictionMode.RESTART
     return EvictionMode.COLD if entry.mode == EvictionMode.COLD else EvictionMode.LIVE

@@ -17,6 +17,7 @@ from hypercobalt.compute.model import Capacity, Host, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
+from hypercobalt.operator.eviction.assessing.deaths import with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.memory import Listing, Memory
 from hypercobalt.operator.eviction.model.decision import Questions
@@ -155,7 +156,8 @@ class Observer:
         host = facts.host.name if facts.host is not None else facts.source
         listing, reused = await self._list(host, memory)
         memory.listing = listing
-        facts = replace(facts, servers=listing.servers, moves=listing.moves, reused=reused)
+        servers = with_deaths(listing.servers, facts.hypervisor)
+        facts = replace(facts, servers=servers, moves=listing.moves, reused=reused)
         return replace(
             facts,
             elsewhere=await self._elsewhere(facts),

@@ -72,6 +72,16 @@ def planned(actions: Iterable[ServerAction], incident: datetime, within: timedel
     return ""
 
 
+def is_ended(actions: Iterable[ServerAction]) -> bool:
+    """Whether the newest request explains why an instance does not run.
+
+    Args:
+        actions: newest first.
+    """
+    newest = next(iter(actions), None)
+    return newest is not None and newest.name in _ENDS and not newest.by_service
+
+
 def started(actions: Iterable[ServerAction], incident: datetime) -> str:
     """What was requested since the incident that makes a restart needless; "" for nothing."""
     for one in actions:

@@ -39,7 +39,7 @@ def requests_to_be_read(facts: Facts) -> tuple[str, ...]:
     Those are the ones that may be restarted or moved in this pass, here or where they have come to.
     """
     if not recovers(facts):
-        return ()
+        return tuple(server.id for server in facts.servers if server.died)
     only = frozenset(facts.eviction.spec.instances)
     known = {entry.id: entry for entry in facts.status.instances}
     found: list[str] = []

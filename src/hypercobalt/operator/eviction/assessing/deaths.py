@@ -1,0 +1,65 @@
+"""Which instances have died on their host, as its node agent reports. Pure.
+
+Nova stops a server whose guest has died just as one whose guest has shut itself down, shows neither
+reason, and shows it as running for some seconds before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.incident import Incident, IncidentType
+from hypercobalt.compute.model import Server, ServerStatus
+
+_DEATHS: Final = frozenset(
+    {
+        IncidentType.CRASH,
+        IncidentType.ENDED_BY_BOOT,
+        IncidentType.HOST_OUT_OF_MEMORY,
+        IncidentType.MANY_CRASHES,
+    }
+)
+
+
+def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tuple[Server, ...]:
+    """The servers, with those marked that are off because they have died, if only the agent knows.
+
+    Args:
+        servers: on the host.
+        hypervisor: of the host. An incident of the host stands for those of many instances.
+    """
+    died = {one.instance for one in _deaths(hypervisor)}
+    return tuple(
+        replace(server, died=True)
+        if server.died is None
+        and server.status == ServerStatus.SHUTOFF
+        and not died.isdisjoint({server.id, None})
+        else server
+        for server in servers
+    )
+
+
+def has_just_died(
+    server: Server, hypervisor: Hypervisor | None, within: timedelta, now: datetime
+) -> bool:
+    """Whether the compute service shows a server as running that may have died.
+
+    Args:
+        server: on the host.
+        hypervisor: of the host.
+        within: how long the compute service may take to find out.
+        now: with the clock of the node agent within some seconds of it.
+    """
+    return server.running and any(
+        one.instance == server.id and one.lastSeen is not None and now - one.lastSeen < within
+        for one in _deaths(hypervisor)
+    )
+
+
+def _deaths(hypervisor: Hypervisor | None) -> Iterator[Incident]:
+    incidents = hypervisor.status.incidents if hypervisor is not None else ()
+    return (one for one in incidents if one.type in _DEATHS)

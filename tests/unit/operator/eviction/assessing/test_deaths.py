@@ -1,0 +1,124 @@
+"""Instances that have died while their host is emptied: found by the node agent, moved running."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from tests.unit.operator.eviction.made import (
+    NOW,
+    POLICY,
+    entry,
+    eviction,
+    facts,
+    hypervisor,
+    server,
+)
+
+from hypercobalt.api.eviction import EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import Incident
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Server, ServerAction
+from hypercobalt.operator.eviction.assess import assess
+from hypercobalt.operator.eviction.assessing.deaths import with_deaths
+from hypercobalt.operator.eviction.model.states import Crashed, Ready, Waiting
+from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read
+
+OFF = server(status="SHUTOFF", running=False)
+
+
+def reporting(type_: str, instance: str | None = "a", seen: datetime | None = None) -> Hypervisor:
+    incident = Incident("x", type_, "Critical", instance=instance, lastSeen=seen)
+    return Hypervisor(
+        metadata=ObjectMeta(name="here"), status=HypervisorStatus(incidents=(incident,))
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "host", "died"),
+    [
+        pytest.param(OFF, reporting("Crash"), True, id="crashed"),
+        pytest.param(OFF, reporting("HostOutOfMemory"), True, id="killed by the kernel"),
+        pytest.param(OFF, reporting("EndedByBoot"), True, id="ended by a reboot"),
+        pytest.param(OFF, reporting("ManyCrashes", None), True, id="one of many"),
+        pytest.param(OFF, reporting("Crash", "b"), None, id="another has crashed"),
+        pytest.param(OFF, reporting("OutOfBand"), None, id="a person has ended it"),
+        pytest.param(OFF, hypervisor(), None, id="no incident"),
+        pytest.param(OFF, None, None, id="no Hypervisor"),
+        pytest.param(server(), reporting("Crash"), None, id="runs"),
+        pytest.param(
+            replace(OFF, died=False), reporting("ManyCrashes", None), False, id="libvirt knows why"
+        ),
+    ],
+)
+def test_server_that_is_off_has_died_where_its_node_agent_reports_so(
+    of: Server, host: Hypervisor | None, died: bool | None
+) -> None:
+    (found,) = with_deaths([of], host)
+    assert found.died is died
+
+
+STOP = ServerAction("stop", NOW.now, "owner")
+SYNC = ServerAction("stop", NOW.now)
+
+
+@pytest.mark.parametrize(
+    ("requests", "ran", "state"),
+    [
+        pytest.param((SYNC,), True, Crashed, id="Nova has found it off"),
+        pytest.param((), True, Crashed, id="nothing was requested"),
+        pytest.param((SYNC, STOP), True, Crashed, id="stopped, started and died"),
+        pytest.param((STOP,), True, Ready, id="stopped by its owner after it had died"),
+        pytest.param((SYNC,), None, Ready, id="was off when the Eviction began"),
+    ],
+)
+def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_wants_it_off(
+    requests: tuple[ServerAction, ...], ran: bool | None, state: type
+) -> None:
+    known = EvictionStatus(instances=(entry(ran=ran),))
+    of = facts(eviction(known), servers=(replace(OFF, died=True),), requests={"a": requests})
+    (found,) = assess(of, {}, POLICY)
+    assert isinstance(found.state, state), found.state
+
+
+def test_requests_of_what_has_died_are_read_though_the_eviction_only_moves() -> None:
+    servers = (replace(OFF, died=True), server("b"), server("c", status="SHUTOFF"))
+    assert requests_to_be_read(facts(servers=servers)) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("host", "state"),
+    [
+        pytest.param(
+            reporting("Crash", seen=NOW.now - timedelta(seconds=19)), Waiting, id="just now"
+        ),
+        pytest.param(
+            reporting("Crash", seen=NOW.now - timedelta(seconds=20)), Ready, id="a while ago"
+        ),
+        pytest.param(reporting("Crash"), Ready, id="at an unknown time"),
+        pytest.param(reporting("Crash", "b", NOW.now), Ready, id="another instance"),
+        pytest.param(reporting("ManyCrashes", None, NOW.now), Ready, id="an incident of the host"),
+        pytest.param(reporting("Watchdog", seen=NOW.now), Ready, id="no crash"),
+        pytest.param(hypervisor(), Ready, id="no incident"),
+        pytest.param(None, Ready, id="no Hypervisor"),
+    ],
+)
+def test_what_has_crashed_is_not_migrated_before_nova_shows_it_off(
+    host: Hypervisor | None, state: type
+) -> None:
+    of = facts(servers=(server(),), hypervisor=host, service="Nova")
+    (found,) = assess(of, {}, POLICY)
+    assert isinstance(found.state, state), found.state
+    if state is Waiting:
+        assert found.state.message == (
+            "the node agent reports its crash; waiting until Nova shows it off"
+        )
+
+
+def test_what_nova_shows_off_already_is_not_waited_for() -> None:
+    of = facts(servers=(OFF,), hypervisor=reporting("Crash", seen=NOW.now))
+    (found,) = assess(of, {}, POLICY)
+    assert isinstance(found.state, Ready), found.state
