@@ -11,6 +11,7 @@ from hypercobalt.drills import (
     fences,
     hosts,
     instances,
+    moving,
     outages,
     partitions,
     storage,
@@ -28,5 +29,6 @@ DRILLS: Final = {
         *outages.DRILLS,
         *configuration.DRILLS,
         *combined.DRILLS,
+        *moving.DRILLS,
     )
 }

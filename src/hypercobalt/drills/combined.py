@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from contextlib import suppress
 
 from hypercobalt.drills.configuration import active, configure
 from hypercobalt.drills.control_plane import deployment
@@ -21,7 +18,7 @@ from hypercobalt.drills.outcomes import (
 )
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
-from hypercobalt.lab import control, kubelet
+from hypercobalt.lab import control
 from hypercobalt.lab import operator as lab_operator
 from hypercobalt.runtime.tasks import beside
 
@@ -121,28 +118,6 @@ async def operator_away(stage: Stage) -> None:
     await none_fenced(stage)
 
 
-async def crash_while_moving(stage: Stage) -> None:
-    """The source dies under a live migration: whichever side is left, the instance runs once."""
-    (vm,) = await stage.vms("kvm-1")
-    host = stage.host("kvm-1")
-    (source,) = stage.emulators(vm)
-    await stage.do(
-        "only the kubelet of kvm-1 stops", host.run("systemctl", "stop", kubelet.SERVICE)
-    )
-
-    async def is_moving() -> bool:
-        return any(one.pid != source.pid for one in stage.emulators(vm))
-
-    await stage.until(f"the live migration of {vm} has begun", is_moving, within=RECOVERY)
-    with suppress(ProcessLookupError):  # it was faster
-        os.kill(source.pid, signal.SIGKILL)
-    await stage.write(vm, within=RECOVERY)  # the target's QEMU is there, and waits for the source
-    await stage.runs([vm], within=1, not_pids=[source.pid])
-    await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
-    await all_in_service(stage)
-    await stage.runs([vm], within=1)
-
-
 async def configuration_flips(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
 
@@ -218,12 +193,6 @@ DRILLS = (
         "reboot-unseen",
         "A host reboots while the operator is away: its instances run again.",
         operator_away,
-        in_ci=False,
-    ),
-    Drill(
-        "crash-while-moving",
-        "A QEMU is killed under its live migration: its instance runs once.",
-        crash_while_moving,
         in_ci=False,
     ),
     Drill(

@@ -1,0 +1,124 @@
+"""Drills in which something fails while instances are migrated live."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.faults import evict, resume
+from hypercobalt.drills.outcomes import RECOVERY, all_in_service, recovered
+from hypercobalt.drills.stage import Stage
+from hypercobalt.lab import kubelet
+from hypercobalt.lab.host import Host
+
+_GUESTS = 6  # some are on their way when the first has a QEMU elsewhere
+_AWAY = 30.0  # seconds
+
+
+async def crash_while_moving(stage: Stage) -> None:
+    """The source dies under a live migration: whichever side is left, the instance runs once."""
+    (vm,) = await stage.vms("kvm-1")
+    host = stage.host("kvm-1")
+    (source,) = stage.emulators(vm)
+    await stage.do(
+        "only the kubelet of kvm-1 stops", host.run("systemctl", "stop", kubelet.SERVICE)
+    )
+
+    async def is_moving() -> bool:
+        return any(one.pid != source.pid for one in stage.emulators(vm))
+
+    await stage.until(f"the live migration of {vm} has begun", is_moving, within=RECOVERY)
+    with suppress(ProcessLookupError):  # it was faster
+        os.kill(source.pid, signal.SIGKILL)
+    await stage.write(vm, within=RECOVERY)  # the target's QEMU is there, and waits for the source
+    await stage.runs([vm], within=1, not_pids=[source.pid])
+    await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
+    await all_in_service(stage)
+    await stage.runs([vm], within=1)
+
+
+async def _first_target(stage: Stage, vms: tuple[str, ...]) -> Host:
+    """Have a person empty kvm-1; gives the host on which the first QEMU of a guest appears."""
+    sources = stage.pids(vms)
+    await stage.do("a person empties kvm-1", evict(stage, "kvm-1"))
+
+    async def first() -> str | None:
+        found = (one for vm in vms for one in stage.emulators(vm) if one.pid not in sources)
+        return next((stage.host_of(one) for one in found), None)
+
+    name = await stage.until("live migrations have begun", first, within=RECOVERY)
+    return stage.host(name)
+
+
+async def _given_back(stage: Stage, vms: tuple[str, ...]) -> None:
+    await stage.do("kvm-1 goes back into service", resume(stage, "kvm-1"))
+    await all_in_service(stage)
+    await stage.runs(vms, within=1)
+
+
+async def target_dies(stage: Stage) -> None:
+    """What has arrived there is evacuated; what was on its way stays, and leaves again."""
+    vms = await stage.vms("kvm-1", _GUESTS)
+    target = await _first_target(stage, vms)
+    await stage.power_cut(target.name)
+    await stage.runs(vms, within=RECOVERY, elsewhere="kvm-1")
+    await stage.write(*vms)
+    await stage.do(f"{target.name} boots again", stage.lab.up_host(target))
+    await _given_back(stage, vms)
+
+
+async def both_ends_die(stage: Stage) -> None:
+    """Of four hosts two are silent, so the gates hold until the target is back."""
+    vms = await stage.vms("kvm-1", _GUESTS)
+    target = await _first_target(stage, vms)
+    began = stage.record.now
+    await asyncio.gather(*(stage.power_cut(name) for name in ("kvm-1", target.name)))
+    await asyncio.sleep(_AWAY)  # the length of the failure itself
+    await stage.do(f"{target.name} boots again", stage.lab.up_host(target))
+    await recovered(stage, "kvm-1", vms, began)
+    await stage.do("kvm-1 boots again", stage.lab.up_host(stage.host("kvm-1")))
+    await _given_back(stage, vms)
+
+
+async def libvirtd_dies(stage: Stage) -> None:
+    """Their libvirtd takes up or undoes what was on its way, on both hosts."""
+    vms = await stage.vms("kvm-1", _GUESTS)
+    target = await _first_target(stage, vms)
+    killed = ("systemctl", "kill", "--signal=KILL", "libvirtd.service")
+    for host in (stage.host("kvm-1"), target):
+        await stage.do(f"libvirtd of {host.name} is killed", host.run(*killed))
+    await stage.runs(vms, within=RECOVERY, elsewhere="kvm-1")
+    await stage.write(*vms)
+    await _given_back(stage, vms)
+
+
+DRILLS = (
+    Drill(
+        "crash-while-moving",
+        "A QEMU is killed under its live migration: its instance runs once.",
+        crash_while_moving,
+        in_ci=False,
+    ),
+    Drill(
+        "target-dies-moving",
+        "A host loses power while instances move to it: each runs once, where it is or elsewhere.",
+        target_dies,
+        in_ci=False,
+    ),
+    Drill(
+        "both-ends-die",
+        "Both hosts of live migrations lose power: each instance runs once again.",
+        both_ends_die,
+        4,
+        in_ci=False,
+    ),
+    Drill(
+        "libvirtd-dies-moving",
+        "libvirtd is killed on both hosts of live migrations: each instance runs once.",
+        libvirtd_dies,
+        in_ci=False,
+    ),
+)
