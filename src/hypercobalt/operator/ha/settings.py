@@ -28,7 +28,7 @@ class HaMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HaSettings:
-    """Knobs of the HA service; the flags of `cobalt operator` set them.
+    """Settings of the HA service; the flags of `cobalt operator` set them.
 
     Args:
         mode: see there.

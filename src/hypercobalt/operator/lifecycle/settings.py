@@ -10,7 +10,7 @@ from hypercobalt.operator.ha.settings import HaMode
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Knobs of the steps; the flags of `cobalt operator` set them.
+    """Settings of the steps; the flags of `cobalt operator` set them.
 
     Args:
         test_aggregate: that a host is in while it is tested, besides its zone; "" for none.
