@@ -53,10 +53,10 @@ app.command(
     "hypercobalt.cli.node_agent:node_agent",
     name="node-agent",
     help="Run the agent of one host: its Hypervisor's status, Migrations, certificates.\n\n"
-    "Runs until SIGTERM or SIGINT. Environment variables count where no flag is given: HOSTNAME, "
+    "Runs until SIGTERM or SIGINT. Environment variables apply where no flag is given: HOSTNAME, "
     "NODE_LABEL, NAMESPACE, LIBVIRT_DEFAULT_URI, LIBVIRT_SOCKET, PKI_PATH, ISSUER_NAME, "
     "ISSUER_KIND, HOST_IP_ADDRESS, CERTIFICATE_SOURCE. With EMULATE, libvirt and the host's "
-    "services are emulated. --leader-elect, --enable-http2, --zap-devel, --zap-stacktrace-level "
+    "services are simulated. --leader-elect, --enable-http2, --zap-devel, --zap-stacktrace-level "
     "and --zap-time-encoding are accepted without effect: of several agents of one host, one works "
     f"at a time.{_ENDS}",
 )
@@ -65,26 +65,27 @@ app.command(
     name="ovs-agent",
     help="Run the agent of Open vSwitch on one host: its OVSNode.\n\n"
     "Runs until SIGTERM or SIGINT. Changes nothing on the switch unless with --capture-by-mirror. "
-    "Environment variables count where no flag is given: NODE_NAME, HOSTNAME, NAMESPACE, "
+    "Environment variables apply where no flag is given: NODE_NAME, HOSTNAME, NAMESPACE, "
     f"OVS_RUNDIR, OVN_RUNDIR, HOST_IP_ADDRESS.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.evict:evict",
     help="Move instances away from a host.\n\n"
     "Sets the host's maintenance to manual, unless it is in maintenance, and creates an Eviction "
-    "of its name, which the operator works off. An Eviction that has failed, or ended before the "
+    "of its name, which the operator processes. An Eviction that has failed, or ended before the "
     "maintenance, is replaced. With --instances the host stays in service, and the Eviction gets a "
     "name of its own.\n\n"
     "Exit codes: 0 requested, with --watch: all instances have left; 1 the API cannot be reached "
     "or refuses; 2 invalid request; 3 the Eviction failed; 4 the Eviction was cancelled; 130 "
-    "interrupted, the Eviction goes on.",
+    "interrupted, the Eviction continues.",
 )
 app.command(
     "hypercobalt.cli.maintain:maintain",
     help="Take a host out of service.\n\n"
-    "No new instances are placed there, and those there leave.\n\n"
+    "The host gets no new instances, and its instances leave.\n\n"
     "Exit codes: 0 requested, with --wait: the host is empty; 1 the API cannot be reached or "
-    "refuses; 2 invalid request; 3 the Eviction failed; 130 interrupted, the maintenance goes on.",
+    "refuses; 2 invalid request; 3 the Eviction failed; 130 interrupted, the maintenance "
+    "continues.",
 )
 app.command(
     "hypercobalt.cli.maintain:resume",

@@ -66,7 +66,7 @@ HealthAddress = Annotated[
 DiagnosticsAddress = Annotated[
     str,
     Parameter(
-        help="HOST:PORT where people with the rights are served, over TLS; :PORT for all "
+        help="HOST:PORT of the diagnostics server, over TLS; :PORT for all "
         "addresses, published by HOST_IP_ADDRESS or as the one that leads to the API server; "
         "0 for none."
     ),

@@ -53,7 +53,7 @@ def evict(
     parallelism
         Most instances that move at once; else the operator's --max-parallel-per-source.
     """
-    left = f"the Eviction of {node} goes on; `cobalt evict {node} --watch` shows it, "
+    left = f"the Eviction of {node} continues; `cobalt evict {node} --watch` shows it, "
     left += f"`cobalt resume {node}` ends it"
     work = _evict(node, reason, instances, parallelism, kubeconfig, watch=watch)
     return asking.run("evict", work, interrupted=left)
@@ -139,8 +139,8 @@ async def _whole(kube: Kube, host: Hypervisor, new: Eviction) -> Eviction:
             gone = await kube.delete(Eviction, name, uid=known.metadata.uid)
             if gone is Deletion.TERMINATING:
                 raise InvalidRequestError(
-                    f"{outcome(known)}. It is being deleted, and what it began comes to its end "
-                    "first; the operator makes a new one then"
+                    f"{outcome(known)}. The Eviction is being deleted, which waits for its moves; "
+                    "after that the operator creates a new one"
                 )
             known = None
         if known is None:

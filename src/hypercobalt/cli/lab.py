@@ -28,21 +28,21 @@ from hypercobalt.lab.vms.fleet import Fleet
 
 lab = App(name="lab", help="Several real hosts on one machine.")
 _HOSTS = "hypercobalt.cli.lab_hosts"
-lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, mend and remove hosts.")
-lab.command(f"{_HOSTS}:net_app", name="net", help="Break and mend the network of a host.")
+lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, repair and remove hosts.")
+lab.command(f"{_HOSTS}:net_app", name="net", help="Break and repair the network of a host.")
 lab.command(
-    "hypercobalt.cli.lab_bonds:bonds_app", name="bond", help="Break and mend the bond of a host."
+    "hypercobalt.cli.lab_bonds:bonds_app", name="bond", help="Break and repair the bond of a host."
 )
-lab.command(f"{_HOSTS}:bmc_app", name="bmc", help="Break and mend a host's BMC.")
+lab.command(f"{_HOSTS}:bmc_app", name="bmc", help="Break and repair a host's BMC.")
 lab.command(
     "hypercobalt.cli.lab_storage:storage_app",
     name="storage",
-    help="Break and mend the shared disks of a host.",
+    help="Break and repair the shared disks of a host.",
 )
 lab.command(
-    "hypercobalt.cli.lab_ovn:ovn_app", name="ovn", help="Break and mend OVN of the whole lab."
+    "hypercobalt.cli.lab_ovn:ovn_app", name="ovn", help="Break and repair OVN of the whole lab."
 )
-lab.command("hypercobalt.cli.lab_vms:vms_app", name="vm", help="Make, list, move and remove VMs.")
+lab.command("hypercobalt.cli.lab_vms:vms_app", name="vm", help="Create, list, move and remove VMs.")
 
 
 @lab.command

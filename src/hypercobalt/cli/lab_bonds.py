@@ -12,7 +12,7 @@ from hypercobalt.lab import bond
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.network.member_faults import MemberFault
 
-bonds_app = App(name="bond", help="Break and mend the bond of a host.")
+bonds_app = App(name="bond", help="Break and repair the bond of a host.")
 
 Member = Annotated[str | None, Parameter(help="Member of the bond; all when not given.")]
 

@@ -1,4 +1,4 @@
-"""`cobalt lab host`, `net` and `bmc`: add, break, mend and remove hosts."""
+"""`cobalt lab host`, `net` and `bmc`: add, break, repair and remove hosts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 
-hosts_app = App(name="host", help="Add, break, mend and remove hosts.")
-net_app = App(name="net", help="Break and mend the network of a host.")
-bmc_app = App(name="bmc", help="Break and mend what switches a host's power.")
+hosts_app = App(name="host", help="Add, break, repair and remove hosts.")
+net_app = App(name="net", help="Break and repair the network of a host.")
+bmc_app = App(name="bmc", help="Break and repair the BMC of a host.")
 
 
 def _on(data: Path, name: str, act: Callable[[Host], Awaitable[None] | None], done: str) -> int:
@@ -83,22 +83,22 @@ def shutdown(name: Name, /, *, data: Data = HERE) -> int:
 
 @hosts_app.command
 def crash(name: Name, /, *, data: Data = HERE) -> int:
-    """Cut a host's power: everything in it is gone at once, its guests too."""
+    """Cut the power of a host: all of its processes end at once, its guests too."""
     done = f"host {name} is off; `cobalt lab host start {name}` boots it again"
     return _on(data, name, Host.crash, done)
 
 
 @hosts_app.command
 def freeze(name: Name, /, *, data: Data = HERE) -> int:
-    """Stop every process of a host where it is, its guests too: it hangs."""
-    done = f"host {name} hangs; `cobalt lab host thaw {name}` lets it go on"
+    """Stop every process of a host, its guests too, so that it hangs."""
+    done = f"host {name} hangs; `cobalt lab host thaw {name}` continues it"
     return _on(data, name, Host.freeze, done)
 
 
 @hosts_app.command
 def thaw(name: Name, /, *, data: Data = HERE) -> int:
-    """Let a frozen host go on."""
-    return _on(data, name, Host.thaw, f"host {name} goes on")
+    """Continue every process of a frozen host."""
+    return _on(data, name, Host.thaw, f"host {name} runs again")
 
 
 @hosts_app.command

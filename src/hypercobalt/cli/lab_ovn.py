@@ -13,7 +13,7 @@ from hypercobalt.cli.lab_command import HERE, Data, changing, run
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.ovn import Central, Part
 
-ovn_app = App(name="ovn", help="Break and mend OVN of the whole lab.")
+ovn_app = App(name="ovn", help="Break and repair OVN of the whole lab.")
 
 Parts = Annotated[
     Part,
@@ -51,7 +51,7 @@ def stop(*parts: Parts, data: Data = HERE) -> int:
 @ovn_app.command
 def hang(*parts: Parts, data: Data = HERE) -> int:
     """Stop processes of OVN where they are: they take connections and answer nothing."""
-    done = "hangs; `cobalt lab ovn start {part}` lets it go on"
+    done = "hangs; `cobalt lab ovn start {part}` continues it"
     return _on(data, parts, Central.hang, done)
 
 

@@ -13,7 +13,7 @@ from hypercobalt.lab import shared_mount
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.storage.faults import Fault
 
-storage_app = App(name="storage", help="Break and mend the shared disks of a host.")
+storage_app = App(name="storage", help="Break and repair the shared disks of a host.")
 
 Name = Annotated[str, Parameter(help="Names of hosts; every host when none is given.")]
 

@@ -17,7 +17,7 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Kind, Request, Storage
 
-vms_app = App(name="vm", help="Make, list, move and remove virtual machines.")
+vms_app = App(name="vm", help="Create, list, move and remove virtual machines.")
 
 Name = Annotated[str, Parameter(help="Name of the VM.")]
 
@@ -117,11 +117,11 @@ def stop(name: Name, /, *, data: Data = HERE) -> int:
 @vms_app.command
 def move(
     name: Name,
-    host: Annotated[str, Parameter(help="Where it goes.")],
+    host: Annotated[str, Parameter(help="Target host.")],
     /,
     *,
     slow: Annotated[
-        int | None, Parameter(help="MiB a second at most, to have something to watch.")
+        int | None, Parameter(help="MiB a second at most, to slow the move down.")
     ] = None,
     data: Data = HERE,
 ) -> int:

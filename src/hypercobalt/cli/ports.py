@@ -106,7 +106,7 @@ def details(port: PortReport) -> Iterator[str]:
             f"{'table 0':<14}priority {flow.priority}, cookie {flow.cookie}: {flow.packets} packets"
         )
     if port.flows == () and port.ofport != _LOCAL and port.type != "patch":
-        yield f"{'table 0':<14}no flow takes its packets"
+        yield f"{'table 0':<14}no flow matches its packets"
 
 
 def _link(port: PortReport) -> str:

@@ -78,7 +78,8 @@ async def invalid(stage: Stage) -> None:
 DRILLS = (
     Drill(
         "config-invalid",
-        "A ConfigMap becomes invalid: the last valid one counts on; then an event is turned off.",
+        "A ConfigMap becomes invalid: the last valid one stays active; then an event type is "
+        "turned off.",
         invalid,
         2,
     ),

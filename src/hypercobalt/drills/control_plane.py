@@ -71,5 +71,9 @@ async def operator_dies(stage: Stage) -> None:
 
 DRILLS = (
     Drill("api-away", "The API server is away while a guest crashes: nothing is killed.", away),
-    Drill("operator-dies", "The operator dies while it fences: another goes on.", operator_dies),
+    Drill(
+        "operator-dies",
+        "The operator dies while it fences a host: the next leader continues.",
+        operator_dies,
+    ),
 )

@@ -103,7 +103,10 @@ async def lying_then_dead(stage: Stage) -> None:
 
 DRILLS = (
     Drill(
-        "bmc-slow", "The BMC of a frozen host takes seconds: it is waited for.", slow, in_ci=False
+        "bmc-slow",
+        "The BMC of a frozen host takes seconds: the operator waits for it.",
+        slow,
+        in_ci=False,
     ),
     Drill(
         "bmc-dead-with-power",
@@ -124,7 +127,7 @@ DRILLS = (
     Drill("bmc-lying", "A BMC reports Off for a host that runs: the disks' locks hold.", lying),
     Drill(
         "bmc-lying-then-dead",
-        "A host is believed dead, and dies a while later: its instances are evacuated then.",
+        "A host is recorded as dead by mistake, and dies later: its instances are evacuated then.",
         lying_then_dead,
         in_ci=False,
     ),

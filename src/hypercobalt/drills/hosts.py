@@ -131,7 +131,7 @@ async def lost_slowly(stage: Stage) -> None:
         return is_blocked_by_gates(await stage.hypervisor("kvm-2"))
 
     await stage.until("recovery of kvm-2 is blocked", is_blocked, within=RECOVERY)
-    await stage.explains("kvm-2", "MaxUnhealthy closed: 2 of 5 hosts are unwell, 1 are allowed")
+    await stage.explains("kvm-2", "MaxUnhealthy closed: 2 of 5 hosts are unhealthy, 1 are allowed")
 
     async def nothing_begins() -> bool:
         untried = not is_tried(await stage.hypervisor("kvm-2"))
@@ -174,7 +174,7 @@ async def node_deleted(stage: Stage) -> None:
 
 DRILLS = (
     Drill("host-crash", "A host loses power: fenced, evacuated, and taken back.", crash),
-    Drill("host-reboots", "A host is back before it is missed: its instances run again.", reboots),
+    Drill("host-reboots", "A host reboots within the timeout: its instances run again.", reboots),
     Drill("host-frozen", "A host freezes: it is fenced before anything is evacuated.", frozen),
     Drill(
         "host-cut", "A host loses its network and keeps writing: fenced, then evacuated.", cut_off
@@ -183,7 +183,7 @@ DRILLS = (
     Drill("node-pressure", "A kubelet reports pressure: no new instances there.", pressure, 1),
     Drill(
         "fleet-slowly",
-        "40 % of a fleet are lost one after the other: the second waits for the first.",
+        "40 % of a fleet are lost one after the other: the second host waits for the first.",
         lost_slowly,
         5,
         in_ci=False,

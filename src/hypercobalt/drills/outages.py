@@ -75,7 +75,9 @@ async def api_hangs(stage: Stage) -> None:
     await stage.stays("the other guest runs on, nothing is started", is_untouched, seconds=_HANGS)
     stage.signal(control.ROLE, signal.SIGCONT)
     # It ends when it loses its Lease; a Deployment starts it again.
-    await stage.do("the API server goes on, the operator starts again", stage.lab.operator.start())
+    await stage.do(
+        "the API server continues, the operator starts again", stage.lab.operator.start()
+    )
     await stage.runs([crashed], within=RECOVERY, not_pids=[killed])
     await all_well(stage, spared, pids)
 
@@ -110,7 +112,7 @@ async def southbound_hangs(stage: Stage) -> None:
     began = await stage.power_cut("kvm-1")
     await recovered(stage, "kvm-1", vms, began)
     await _none_is_closed(stage, names[1:])
-    await stage.do("the southbound database goes on", central.mend([Part.SB]))
+    await stage.do("the southbound database continues", central.mend([Part.SB]))
     for name in names[1:]:
         await stage.becomes(name, "its network is healthy", _has(_Why.HEALTHY), within=_SEEN)
         await stage.becomes(name, "in service, not fenced", _is_untouched, within=1)

@@ -144,14 +144,15 @@ DRILLS = (
     ),
     Drill(
         "partition-power",
-        "Network, storage and BMC are lost with the power: a person's word is waited for.",
+        "Network, storage and BMC are lost with the power: the operator waits for the assertion "
+        "of a person.",
         asserted,
         2,
         in_ci=False,
     ),
     Drill(
         "storage-gone",
-        "One host's storage refuses, hangs, is cut: its guests wait, and go on.",
+        "One host's storage refuses, hangs, is cut: its guests wait, and continue.",
         storage_gone,
         2,
         in_ci=False,

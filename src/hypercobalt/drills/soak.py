@@ -176,7 +176,7 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally
             tally.false.append(f"{vm} on {where} ({causes})")
             stage.record.add(Mark.FAILED, f"restarted or moved for nothing: {tally.false[-1]}")
     tally.whole.append(time.monotonic() - began)
-    stage.record.add(Mark.SEEN, "everything is whole again", tally.whole[-1])
+    stage.record.add(Mark.SEEN, "the whole lab has recovered", tally.whole[-1])
 
 
 async def _all_write(stage: Stage, vms: tuple[str, ...]) -> None:

@@ -276,7 +276,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
             after=loop.within,
         )
     return _probed_first(
-        "the guest reboots; its return is checked",
+        "the guest reboots; the agent checks that it comes back",
         IncidentType.REBOOTING,
         Severity.INFO,
         Nature.PLANNED,

@@ -249,7 +249,7 @@ def _everyone(fleet: Census) -> Gate:
 
 def _max_unhealthy(fleet: Census, limits: Limits) -> Gate:
     most = allowed(fleet.total, limits)
-    text = f"{fleet.unwell} of {fleet.total} hosts are unwell, {most} are allowed"
+    text = f"{fleet.unwell} of {fleet.total} hosts are unhealthy, {most} are allowed"
     return Gate("MaxUnhealthy", fleet.unwell <= most, text, storm=True)
 
 
@@ -258,11 +258,13 @@ def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
     for name in subject.domains:
         lost, size = fleet.domains.get(name, (0, 0))
         most = allowed(size, limits)
-        text = f"{lost} of {size} hosts of {name} are unwell, {most} are allowed"
+        text = f"{lost} of {size} hosts of {name} are unhealthy, {most} are allowed"
         if lost > most:
             return Gate("FailureDomain", False, text, storm=True)
         texts.append(text)
-    return Gate("FailureDomain", True, ", ".join(texts) or "the host is in no domain", storm=True)
+    return Gate(
+        "FailureDomain", True, ", ".join(texts) or "the host is in no failure domain", storm=True
+    )
 
 
 def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
@@ -304,7 +306,7 @@ def _in_flight(subject: Subject, fleet: Census, limits: Limits) -> Gate:
 def _capacity(subject: Subject, fleet: Census) -> Gate:
     mean = subject.memory_mib // subject.instances if subject.instances else 0
     text = (
-        f"{fleet.free_mib} MiB are free on well hosts for {subject.memory_mib} MiB "
+        f"{fleet.free_mib} MiB are free on healthy hosts for {subject.memory_mib} MiB "
         f"in {subject.instances} instances"
     )
     return Gate("TargetCapacity", fleet.free_mib > 0 and fleet.free_mib >= mean, text)

@@ -254,5 +254,5 @@ def _silence(signs: Signs) -> tuple[str, ...]:
 
 def _of_peers(question: Question) -> str:
     if not question.peers:
-        return "no other host can be asked"
+        return "no other host can be probed"
     return f"{len(question.reports)} of {len(question.peers)} peers have tried and not reached it"

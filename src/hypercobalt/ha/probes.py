@@ -69,7 +69,7 @@ def probed(
         case IncidentType.MONITOR_HUNG:
             if not probe.occupied_seconds:
                 return instance.without_case(case.id)
-            text = f"the emulator has owed an answer for {probe.occupied_seconds:.0f} s"
+            text = f"QEMU has not answered for {probe.occupied_seconds:.0f} s"
             if probe.occupied_seconds < config.thresholds.monitor_hung.total_seconds():
                 return later
             return _recover(instance, case.with_evidence(text), config, now)

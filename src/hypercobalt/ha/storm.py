@@ -49,6 +49,6 @@ def admit(
         last_seen=old.last_seen if old and again else now,
         count=old.count + (not again) if old else 1,
     ).with_evidence(
-        f"more than {limit} incidents within a minute: further ones are not shown, and wait"
+        f"more than {limit} incidents within a minute: further incidents are not shown, and wait"
     )
     return host.with_case(storm.then(Step.EXPIRE, now + SHORTLY)), False

@@ -83,7 +83,7 @@ def broken(hosts: Iterable[Host]) -> tuple[str, ...]:
     """The bonds that a command has broken, a sentence each."""
     return tuple(
         f"Bond {BOND} of {host.name}: {described(host)}; `cobalt lab bond mend {host.name}` "
-        "mends it"
+        "repairs it"
         for host in hosts
         if host.wire.data.faults.read()
     )

@@ -36,8 +36,8 @@ _CONTROL_PLANE: Final = {
     SWITCH: "The top of rack does not run: the bonds of all hosts are down, and so are tunnels",
 }
 _OVN: Final = {
-    Part.SB: "no port is bound, so live moves wait; flows and traffic go on",
-    Part.NB: "no port of a VM is made, changed or removed; flows and traffic go on",
+    Part.SB: "no port is bound, so live moves wait; flows and traffic continue",
+    Part.NB: "no port of a VM is made, changed or removed; flows and traffic continue",
     Part.NORTHD: "ports of VMs that start or move stay cut off",
 }
 
@@ -95,7 +95,9 @@ def stopped(roles: Mapping[str, bool]) -> tuple[str, ...]:
     for part, text in _OVN.items():
         what = "does not run" if part.role not in roles else "hangs" if roles[part.role] else ""
         if what:
-            away.append(f"{part.full_name} {what}: {text}; `cobalt lab ovn start {part}` mends it")
+            away.append(
+                f"{part.full_name} {what}: {text}; `cobalt lab ovn start {part}` repairs it"
+            )
     return tuple(away)
 
 

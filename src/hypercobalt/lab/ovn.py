@@ -161,7 +161,7 @@ class Central:
         """
         if not self.answers(part):
             is_there = bool(processes.find(self._id, part.role))
-            what, how = ("hangs", "lets it go on") if is_there else ("does not run", "starts it")
+            what, how = ("hangs", "continues it") if is_there else ("does not run", "starts it")
             raise LabError(f"{part.full_name} {what}; `cobalt lab ovn start {part}` {how}")
 
     async def stop(self, parts: Collection[Part]) -> None:

@@ -129,7 +129,7 @@ def decide(
         ),
     ]
     if is_terminating(node):
-        text = "The Node is being taken away"
+        text = "The Node is being removed"
         verdicts.append((_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text))
     elif get_condition(conditions, _Type.TERMINATING):
         text = "The Node is not terminating"
@@ -137,7 +137,7 @@ def decide(
     if fields := frozen(hypervisor, node):
         verdicts.append((_Type.SPEC_FROZEN, *_frozen(fields)))
     elif get_condition(conditions, _Type.SPEC_FROZEN):
-        text = "The spec is as the Node wants it"
+        text = "The spec equals the Node"
         verdicts.append((_Type.SPEC_FROZEN, "False", SpecFrozenReason.IN_STEP, text))
     if pods is not None and not pods.unread:
         verdicts.append((_Type.AGENT_PODS_EVICTED, *_evicted(still_running(pods.pods))))
@@ -172,7 +172,7 @@ def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
 def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
     text = (
         f"The Node has other {', '.join(fields)}: the spec is frozen while its maintenance is "
-        "termination; delete the Hypervisor to make it again from the Node"
+        "termination; delete the Hypervisor to create it again from the Node"
     )
     return "True", SpecFrozenReason.NODE_DIFFERS, text
 

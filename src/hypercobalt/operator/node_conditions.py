@@ -56,7 +56,7 @@ def health(node: Node) -> Health:
         text = "No kubelet has reported for the Node yet"
         return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.NOT_REPORTED, text)
     if ready.status == "True" and not pressures:
-        return Health(ConditionStatus.TRUE, NodeHealthyReason.HEALTHY, "The Node is in order")
+        return Health(ConditionStatus.TRUE, NodeHealthyReason.HEALTHY, "The Node is healthy")
     if ready.status == "True":
         worst = _PRESSURES[pressures[0].type]
         return Health(ConditionStatus.FALSE, worst, _list(pressures))
@@ -88,7 +88,7 @@ def accepts(
         text = f"No new instances: the host's memory has failed ({failure}); check its hardware"
         return ConditionStatus.FALSE, AcceptsReason.MEMORY_FAILED, text
     if in_order:
-        return ConditionStatus.TRUE, AcceptsReason.NODE_HEALTHY, "The Node is in order"
+        return ConditionStatus.TRUE, AcceptsReason.NODE_HEALTHY, "The Node is healthy"
     text = f"No new instances: {found.message}"
     return ConditionStatus.FALSE, AcceptsReason.NODE_UNHEALTHY, text
 

@@ -115,10 +115,10 @@ def _reservations(hypervisor: Hypervisor) -> Iterator[str]:
     """What a person should know of a host that is ready."""
     disabled = get_condition(hypervisor.conditions, _Type.HYPERVISOR_DISABLED)
     if disabled is not None and disabled.reason == DisabledReason.BY_OTHERS:
-        yield f"no new servers are placed there: {disabled.message}"
+        yield f"no new servers are placed on it: {disabled.message}"
     network = get_condition(hypervisor.conditions, _Type.NETWORK_HEALTHY)
     if network is not None and network.status != "True":
-        yield f"its network is not known to be in order: {network.message}"
+        yield f"its network is not known to be healthy: {network.message}"
     agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
     if agent is not None and agent.reason == AgentReportingReason.NEVER_REPORTED:
         yield "its node agent keeps no Lease: a failure of the agent would go undetected"

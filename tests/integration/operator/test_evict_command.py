@@ -216,7 +216,7 @@ async def test_ctrl_c_leaves_the_eviction_running(kube: Kube, kubeconfig: Path, 
         command.send_signal(signal.SIGINT)
         _, err = await asyncio.wait_for(command.communicate(), 20)
         assert command.returncode == endings.INTERRUPTED
-        assert f"the Eviction of {name} goes on".encode() in err
+        assert f"the Eviction of {name} continues".encode() in err
         done = await until_ended(kube, name)
     assert done.status.progress is not None
     assert done.status.progress.done == 2

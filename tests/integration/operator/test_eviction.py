@@ -779,7 +779,7 @@ async def test_what_its_owner_has_stopped_is_not_restarted(
         done = await until_ended(kube, name)
     found = {entry.id: entry for entry in done.status.instances}
     assert found[stopped.id].phase == "Skipped"
-    assert "planned by its owner: stop" in (found[stopped.id].message or "")
+    assert "requested by its owner: stop" in (found[stopped.id].message or "")
     assert found[synced.id].phase == "Succeeded"
 
 

@@ -295,7 +295,7 @@ async def test_many_hosts_at_once_are_left_alone_until_enough_are_back(
         for host in site.hosts[:2]:
             await host.dies()
         found = await first.until("RecoveryBlocked", "True/ManyHosts")
-        assert "MaxUnhealthy closed: 2 of 5 hosts are unwell, 1 are allowed" in message(
+        assert "MaxUnhealthy closed: 2 of 5 hosts are unhealthy, 1 are allowed" in message(
             found, "RecoveryBlocked"
         )
         assert not found.spec.maintenance

@@ -76,14 +76,14 @@ def test_every_gate_gives_its_numbers_when_it_is_open() -> None:
         "FenceSetUp": "the host can be fenced",
         "Samples": "10 of 10 hosts are observed, more than half are needed",
         "NotEveryone": "1 of 10 hosts are silent",
-        "MaxUnhealthy": "1 of 10 hosts are unwell, 2 are allowed",
-        "FailureDomain": "1 of 10 hosts of zone a are unwell, 2 are allowed, "
-        "1 of 10 hosts of rack 0 are unwell, 2 are allowed",
+        "MaxUnhealthy": "1 of 10 hosts are unhealthy, 2 are allowed",
+        "FailureDomain": "1 of 10 hosts of zone a are unhealthy, 2 are allowed, "
+        "1 of 10 hosts of rack 0 are unhealthy, 2 are allowed",
         "Cliff": "1 of 10 hosts were lost within 30 s, 30 % and at least 3 close it for 120 s",
         "CoolDown": "no gate about many hosts was closed",
         "InFlight": "0 other hosts are being recovered, 2 at once are allowed, "
         "10 instances with this host, 200 are allowed",
-        "TargetCapacity": "36864 MiB are free on well hosts for 10240 MiB in 10 instances",
+        "TargetCapacity": "36864 MiB are free on healthy hosts for 10240 MiB in 10 instances",
     }
 
 
@@ -102,12 +102,12 @@ def test_host_counts_as_well_and_observed_unless_it_is_seen_otherwise() -> None:
 def test_host_in_no_known_domain_is_judged_by_the_fleet() -> None:
     none = gates(replace(SUBJECT, domains=()), census(fleet(10, [0])), OBSERVER, LIMITS, NOW)
     assert [gate.text for gate in none if gate.name == "FailureDomain"] == [
-        "the host is in no domain"
+        "the host is in no failure domain"
     ]
     other = replace(SUBJECT, domains=("rack 9",))
     texts = gates(other, census(fleet(10, [0])), OBSERVER, LIMITS, NOW)
     assert [gate.text for gate in texts if gate.name == "FailureDomain"] == [
-        "0 of 0 hosts of rack 9 are unwell, 1 are allowed"
+        "0 of 0 hosts of rack 9 are unhealthy, 1 are allowed"
     ]
 
 
@@ -179,14 +179,14 @@ def test_a_fifth_of_the_fleet_may_be_unwell_where_nothing_else_is_set() -> None:
 def test_hosts_that_are_lost_slowly_count_together() -> None:
     found = closed(fleet(20, range(0, 20, 4)), subject=replace(SUBJECT, domains=()))
     assert found == {
-        "MaxUnhealthy": "5 of 20 hosts are unwell, 4 are allowed",
+        "MaxUnhealthy": "5 of 20 hosts are unhealthy, 4 are allowed",
         "CoolDown": "a gate about many hosts is closed",
     }
 
 
 def test_rack_below_the_limit_of_the_fleet_is_stopped_by_the_limit_of_its_domain() -> None:
     found = closed(fleet(100, range(10)))
-    assert found["FailureDomain"] == "10 of 10 hosts of rack 0 are unwell, 2 are allowed"
+    assert found["FailureDomain"] == "10 of 10 hosts of rack 0 are unhealthy, 2 are allowed"
     assert "MaxUnhealthy" not in found
     other = replace(SUBJECT, name="h50", domains=("zone a", "rack 5"))
     assert closed(fleet(100, range(10)), subject=other) == {}
@@ -273,7 +273,7 @@ def test_own_recovery_is_not_another() -> None:
 
 def test_no_room_for_a_single_instance_stops_the_recovery() -> None:
     full = [replace(one, free_mib=100) for one in fleet(10, [0])]
-    text = "900 MiB are free on well hosts for 10240 MiB in 10 instances"
+    text = "900 MiB are free on healthy hosts for 10240 MiB in 10 instances"
     assert closed(full) == {"TargetCapacity": text}
 
 
@@ -298,7 +298,7 @@ def test_one_instance_of_mean_size_has_to_find_its_place(
 def test_summary_has_every_gate_the_closed_ones_first() -> None:
     answers = gates(SUBJECT, census(fleet(20, range(5))), OBSERVER, LIMITS, NOW)
     text = summary(answers)
-    assert text.startswith("MaxUnhealthy closed: 5 of 20 hosts are unwell, 4 are allowed; ")
+    assert text.startswith("MaxUnhealthy closed: 5 of 20 hosts are unhealthy, 4 are allowed; ")
     assert text.count(SEPARATOR) == len(answers) - 1
     assert not is_open(answers)
     assert [gate.name for gate in answers] == [*GATES]

@@ -167,7 +167,7 @@ def test_what_follows_from_a_probe(
             hangs(1000),
             HUNG,
             (EvictionMode.AUTO, Reaction.RESTART),
-            "the emulator has owed an answer for 1000 s",
+            "QEMU has not answered for 1000 s",
             id="its emulator hangs",
         ),
         pytest.param(

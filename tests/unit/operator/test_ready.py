@@ -156,7 +156,7 @@ def test_state(given: Hypervisor, reason: str) -> None:
         (of(RECOVERED, DONE, FENCED), "; its BMC shows it off"),
         (
             of(ON, DONE, LIBVIRT, condition("NetworkHealthy", "Unknown", "AgentSilent", "away")),
-            "not known to be in order: away",
+            "not known to be healthy: away",
         ),
     ],
 )

@@ -40,8 +40,8 @@ def waits_for_host(domain: Domain, is_shared: IsShared, *, autostart: bool = Fal
     """
     if autostart:
         return (
-            "it starts with its host, before anything can see whether it runs elsewhere: "
-            f"virsh autostart --disable {domain.name}, and keep libvirt-guests from it"
+            "it starts with its host, before any component can check whether it runs elsewhere: "
+            f"virsh autostart --disable {domain.name}, and disable libvirt-guests"
         )
     if tied := _tied(domain):
         return tied

@@ -40,7 +40,7 @@ def exposures(settings: DirectSettings) -> dict[str, str]:
     if not settings.tls:
         found[CLEAR_STREAMS] = (
             "memory and disks of migrations cross the network in clear; put certificates into "
-            "/etc/pki/qemu of the hosts and take --no-direct-tls (DIRECT_TLS=false) away"
+            "/etc/pki/qemu of the hosts and remove --no-direct-tls (DIRECT_TLS=false)"
         )
     plain = [uri for uri in (settings.control, settings.migration) if "+tcp://" in uri]
     if plain:

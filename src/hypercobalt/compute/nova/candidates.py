@@ -60,7 +60,7 @@ class Candidates:
 
     async def _ask(self, claim: str) -> _Candidates:
         answer = await self._calls(
-            f"find hosts with room for {claim}",
+            f"find hosts with capacity for {claim}",
             PLACEMENT,
             "GET",
             "/allocation_candidates",

@@ -35,7 +35,7 @@ class Evacuation:
             )
         # Recent releases would begin a second one.
         if server.task_state.startswith(_REBUILDING) and not interrupted:
-            raise ConflictError(f"server {server.id}: {server.task_state} goes on")
+            raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
         try:
             await self._evacuate(server, target)
         except ConflictError:

@@ -84,7 +84,7 @@ class Hosts:
     async def hindrance(self) -> str:
         """See the port. A binary of which Nova lists no service is not counted as down."""
         for binary in _NEEDED:
-            found = await self._services(f"see whether any {binary} is up", binary)
+            found = await self._services(f"check whether any {binary} is up", binary)
             if found and not any(one.state == "up" for one in found):
                 names = ", ".join(sorted({one.host for one in found}))
                 return f"no {binary} is up ({names}): Nova cannot start servers"
@@ -114,7 +114,7 @@ class Hosts:
         await self._put(f"force host {host.name} down", after, forced_down=True)
 
     async def remove(self, host: Host) -> None:
-        about = f"forget host {host.name}"
+        about = f"delete the compute service of host {host.name}"
         path = f"/os-services/{host.service_id}"
         answer = await self._calls(
             about, COMPUTE, "DELETE", path, version=_WRITING, allow={_NOT_FOUND, _CONFLICT}
@@ -124,11 +124,11 @@ class Hosts:
             raise refused(answer, COMPUTE)
 
     async def has_provider(self, host: Host) -> bool:
-        about, path = f"find provider of host {host.name}", _provider(host)
+        about, path = f"find the resource provider of host {host.name}", _provider(host)
         return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
 
     async def remove_provider(self, host: Host) -> None:
-        about, path = f"forget provider of host {host.name}", _provider(host)
+        about, path = f"delete the resource provider of host {host.name}", _provider(host)
         listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
         consumers = read(listing, Allocations).allocations if listing.ok else {}
         for consumer in consumers:

@@ -130,7 +130,7 @@ class Moves:
     async def restart(self, server: Server) -> None:
         """See the port. Nova would take a second hard reboot during the first one."""
         if server.task_state:
-            raise ConflictError(f"server {server.id}: {server.task_state} goes on")
+            raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
         off = server.status == ServerStatus.SHUTOFF
         action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
         await self._act(f"restart server {server.id}", server, action)

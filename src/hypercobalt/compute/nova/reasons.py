@@ -49,7 +49,7 @@ class Reasons:
         return replace(move, message=why)
 
     async def _ask(self, move: Move) -> str:
-        about, path = f"see why migration {move.id} failed", f"/servers/{move.server}"
+        about, path = f"read why migration {move.id} failed", f"/servers/{move.server}"
         before = move.created + _SLACK
         for action in await actions.listed(self._calls, about, move.server):
             began = read_time(action.start_time)

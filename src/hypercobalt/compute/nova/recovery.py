@@ -33,7 +33,7 @@ class Recovery:
         """See `hypercobalt.compute.port.Moves.recover`; the server's id has been checked."""
         host = await self._hosts.get(server.host)
         answer = await self._calls(
-            f"see what server {server.id} has claimed",
+            f"read the allocations of server {server.id}",
             PLACEMENT,
             "GET",
             f"/allocations/{server.id}",
@@ -46,7 +46,7 @@ class Recovery:
                 f"of provider {', '.join(claimed) or 'none'}; check both hosts"
             )
         if server.status == ServerStatus.ERROR:
-            about = f"take server {server.id} out of ERROR"
+            about = f"reset the state of server {server.id} from ERROR"
             action = {"os-resetState": {"state": "active"}}
             await self._calls.act(about, server.id, action, _ACTING)
         if server.paused:

@@ -80,7 +80,7 @@ class Traits:
         if answer.code == _BAD_REQUEST:
             for name in await self._unmade(traits):
                 if name.startswith(CUSTOM):
-                    about = f"make trait {name}"
+                    about = f"create trait {name}"
                     await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
             # If none is missing, another pass has made it meanwhile; or this is refused as well.
             answer = await self._put(provider, traits)

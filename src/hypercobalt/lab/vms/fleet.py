@@ -58,7 +58,9 @@ class Inventory:
         """
         found = [vm for vm in self.vms if vm.name == name]
         if not found:
-            silent = "".join(f"; {host} lists none: {why}" for host, why in self.silent.items())
+            silent = "".join(
+                f"; {host} does not list its VMs: {why}" for host, why in self.silent.items()
+            )
             names = ", ".join(sorted({vm.name for vm in self.vms})) or "none"
             raise LabRequestError(f"VM {name!r} is on no host; there are: {names}{silent}")
         return next((vm for vm in found if vm.state == "running"), found[0])

@@ -92,10 +92,10 @@ class Peers:
         try:
             address = str(parse_host_address(probe.address))
         except ValueError as exc:
-            evidence = f"not asked: address {exc}"
+            evidence = f"not probed: address {exc}"
         else:
             answered, evidence = await self._any(address)
-        log.info("peer_asked", peer=clean(probe.name), answers=answered, evidence=evidence)
+        log.info("peer_probed", peer=clean(probe.name), answers=answered, evidence=evidence)
         return PeerReport(
             host=clean(probe.name[:_LONGEST]),
             answers=answered,

@@ -194,7 +194,7 @@ class ShutdownDrain:
                 log.warning("eviction_refused", error=str(error))
                 return
             except HypercobaltError as error:
-                log.warning("eviction_not_followed", error=str(error))
+                log.warning("eviction_not_watched", error=str(error))
                 failing_since = clock() if failing_since is None else failing_since
                 if clock() - failing_since > self._api_patience:
                     return

@@ -20,7 +20,7 @@ class IncidentMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.events = Counter(
             "ha_events_total",
-            "Events by kind, what was done about them, and what they were judged to be.",
+            "Events by kind, reaction and verdict.",
             ("type", "detail", "class"),
             registry=registry,
         )
@@ -53,7 +53,7 @@ class IncidentMetrics:
         )
         self.missed = Counter(
             "ha_resync_missed_events_total",
-            "Changes that a listing has shown and no event.",
+            "Changes that a listing has shown without an event.",
             registry=registry,
         )
         self.unprobed = Gauge(
@@ -62,7 +62,7 @@ class IncidentMetrics:
             registry=registry,
         )
         self.depth = Gauge(
-            "ha_queue_depth", "Events of libvirt that wait to be judged.", registry=registry
+            "ha_queue_depth", "Events of libvirt that wait to be classified.", registry=registry
         )
         self.journal_failing = Gauge(
             "ha_journal_failing",

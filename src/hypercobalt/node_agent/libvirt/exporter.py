@@ -34,14 +34,14 @@ _BLOCK: Final = {
     "write_requests": "Writes to the disk.",
 }
 _NET: Final = {
-    "receive_bytes": "Bytes that came in.",
-    "receive_packets": "Packets that came in.",
-    "receive_errors": "Packets that came in broken.",
-    "receive_drops": "Packets that came in and were dropped.",
-    "transmit_bytes": "Bytes that went out.",
-    "transmit_packets": "Packets that went out.",
-    "transmit_errors": "Packets that could not go out.",
-    "transmit_drops": "Packets that were to go out and were dropped.",
+    "receive_bytes": "Bytes received.",
+    "receive_packets": "Packets received.",
+    "receive_errors": "Packets received with errors.",
+    "receive_drops": "Packets received and dropped.",
+    "transmit_bytes": "Bytes sent.",
+    "transmit_packets": "Packets sent.",
+    "transmit_errors": "Packets that could not be sent.",
+    "transmit_drops": "Packets to be sent and dropped.",
 }
 
 

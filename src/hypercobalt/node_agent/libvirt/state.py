@@ -254,5 +254,5 @@ def _remarks(missing: Sequence[str], domains: Sequence[Domain]) -> str:
     if odd:
         shown = "; ".join(f"{d.name}: {d.problem}"[:_TEXT] for d in odd[:_SHOWN_PROBLEMS])
         more = f"; and {len(odd) - _SHOWN_PROBLEMS} more" if len(odd) > _SHOWN_PROBLEMS else ""
-        parts.append(f"not read whole: {shown}{more}")
+        parts.append(f"not read completely: {shown}{more}")
     return ". ".join(parts)

@@ -43,7 +43,7 @@ class Memory:
         written_at: when it was written last; -inf: never by this process.
         lingered: the compute service has counted what it does not list.
         counted_since: since when it does; None while it does not.
-        unknown_since: since when it knows no such host, though moves have begun.
+        unknown_since: since when it has no such host, though moves have begun.
         load: what is under way.
         listing: the last one, if only the end of a move makes a difference to it.
         listed_at: when the servers were listed last.

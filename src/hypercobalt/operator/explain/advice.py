@@ -84,7 +84,7 @@ REPORTERS: Final[Mapping[str, str]] = {
 
 UNIT: Final = (
     Remedy(
-        "see why the unit does not run, on the host",
+        "find out on the host why the unit does not run",
         "systemctl status {unit}; journalctl -u {unit} -n 50",
     ),
 )
@@ -98,7 +98,7 @@ POWER: Final = Remedy(
     "check the host's power and network by its management controller; start none of its instances "
     "elsewhere before the host is certainly off (docs/operations.md, A dead host)"
 )
-_NODE: Final = Remedy("see what the kubelet reports", "kubectl describe node {node}")
+_NODE: Final = Remedy("check what the kubelet reports", "kubectl describe node {node}")
 _COMPUTE: Final = Remedy(
     "check that nova-compute runs on the host and reports to Nova",
     "openstack compute service list --service nova-compute --host {host}",
@@ -107,7 +107,7 @@ _OPENSTACK: Final = Remedy(
     "check Keystone, Nova and Placement, and the operator's account; it retries by itself",
     "openstack token issue",
 )
-_EXPLAIN: Final = Remedy("see each instance", "cobalt explain eviction/{node}")
+_EXPLAIN: Final = Remedy("check each instance", "cobalt explain eviction/{node}")
 _LIBVIRT: Final = Remedy(
     "check libvirtd and its sockets, on the host",
     "systemctl status libvirtd libvirtd.socket; virsh -c qemu:///system version",
@@ -126,7 +126,7 @@ _REQUEST: Final = Remedy(
 )
 
 _SWITCH: Final = Remedy(
-    "see what the OVS agent reports",
+    "check what the OVS agent reports",
     "kubectl get ovsnodes --all-namespaces --field-selector metadata.name={node} -o yaml",
 )
 _OVS_AGENT_POD: Final = Remedy(
@@ -149,11 +149,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         Remedy("correct what the message names; the onboarding then continues by itself"),
     ),
     (_Type.ONBOARDING, "Testing"): (
-        Remedy("see the server of the smoke test", "openstack server show {server}"),
+        Remedy("check the server of the smoke test", "openstack server show {server}"),
     ),
     (_Type.ONBOARDING, "Aborted"): (
         Remedy(
-            "begin again at once: take the lifecycle label from the Node and put it back",
+            "to repeat the onboarding at once, remove the lifecycle label from the Node and add it "
+            "again",
             f"kubectl label node {{node}} {LIFECYCLE_LABEL}- && "
             f"kubectl label node {{node}} {LIFECYCLE_LABEL}=true",
         ),
@@ -174,12 +175,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.EVICTING, "Running"): (_EXPLAIN,),
     (_Type.EVICTING, "Failed"): (
         _EXPLAIN,
-        Remedy("mend what the message names, then try again", "cobalt evict {node}"),
+        Remedy("correct what the message names, then try again", "cobalt evict {node}"),
     ),
     (_Type.HYPERVISOR_DISABLED, "DisabledByOthers"): (
         Remedy(
-            "find out who disabled the service; when that is over, enable it (and --up if it is "
-            "forced down)",
+            "find out who disabled the service; once the reason is gone, enable it (and --up if it "
+            "is forced down)",
             "openstack compute service set --enable {host} nova-compute",
         ),
     ),
@@ -192,7 +193,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.AGENT_PODS_EVICTED, "AgentPodsRunning"): (
         Remedy(
-            "see why the pods stay: a finalizer, a kubelet that is down, a toleration",
+            "find out why the pods stay: a finalizer, a kubelet that is down, a toleration",
             "kubectl get pods --all-namespaces --field-selector spec.nodeName={node}",
         ),
     ),
@@ -200,7 +201,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         Remedy("check the operator's rights in the namespaces of --agent-namespaces"),
     ),
     (_Type.FENCED, "Proven"): (
-        Remedy("mend the host, then start it; it is taken back into service by itself"),
+        Remedy("repair the host, then start it; the operator returns it to service by itself"),
     ),
     (_Type.FENCED, "Failed"): (
         POWER,
@@ -222,7 +223,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         ),
     ),
     (_Type.RECOVERY_BLOCKED, "CrashLoop"): (
-        Remedy("empty the host, then mend it", "cobalt maintain {node} --reason '...'"),
+        Remedy("empty the host, then repair it", "cobalt maintain {node} --reason '...'"),
     ),
     (_Type.HA_ENABLED, "Failed"): (
         _AGENT_POD,
@@ -263,11 +264,11 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.NODE_HEALTHY, "NotReported"): (_NODE,),
     (_Type.NETWORK_HEALTHY, "BridgeDown"): (
         _SWITCH,
-        Remedy("see the switch, on the host", "ovs-vsctl show; systemctl status ovn-controller"),
+        Remedy("check the switch on the host", "ovs-vsctl show; systemctl status ovn-controller"),
     ),
     (_Type.NETWORK_HEALTHY, "SwitchNotResponding"): (
         Remedy(
-            "see why the switch does not answer, on the host",
+            "find out on the host why the switch does not answer",
             "systemctl status openvswitch-switch ovs-vswitchd ovsdb-server",
         ),
     ),
@@ -278,7 +279,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         ),
     ),
     (_Type.NETWORK_HEALTHY, "OVNControllerFailed"): (
-        Remedy("see ovn-controller, on the host", "systemctl status ovn-controller"),
+        Remedy("check ovn-controller on the host", "systemctl status ovn-controller"),
         _SWITCH,
     ),
     (_Type.NETWORK_HEALTHY, "Degraded"): (_SWITCH,),
@@ -295,7 +296,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestFailed"): (_REQUEST,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToStartUpdateTLSService"): (
         Remedy(
-            "see why the unit failed, on the host",
+            "find out on the host why the unit failed",
             "systemctl status virt-admin-server-update-tls.service libvirtd.service",
         ),
     ),
@@ -307,8 +308,8 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.SPEC_FROZEN, "NodeDiffers"): (
         Remedy(
-            "nothing, if the host is to go; if it stays, delete the Hypervisor: the operator "
-            "creates it again from the Node"
+            "nothing, if the host is to be removed; to keep it, delete the Hypervisor: the "
+            "operator creates it again from the Node"
         ),
     ),
     (_Type.TAINTED, "Kubectl"): (
@@ -322,8 +323,8 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
 OF_RECOVERY: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "Failed": (
         Remedy(
-            "mend what the message names; high availability makes another Eviction ten minutes "
-            "after one that has failed"
+            "correct what the message names; the operator creates a new Eviction ten minutes after "
+            "the failed one"
         ),
     ),
 }

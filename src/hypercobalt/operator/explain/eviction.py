@@ -191,7 +191,7 @@ def _ended(facts: Facts, found: Condition, condition: str) -> Iterable[Finding]:
         reason = hypervisor.spec.maintenanceReason
         why = f": {reason}" if reason else ""
         back = Remedy(
-            "put the host back into service after the work",
+            "return the host to service after the work",
             command("cobalt resume {host}", host=host),
         )
         text = f"The end of the maintenance `{hypervisor.spec.maintenance}`{why}"
@@ -204,21 +204,21 @@ def _again(facts: Facts) -> Remedy:
     kept = facts.hypervisor is not None and facts.hypervisor.spec.maintenance == Maintenance.HA
     if kept or is_recovery(facts.eviction):
         return Remedy(
-            "mend what the messages below name; high availability makes another Eviction ten "
-            "minutes after one that has failed",
+            "correct what the messages below name; the operator creates a new Eviction ten minutes "
+            "after the failed one",
             command("cobalt explain {host}", host=host),
         )
     if spec.trigger in INSTANCE_TRIGGERS:
         return Remedy(
-            "mend what the messages below name; while the instance is off, the node agent requests "
-            "another recovery (docs/ha.md, Limits)"
+            "correct what the messages below name; while the instance is off, the node agent "
+            "requests another recovery (docs/ha.md, Limits)"
         )
     line = command("cobalt evict {host}", host=host)
     if spec.instances:
         entries = facts.eviction.status.instances
         left = [one.id for one in entries if one.phase == InstancePhase.FAILED] or spec.instances
         line = command(f"{line} --instances {{left}}", left=",".join(left))
-    return Remedy("mend what the messages below name, then try again", line)
+    return Remedy("correct what the messages below name, then try again", line)
 
 
 def _checks(facts: Facts) -> Iterable[Finding]:

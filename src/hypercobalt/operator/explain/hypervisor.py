@@ -158,7 +158,7 @@ def _of_the_spec(host: Hypervisor, state: str) -> Iterable[Finding]:
         yield unseen_by_operator("Hypervisor")
     reason = f": {spec.maintenanceReason}" if spec.maintenanceReason else ""
     back = Remedy(
-        "put the host back into service after the work", command("cobalt resume {node}", node=name)
+        "return the host to service after the work", command("cobalt resume {node}", node=name)
     )
     if state == "Onboarding" and not spec.lifecycleEnabled:
         label = Remedy(
@@ -170,7 +170,9 @@ def _of_the_spec(host: Hypervisor, state: str) -> Iterable[Finding]:
         template = "kubectl patch hypervisor {node} --type=merge -p {patch}"
         patch = command(template, node=name, patch=_TERMINATION)
         text = "The Node terminates, but spec.maintenance is not `termination`: nothing is emptied"
-        yield Finding(text, remedies=(Remedy("set it, if the host is to go for good", patch),))
+        yield Finding(
+            text, remedies=(Remedy("set it, if the host is to be removed for good", patch),)
+        )
     if state == "Deleting" and FINALIZER in host.metadata.finalizers:
         given_up = Remedy(
             "or give up its instances",
@@ -209,7 +211,7 @@ def _silent(facts: Facts) -> Iterable[Finding]:
         return
     if is_late(lease, facts.now):
         remedies = _filled(REMEDIES[_Type.AGENT_REPORTING, "AgentSilent"], host)
-        text = "The node agent has not renewed its Lease; what it reported may be out of date"
+        text = "The node agent has not renewed its Lease; its last report may be out of date"
         yield _by_kubelet(Finding(text, since=renewed(lease), remedies=remedies), facts)
 
 

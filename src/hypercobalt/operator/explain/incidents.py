@@ -20,14 +20,15 @@ _MOVED: Final = Remedy(
 
 REMEDIES: Final[Mapping[str, Remedy]] = {
     _Type.RECOVERY_EXHAUSTED: Remedy(
-        "mend what the evidence and the instance's console show, then start it in the compute "
-        "service"
+        "check the evidence and the instance's console, remove the cause, then start the instance "
+        "in the compute service"
     ),
     _Type.EVENT_STORM: Remedy(
         "look for a cause that the instances share: storage, memory, a kernel message", _KERNEL
     ),
     _Type.STORAGE_DEGRADED: Remedy(
-        "mend the storage, or the host's path to it; the node agent then resumes paused instances"
+        "repair the storage, or the host's connection to it; the node agent then resumes paused "
+        "instances"
     ),
     _Type.POSTCOPY_FAILED: _MOVED,
     _Type.PAUSED: Remedy(

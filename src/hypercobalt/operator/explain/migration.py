@@ -92,7 +92,7 @@ def _waiting(facts: Facts) -> Iterable[Finding]:
     eviction = next((one for one in facts.evictions if _moves(one, server)), None)
     if eviction is not None:
         remedy = Remedy(
-            "see the whole Eviction",
+            "check the whole Eviction",
             command("cobalt explain eviction/{name}", name=eviction.metadata.name),
         )
     else:
@@ -147,7 +147,7 @@ def _silent(facts: Facts) -> Iterable[Finding]:
             "statistics may be out of date"
         )
         remedy = Remedy(
-            "see that host",
+            "check that host",
             command("cobalt explain {node}", node=facts.migration.status.origin or ""),
         )
         yield Finding(text, since=renewed(lease), remedies=(remedy,))

@@ -19,12 +19,13 @@ _Phase = RecoveryPhase
 
 _DUE: Final[Mapping[str, tuple[str, str]]] = {
     _Phase.SUSPECTED: (
-        "Nothing of the host answers: high availability fences it {at} and then starts its "
-        "instances elsewhere, unless it answers before",
+        "No component of the host answers: high availability fences the host {at} and then starts "
+        "its instances elsewhere, unless it answers before",
         "once the other hosts have tried to reach it",
     ),
     _Phase.UNWELL: (
-        "The host lives, but its Node is not Ready: its instances migrate {at}, unless that ends",
+        "The host is alive, but its Node is not Ready: its instances migrate {at}, unless the Node "
+        "is Ready before",
         "soon",
     ),
     _Phase.REBOOT_GRACE: (
@@ -38,8 +39,7 @@ _DUE: Final[Mapping[str, tuple[str, str]]] = {
     ),
     _Phase.RECOVERING: ("An Eviction starts or moves the host's instances elsewhere", ""),
     _Phase.RECOVERED: (
-        "None of its instances is left on the host; it goes back into service by itself after a "
-        "boot",
+        "None of its instances is left on the host; it returns to service by itself after a boot",
         "",
     ),
     _Phase.RETURNING: (
@@ -47,7 +47,7 @@ _DUE: Final[Mapping[str, tuple[str, str]]] = {
         "once kubelet, node agent and libvirt have reported",
     ),
 }
-"""Text by phase, and what stands for `{at}` while the time is not known."""
+"""Text by phase, and the word for `{at}` while the time is not known."""
 
 _HOLD: Final = Remedy(
     "nothing; if the host must not be fenced, pause its recovery",
@@ -56,11 +56,11 @@ _HOLD: Final = Remedy(
 REMEDIES: Final[Mapping[str, Remedy]] = {
     _Phase.SUSPECTED: _HOLD,
     _Phase.REBOOT_GRACE: _HOLD,
-    _Phase.UNWELL: Remedy("see why the Node is not Ready", "kubectl describe node {node}"),
-    _Phase.BLOCKED: Remedy("see RecoveryBlocked and the gates below"),
-    _Phase.FENCING: Remedy("nothing, unless the attempt fails: see Fenced below then"),
+    _Phase.UNWELL: Remedy("find out why the Node is not Ready", "kubectl describe node {node}"),
+    _Phase.BLOCKED: Remedy("check RecoveryBlocked and the gates below"),
+    _Phase.FENCING: Remedy("nothing, unless the attempt fails: then see Fenced below"),
     _Phase.RECOVERING: Remedy("nothing; its Eviction below has each instance"),
-    _Phase.RECOVERED: Remedy("mend the host, then start it"),
+    _Phase.RECOVERED: Remedy("repair the host, then start it"),
     _Phase.RETURNING: Remedy("nothing, unless a condition below is wrong"),
 }
 

@@ -21,7 +21,7 @@ def named(facts: Facts, plan: Plan) -> Plan:
         return plan
     text = (
         f"The host has booted {len(boots)} times since {boots[0]:%H:%M:%SZ}, last at "
-        f"{boots[-1]:%H:%M:%SZ}, and its instances ended each time; empty the host, then mend it"
+        f"{boots[-1]:%H:%M:%SZ}, and its instances ended each time; empty the host, then repair it"
     )
     over = boots[0] + WINDOW + timedelta(seconds=1) - facts.now
     again = over if plan.look_again is None else min(plan.look_again, over)

@@ -158,7 +158,9 @@ def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Pl
         return _no_later(plan, verdict.until, facts.now)
     if not verdict.movable:
         signs = "; ".join(verdict.evidence)
-        text = f"The host lives ({signs}), but its compute service does not answer: cannot migrate"
+        text = (
+            f"The host is alive ({signs}), but its compute service does not answer: cannot migrate"
+        )
         return replace(plan, blocked=(_Why.GATES_CLOSED, text))
     plan = _with_gates(facts, plan)
     if facts.silenced or not is_open(facts.gates) or _running(facts):
@@ -353,7 +355,7 @@ def _at_rest(facts: Facts, plan: Plan) -> Plan:
     if stored is not None and stored.taintDisproved and not facts.latest.tainted:
         plan = replace(plan, fencing=with_fields(stored, taintDisproved=None))
     blocked = get_condition(facts.hypervisor.conditions, _Type.RECOVERY_BLOCKED)
-    return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is well")) if blocked else plan
+    return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is healthy")) if blocked else plan
 
 
 def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:

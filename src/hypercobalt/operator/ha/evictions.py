@@ -39,7 +39,7 @@ def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None)
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     going = hypervisor.metadata.deletionTimestamp is not None
     owners = () if going else (owner_reference(hypervisor, controller=True, blocks=True),)
-    what = "is proven dead" if mode is EvictionMode.EVACUATE else "is not Ready, and lives"
+    what = "is proven dead" if mode is EvictionMode.EVACUATE else "is not Ready, but alive"
     return Eviction(
         metadata=ObjectMeta(name=f"{_PREFIX}{host[:_LONGEST]}-{digest}", ownerReferences=owners),
         spec=EvictionSpec(

@@ -33,7 +33,7 @@ class HaMetrics:
         )
         self._unhealthy = Gauge(
             "hypercobalt_ha_nodes_unhealthy",
-            "Hosts that are unwell, or recovered and not back.",
+            "Hosts that are unhealthy, or recovered and not back.",
             registry=registry,
         )
         self._closed: dict[str, frozenset[str]] = {}

@@ -79,7 +79,7 @@ class Peers:
         name, address = suspect.metadata.name, suspect.status.internalIp or ""
         peers = choose(name, self._hypervisors.all()) if address else ()
         asked = self._asked[name] = _Asked(self._clock.now(), peers)
-        log.info("asking_peers", hypervisor=name, peers=peers)
+        log.info("probing_peers", hypervisor=name, peers=peers)
         probe = Probe(name, address, asked.id)
         for peer in peers:
             await self._write(peer, lambda known: (*(p for p in known if p.name != name), probe))
@@ -104,7 +104,7 @@ class Peers:
         try:
             written = await self._kube.modify(Hypervisor, peer, changed)
         except HypercobaltError as error:
-            log.warning("peer_not_asked", hypervisor=peer, error=str(error))
+            log.warning("peer_not_probed", hypervisor=peer, error=str(error))
             return
         if written is not None:
             self._hypervisors.wrote(written)

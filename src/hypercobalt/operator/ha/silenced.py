@@ -41,7 +41,7 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
     if registered is not None and registered.reason == RegisteredReason.CLAIMED:
         return registered.message
     if host is None:
-        return "the compute service does not know the host"
+        return "the compute service has no such host"
     if not host.servers and not instances(hypervisor) and not is_fenced(hypervisor):
         return "no instance is on the host"
     running = any(not has_ended(one.status) for one in evictions)

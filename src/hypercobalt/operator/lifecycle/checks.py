@@ -71,7 +71,7 @@ def check_probe(text: str) -> str:
 def _agent(facts: Facts) -> str:
     found = facts.condition(Type.AGENT_REPORTING)
     if found is None:
-        return "the operator has not seen whether the node agent renews its Lease"
+        return "the operator has not observed the node agent's Lease yet"
     if found.reason == AgentReportingReason.NEVER_REPORTED:
         return ""  # kvm-node-agent keeps no Lease: what it reports of libvirt is looked at next
     return "" if found.status == "True" else f"the node agent does not report: {found.message}"

@@ -278,7 +278,7 @@ class EvictingSync:
             try:
                 self._evictions.newest.wrote(await self._kube.create(plan.create))
             except AlreadyExistsError:
-                log.info("eviction_is_there", eviction=name)  # the watch reports it
+                log.info("eviction_exists", eviction=name)  # the watch reports it
         if plan.condition is not None:
             facts = facts.with_condition(Type.EVICTING, *plan.condition, waits_for=plan.waits_for)
         if plan.remove_condition:

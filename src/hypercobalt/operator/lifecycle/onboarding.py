@@ -195,7 +195,7 @@ def _lacks_aggregates(facts: Facts) -> str:
 
 def _handover(facts: Facts, skip: Skip) -> Plan:
     act = Act.CLEAN_UP if is_tested(facts.hypervisor) else Act.NONE
-    text = f"No smoke test ({skip.why}); waiting for what is left"
+    text = f"No smoke test ({skip.why}); waiting for the remaining conditions"
     return Plan(act, ("True", _Why.HANDOVER, text))
 
 
@@ -219,7 +219,7 @@ def _end(facts: Facts, unmet: str, ha: HaMode) -> Plan:
 def _unmet(facts: Facts, stage: OnboardingReason, unmet: str) -> Plan:
     """Wait for the host to be in order: switches and probes are not watched, the status is."""
     poll = POLL if facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
-    text = f"Waiting for the host to be in order: {unmet}"
+    text = f"Waiting for checks of the host: {unmet}"
     return Plan(condition=("True", stage, text), waits_for="Checks", look_again=poll)
 
 

@@ -193,7 +193,7 @@ def _failed(facts: Facts, plan: Plan, error: ComputeError) -> Outcome:
     elif found is None:
         after = _set(facts, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
     else:
-        text = f"Cannot go on yet: {error}"
+        text = f"Cannot continue yet: {error}"
         after = _set(facts, found.status, found.reason, text, waits_for=waits_for)
     return Outcome(after, PATIENCE, error)
 

@@ -168,7 +168,7 @@ class LifecycleReconciler:
     async def _let_go(self, run: _Pass) -> None:
         known = run.facts.hypervisor
         if self._finalizer.is_on(known) and not is_needed(known):
-            log.info("letting_hypervisor_go", hypervisor=known.metadata.name)
+            log.info("releasing_hypervisor", hypervisor=known.metadata.name)
             if _is_going(known):  # one made since then has no owner that would take it along
                 await self._kube.delete(Eviction, known.metadata.name)
             await self._finalizer.remove(known)

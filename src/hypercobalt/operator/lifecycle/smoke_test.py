@@ -111,7 +111,7 @@ def decide(
         return Plan(Next.PASSED, text, test, tuple(found))
     if mine.launched is not None and now - mine.launched >= settings.console_limit:
         why = (
-            f"timeout: nothing of it on its console {short_duration(settings.console_limit)} "
+            f"timeout: no output on its console {short_duration(settings.console_limit)} "
             f"after its launch at {mine.launched:%H:%M:%SZ}"
         )
         return _failed(test, why, settings, now, found)

@@ -88,7 +88,7 @@ def judge(switch: OVSNodeGlance | None, bridge: str) -> Verdict:
     unknown = _unknown(switch, bridge)
     if unknown:
         return Verdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, f"{where}: {unknown}")
-    return Verdict(ConditionStatus.TRUE, _Why.HEALTHY, f"{where} shows the switch in order")
+    return Verdict(ConditionStatus.TRUE, _Why.HEALTHY, f"{where} shows a healthy switch")
 
 
 def is_silent(switch: OVSNodeGlance) -> bool:
@@ -123,7 +123,7 @@ def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
     stored = get_condition(hypervisor.conditions, _Type.NETWORK_HEALTHY)
     if stored is None:
         return ()
-    text = "The operator follows no OVSNodes (--ovs-agent-namespace is empty)"
+    text = "The operator watches no OVSNodes (--ovs-agent-namespace is empty)"
     status, reason = ConditionStatus.UNKNOWN, _Why.NOT_REPORTED
     return (next_condition(stored, _Type.NETWORK_HEALTHY, status, reason, text, now=now),)
 

@@ -82,7 +82,7 @@ def _next_hop(fields: Mapping[str, str], ends: Ends, target_macs: list[str]) -> 
         return target_macs[0]
     destination = _address(fields.get("ip_dst", ""))
     if ends.target is None and destination is None:
-        raise RefusedUseError("where does the packet go? give to, ip_dst or eth_dst")
+        raise RefusedUseError("the destination is missing: give to, ip_dst or eth_dst")
     if ends.unknown:
         raise RefusedUseError(f"eth_dst is missing and cannot be looked up: {ends.unknown}")
     if ends.source is None:

@@ -89,15 +89,15 @@ def source_of(
         )
     if not (uplinks or _is_of_instance(row, link)):
         raise CaptureRefusedError(
-            f"port {row.name} is not an instance's: it carries everybody's packets; use --uplink, "
-            "which needs the right ovsnodes/capture-uplink"
+            f"port {row.name} is not an instance's: it carries the packets of all tenants; use "
+            "--uplink, which needs the right ovsnodes/capture-uplink"
         )
     if row.type in _MIRRORED:
         return _mirrored(database, row, mirrors=mirrors)
     if link is None:
         raise CaptureRefusedError(f"port {row.name}: its device is gone")
     if not is_device(row.name):
-        raise CaptureRefusedError(f"port {row.name!a}: tcpdump takes no device of such a name")
+        raise CaptureRefusedError(f"port {row.name!a}: tcpdump accepts no device of such a name")
     return Source(row.name)
 
 

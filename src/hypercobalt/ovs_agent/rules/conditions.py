@@ -229,7 +229,7 @@ def _controller(
         message = "The southbound database has not answered the agent yet"
         return Stated(ConditionStatus.UNKNOWN, ControllerReason.STARTING, message)
     if is_unsupported(facts.southbound):
-        message = f"A southbound database that hangs would not show: {facts.southbound.message}"
+        message = f"A hung southbound database would go undetected: {facts.southbound.message}"
         return Stated(ConditionStatus.UNKNOWN, ControllerReason.SB_NOT_PROBED, message)
     return Stated(ConditionStatus.TRUE, ControllerReason.CONNECTED)
 
@@ -271,14 +271,16 @@ def _known(
     if away is not None:
         return away
     if any(code in unmeasured for code in needed):
-        return Stated(ConditionStatus.UNKNOWN, UnknownReason.STARTING, "Not all of it is read yet")
+        return Stated(
+            ConditionStatus.UNKNOWN, UnknownReason.STARTING, "The switch is not read completely yet"
+        )
     return Stated(ConditionStatus.TRUE, reason)
 
 
 def _away(facts: Facts) -> Stated | None:
     """Why what both daemons have to prove is Unknown; None when both answer."""
     if facts.vswitchd.is_down:
-        message = "ovs-vswitchd does not answer; what ovsdb-server has of it may be old"
+        message = "ovs-vswitchd does not answer; its state in ovsdb-server may be out of date"
         return Stated(ConditionStatus.UNKNOWN, UnknownReason.VSWITCHD_UNAVAILABLE, message)
     if facts.database.is_down:
         message = "ovsdb-server does not answer"

@@ -164,7 +164,7 @@ def _verdicts(
         hangs = daemon.fault in (Fault.TIMEOUT, Fault.CLOSED, Fault.MALFORMED)
         code = IssueCode.UNRESPONSIVE if hangs else IssueCode.NOT_RUNNING
         what = "does not answer" if hangs else "does not run"
-        message = f"ovn-controller {what}: {daemon.message}; flows stay as they are"
+        message = f"ovn-controller {what}: {daemon.message}; flows stay unchanged"
         return (_critical(code, message),), frozenset()
     if daemon.value is None:
         return (), frozenset(CODES)

@@ -101,7 +101,7 @@ def _frozen(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
             since = f" since {daemon.since:%Y-%m-%dT%H:%M:%SZ}" if daemon.since else ""
             message = (
                 f"Flows of bridge {bridge.name} are frozen: ovn-controller {why}{since}; traffic "
-                "goes on, changes wait"
+                "continues, changes wait"
             )
             return Assessed(None, (_finding(code, bridge.name, message),))
         return Assessed(None)

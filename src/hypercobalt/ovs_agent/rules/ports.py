@@ -96,7 +96,7 @@ class _Check:
         if found is None and row.uuid in self._dead:
             message = (
                 f"Port {row.name} delivers packets that the switch does not get: its device was "
-                "made anew; restart the instance's port, or ovs-vswitchd"
+                "re-created; restart the instance's port, or ovs-vswitchd"
             )
             found = _finding(Code.PORT_SILENTLY_DEAD, row, message, IssueSeverity.CRITICAL)
         if found is not None:

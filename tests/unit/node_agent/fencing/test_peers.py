@@ -135,7 +135,7 @@ async def test_what_is_no_host_s_address_is_not_asked(address: str) -> None:
     assert world.asked == []
     assert not report.answers
     assert report.evidence
-    assert report.evidence.startswith("not asked: address ")
+    assert report.evidence.startswith("not probed: address ")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"name":"x"}]', "[" * 100_000])

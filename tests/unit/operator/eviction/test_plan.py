@@ -130,7 +130,7 @@ def test_capacity_is_read_only_where_something_may_begin(
 @pytest.mark.parametrize(
     "of",
     [
-        pytest.param(read(host=None), id="the compute service knows no such host"),
+        pytest.param(read(host=None), id="the compute service has no such host"),
         pytest.param(read(hypervisor=None), id="there is no Hypervisor"),
         pytest.param(read(trouble=UnreachableError("Nova is away")), id="it cannot be read"),
         pytest.param(replace(read(), eviction=DELETED), id="the Eviction is deleted"),

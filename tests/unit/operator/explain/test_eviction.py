@@ -198,12 +198,12 @@ HA = Hypervisor(metadata=ObjectMeta(name="here"), spec=HypervisorSpec(maintenanc
             HERE,
             "try again:\n       cobalt evict here --instances b\n",
         ),
-        ("here", {}, HA, "high availability makes another Eviction"),
+        ("here", {}, HA, "the operator creates a new Eviction"),
         (
             "ha-here-1",
             {"trigger": "NodeFailure", "mode": "evacuate"},
             HERE,
-            "high availability makes another Eviction",
+            "the operator creates a new Eviction",
         ),
         (
             "ha-b",

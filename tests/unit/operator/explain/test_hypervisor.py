@@ -324,7 +324,7 @@ def test_in_maintenance_ha_a_person_is_not_advised_to_create_an_eviction() -> No
     failed = condition("Evicting", "False", "Failed", "Eviction ha-kvm-a-1 Failed: no capacity")
     ha = HypervisorSpec(lifecycleEnabled=True, maintenance="ha")
     text = "\n".join(explained(of("Maintenance", failed, spec=ha)).lines)
-    assert "high availability makes another Eviction ten minutes after" in text
+    assert "the operator creates a new Eviction ten minutes after" in text
     assert "cobalt evict" not in text
 
 
@@ -477,14 +477,14 @@ def test_what_others_wrote_runs_no_command_and_moves_no_cursor() -> None:
 
 
 def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
-    text = "MaxUnhealthy closed: 4 of 10 hosts are unwell, 2 are allowed; Observer open: heard"
+    text = "MaxUnhealthy closed: 4 of 10 hosts are unhealthy, 2 are allowed; Observer open: heard"
     host = of("NodeUnreachable", condition("RecoveryBlocked", "True", "ManyHosts", text))
     tried = Fencing(
         phase=FencingPhase.FAILED, bootID="b1", evidence=("silent", "attempt 1: 401 Unauthorized")
     )
     failed = replace(host, status=replace(host.status, fencing=tried))
     lines = "\n".join(explained(failed).lines)
-    assert "  - MaxUnhealthy closed: 4 of 10 hosts are unwell, 2 are allowed\n" in lines
+    assert "  - MaxUnhealthy closed: 4 of 10 hosts are unhealthy, 2 are allowed\n" in lines
     assert lines.count("Observer open: heard") == 1  # what is wrong names closed gates alone
     assert "Fencing of boot b1: Failed" in lines
     assert "  - attempt 1: 401 Unauthorized" in lines
@@ -500,10 +500,18 @@ UNREACHABLE = of("NodeUnreachable", condition("Fenced", "True", "Proven", "proof
 @pytest.mark.parametrize(
     ("phase", "until", "expected"),
     [
-        ("Suspected", 42, "high availability fences it at 00:05:42 UTC (in 42s) and then starts"),
-        ("Suspected", None, "high availability fences it once the other hosts have tried"),
-        ("Suspected", -5, "high availability fences it now and then starts"),
-        ("Unwell", 90, "its instances migrate at 00:06:30 UTC (in 90s), unless that ends"),
+        (
+            "Suspected",
+            42,
+            "high availability fences the host at 00:05:42 UTC (in 42s) and then starts",
+        ),
+        ("Suspected", None, "high availability fences the host once the other hosts have tried"),
+        ("Suspected", -5, "high availability fences the host now and then starts"),
+        (
+            "Unwell",
+            90,
+            "its instances migrate at 00:06:30 UTC (in 90s), unless the Node is Ready before",
+        ),
         ("RebootGrace", 90, "fences it at 00:06:30 UTC (in 90s), unless it is back by then"),
         ("Blocked", None, "High availability waits, because a gate is closed"),
         ("Fencing", 42, "the present attempt ends at 00:05:42 UTC (in 42s)"),

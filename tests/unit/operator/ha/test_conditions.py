@@ -168,7 +168,7 @@ def told(host: Hypervisor, after: Part) -> list[tuple[str, str, str]]:
         ),
         pytest.param(
             BLOCKED,
-            condition("RecoveryBlocked", "False", "NotNeeded", "The host is well"),
+            condition("RecoveryBlocked", "False", "NotNeeded", "The host is healthy"),
             None,
             id="not needed any more",
         ),

@@ -625,7 +625,7 @@ def test_gates_do_not_block_a_host_that_has_nothing_left() -> None:
 
 def test_condition_of_a_host_at_rest_no_longer_blocks() -> None:
     blocked = planned(back(RELEASED, mode="", blocked=True)).blocked
-    assert blocked == (RecoveryBlockedReason.NOT_NEEDED, "The host is well")
+    assert blocked == (RecoveryBlockedReason.NOT_NEEDED, "The host is healthy")
     assert planned(back(RELEASED, mode="")).blocked is None
     well = planned(back(None, mode=""), verdict=Well())
     assert (well.action, well.look_again) == (None, None)

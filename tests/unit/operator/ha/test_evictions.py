@@ -57,7 +57,7 @@ def test_eviction_goes_with_its_host_and_holds_it() -> None:
     assert (owner.name, owner.controller, owner.blockOwnerDeletion) == ("kvm-a", True, True)
     assert made.spec == EvictionSpec(
         hypervisor="kvm-a",
-        reason="High availability: the host is not Ready, and lives",
+        reason="High availability: the host is not Ready, but alive",
         trigger=Trigger.NODE_FAILURE,
         mode=EvictionMode.LIVE,
     )

@@ -135,7 +135,7 @@ def test_why_nothing_is_done(host: Hypervisor, evictions: tuple[Eviction, ...], 
 
 
 def test_host_that_the_compute_service_does_not_know_is_left_alone() -> None:
-    assert silenced(made(IN_SERVICE), None, ()) == "the compute service does not know the host"
+    assert silenced(made(IN_SERVICE), None, ()) == "the compute service has no such host"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ WORDS = st.sampled_from(
         ha_enabled.SILENT,
         "Evicting",
         "Evicting again: 1 server came when the host was empty: i1",
-        "Waiting for the host to be in order: no bridge, since 2026-11-21T00:00:00Z",
+        "Waiting for checks of the host: no bridge, since 2026-11-21T00:00:00Z",
         "by the service",
     ]
 )

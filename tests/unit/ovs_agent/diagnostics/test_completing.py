@@ -75,7 +75,7 @@ TWO = Ends(logical(1), mac(1), None, (gateway(), gateway("r2-net", "02", "10.0.0
 @pytest.mark.parametrize(
     ("given", "ends", "message"),
     [
-        ({}, Ends(logical(1)), "where does the packet go"),
+        ({}, Ends(logical(1)), "the destination is missing"),
         ({"ip_dst": "10.0.0.7"}, OUT, "10.0.0.7 is on the network that the packet comes from"),
         ({"ip_dst": "224.0.0.1"}, OUT, "multicast"),
         ({"ip_dst": "8.8.8.8"}, TWO, "several routers: r1-net 00:00:00:00:ff:01, r2-net"),

@@ -59,7 +59,7 @@ async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -
         ({"from": "tap1", "ip_dst": "here"}, "ip_dst 'here': must be: IPv4 or IPv6 address"),
         ({"from": "tap1", "to": "tap2", "dst_port": "80"}, "need a proto"),
         ({"from": "tap1", "to": "tap2", "ct_next": "zz"}, "ct_next 'zz'"),
-        ({"from": "tap1"}, "where does the packet go"),
+        ({"from": "tap1"}, "the destination is missing"),
         ({"from": "tap1", "eth_dst": mac(2), "tun_id": "2"}, "port tap1 is none"),
     ],
 )

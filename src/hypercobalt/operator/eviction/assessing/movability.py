@@ -69,7 +69,7 @@ _BY_STATUS: Final[dict[str, Movability]] = {
     "HARD_REBOOT": Busy("is being rebooted"),
     "REBUILD": Busy("is being rebuilt"),
     "PASSWORD": Busy("gets a new password"),
-    "REVERT_RESIZE": Busy("goes back to its old size"),
+    "REVERT_RESIZE": Busy("is being reverted to its old size"),
     ServerStatus.VERIFY_RESIZE: Busy("waits for its owner to confirm or revert a resize"),
     "SHELVED": Busy("is shelved; it leaves when it is offloaded"),
     ServerStatus.SHELVED_OFFLOADED: Absent("is shelved and on no host"),
@@ -117,7 +117,7 @@ def restartability(server: Server) -> Restartable | Busy | Blocked | Absent:
     if isinstance(found, Movable | OnItsWay):
         return Busy(f"is {server.status}")
     if isinstance(found, Blocked):
-        return Blocked(f"is {server.status} and cannot be restarted: see to it")
+        return Blocked(f"is {server.status} and cannot be restarted: check it")
     return found
 
 

@@ -62,7 +62,7 @@ def left_to_owner(case: Case) -> Found | None:
     if not case.attempts and (why := _needless(case, server)):
         return Unaffected(why, stays=True), case.track
     if request := _planned(case):
-        return Unaffected(f"planned by its owner: {request}", stays=True), case.track
+        return Unaffected(f"requested by its owner: {request}", stays=True), case.track
     return None
 
 

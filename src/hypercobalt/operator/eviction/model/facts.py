@@ -71,7 +71,7 @@ class Facts:
         of_other_shard: another operator has it.
         trouble: why the compute service could not be read.
         looked: the compute service was asked for the host.
-        host: None when the compute service knows no such host.
+        host: None when the compute service has no such host.
         unknown_for: how long it has known none.
         lingered: instances were seen there, or counted, that have to leave.
         servers: on the host.
@@ -88,7 +88,7 @@ class Facts:
         candidates: hosts that could take an instance, for each need that was asked for.
         targets: how many hosts could take the next instance; None: to be asked for.
         counted: UUIDs that the compute service counts to the host; None: it was not asked, or
-            knows no such host just now.
+            has no such host just now.
         counted_for: for how long it has counted what it does not list.
     """
 

@@ -93,7 +93,7 @@ def of_recovery(
     why = recovery_off(hypervisor) if is_recovery(eviction) and not empty else ""
     if not why:
         return ()
-    text = f"{why}; no further move begins, and moves under way continue"
+    text = f"{why}; no further move is started; moves under way continue"
     return (EvictionCheck(name="RecoveryOn", result=CheckResult.PENDING, message=text),)
 
 
@@ -198,7 +198,7 @@ def _fenced(
         proof = hypervisor.status.fencing.proof if hypervisor.status.fencing else None
         return EvictionCheck(name=name, result=CheckResult.PASSED, message=proof)
     if empty:
-        text = f"{why}; nothing is there to be evacuated"
+        text = f"{why}; the host has no instances to evacuate"
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
     return EvictionCheck(name=name, result=CheckResult.PENDING, message=why)
 
@@ -209,13 +209,13 @@ def unproven(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> str:
         return ""
     fencing = hypervisor.status.fencing
     if is_fenced(hypervisor):
-        why = "it is fenced; waiting until it is declared down"
+        why = "the host is fenced; waiting until the compute service has it as down"
     elif fencing is None or fencing.phase == FencingPhase.RELEASED:
-        why = "it was not fenced"
+        why = "the host was not fenced"
     elif fencing.livesSince is not None:
-        why = f"boot {fencing.bootID} was proven dead, but the host shows life since"
+        why = f"boot {fencing.bootID} was proven dead, but the host has shown life since"
     elif fencing.phase == FencingPhase.FENCED:
-        why = f"boot {fencing.bootID} was fenced, but the host has reported another one since"
+        why = f"boot {fencing.bootID} was fenced, but the host has reported another boot since"
     else:
         last = f": {fencing.evidence[-1]}" if fencing.evidence else ""
         why = f"fencing is {fencing.phase}{last}"

@@ -66,7 +66,7 @@ def _unknown_host(facts: Facts, policy: Policy) -> Plan:
     status = facts.hypervisor.status if facts.hypervisor else None
     begun = has_begun(facts.status)
     if begun or (status and status.hypervisorId and status.serviceId):
-        text = f"failed to get hypervisor {name}: got 404, {service} knows no such host"
+        text = f"failed to get hypervisor {name}: got 404, {service} has no such host"
         # For a moment it reports nothing of the moves; an empty host has none to wait for.
         may_move = begun and (facts.status.instances or facts.lingered)
         if may_move and facts.unknown_for <= policy.patience:
@@ -74,8 +74,8 @@ def _unknown_host(facts: Facts, policy: Policy) -> Plan:
         return _ends(EvictionReason.FAILED, text)
     if status and status.numInstances:
         text = (
-            f"failed to get hypervisor {name}: {service} does not know the host, but its node "
-            f"agent sees {count(status.numInstances)} there"
+            f"failed to get hypervisor {name}: {service} has no such host, but its node agent "
+            f"reports {count(status.numInstances)} there"
         )
         return _ends(EvictionReason.FAILED, text)
     text = f"eviction completed successfully: {name} was never registered with {service}"
@@ -93,7 +93,7 @@ def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
     if facts.looked and facts.host is None and not error:
         if not noted:
             return Plan(release=True)
-        error = f"{facts.service} knows no host {facts.source}"
+        error = f"{facts.service} has no host {facts.source}"
     if not error:
         return None
     # Which of them are cold is not noted.

@@ -94,7 +94,7 @@ async def test_hostile_documents_neither_hold_the_loop_nor_stay_in_memory() -> N
             resident.append(resident_mib())
     grown = resident[-1] - resident[len(resident) // 2]
     sys.stdout.write(
-        f"{DOCUMENTS} documents of up to {largest / 2**20:.1f} MiB, {unread} not read whole: "
+        f"{DOCUMENTS} documents of up to {largest / 2**20:.1f} MiB, {unread} not read completely: "
         f"the loop waited {longest:.0f} ms at most (seed {worst}), "
         f"grown by {grown:.1f} MiB\n"
     )

@@ -312,7 +312,7 @@ LONG = LONGEST + timedelta(seconds=1)
         pytest.param(
             deleted(status("", "Migrating")),
             {"looked": True},
-            "waits: deleted.*knows no host here",
+            "waits: deleted.*has no host here",
             id="no host, for the moment",
         ),
         pytest.param(deleted(), {"trouble": AWAY}, "waits: .*until 00:12:00Z .*: 503", id="away"),

@@ -193,7 +193,11 @@ def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
         pytest.param(made.hypervisor("Failed"), DOWN, {}, "Pending", "fencing is Failed$"),
         pytest.param(made.hypervisor("Released"), DOWN, {}, "Pending", "not fenced"),
         pytest.param(
-            made.hypervisor("Fenced"), UP, {"mode": "evacuate"}, "Pending", "until it is declared"
+            made.hypervisor("Fenced"),
+            UP,
+            {"mode": "evacuate"},
+            "Pending",
+            "until the compute service has it as down",
         ),
         pytest.param(
             made.hypervisor("Fenced", boot="2"), DOWN, {}, "Pending", "boot 1 was fenced, but"
@@ -345,7 +349,7 @@ def test_eviction_names_a_host_that_lives_after_its_proof() -> None:
     lives = replace(dead, status=replace(dead.status, fencing=record))
     forced = EvictionSpec(hypervisor="here", reason="test", mode="evacuate")
     assert unproven(forced, dead, DOWN) == ""
-    assert "the host shows life since" in unproven(forced, lives, DOWN)
+    assert "the host has shown life since" in unproven(forced, lives, DOWN)
 
 
 def test_large_instance_takes_its_place_before_the_small_ones() -> None:
