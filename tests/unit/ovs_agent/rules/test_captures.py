@@ -96,7 +96,7 @@ def test_a_port_without_a_device_is_mirrored_only_if_that_is_switched_on() -> No
         ("ovn-2", "of type geneve"),
         ("patch-1", "of type patch"),
         ("tap2", "device is gone"),
-        ("any", "tcpdump takes no device"),
+        ("any", "tcpdump accepts no device"),
     ],
 )
 def test_another_port_is_refused_with_the_reason(port: str, named: str) -> None:
