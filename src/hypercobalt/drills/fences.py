@@ -9,43 +9,39 @@ from hypercobalt.drills.outcomes import RECOVERY, is_tried, recovered
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.host import Host
 
 _LONG = 20.0  # seconds in which nothing may be evacuated
 _REFUSED = 3  # attempts after which a living host's instance would be given up
 
 
 def _until_mended(
-    fault: Fault, how: str, fail: Callable[[Stage], Awaitable[None]]
+    fault: Fault, how: str, fail: Callable[[Host], Awaitable[None]], name: str = "kvm-1"
 ) -> Callable[[Stage], Awaitable[None]]:
-    """A host fails and cannot be fenced: nothing is evacuated until its BMC works again."""
+    """A host fails and cannot be fenced: nothing is evacuated until its BMC works again.
+
+    The operator speaks Redfish to the BMC of kvm-1, and IPMI to that of kvm-2.
+    """
 
     async def play(stage: Stage) -> None:
-        vms = await stage.vms("kvm-1", 2)
-        bmc = stage.lab.boards.fault("kvm-1")
+        vms = await stage.vms(name, 2)
+        bmc = stage.lab.boards.fault(name)
         bmc.write(fault)
         began = stage.record.now
-        await stage.do(f"kvm-1 {how}, and its BMC is: {fault}", fail(stage))
+        await stage.do(f"{name} {how}, and its BMC is: {fault}", fail(stage.host(name)))
 
-        await stage.becomes("kvm-1", "fencing is tried", is_tried, within=RECOVERY)
+        await stage.becomes(name, "fencing is tried", is_tried, within=RECOVERY)
 
         async def is_held() -> bool:
             running = (stage.host_of(e) for vm in vms for e in stage.emulators(vm))
-            return all(host == "kvm-1" for host in running)
+            return all(host == name for host in running)
 
         await stage.stays("nothing is evacuated", is_held, seconds=_LONG)
         bmc.write(Fault.NONE)
         stage.record.add(Mark.DONE, "the BMC works again")
-        await recovered(stage, "kvm-1", vms, began)
+        await recovered(stage, name, vms, began)
 
     return play
-
-
-async def _crash(stage: Stage) -> None:
-    await stage.host("kvm-1").crash()
-
-
-async def _freeze(stage: Stage) -> None:
-    await stage.host("kvm-1").freeze()
 
 
 async def slow(stage: Stage) -> None:
@@ -111,17 +107,17 @@ DRILLS = (
     Drill(
         "bmc-dead-with-power",
         "Power is lost with the BMC: nothing is evacuated without a proof.",
-        _until_mended(Fault.DEAD_WITH_POWER, "loses power", _crash),
+        _until_mended(Fault.DEAD_WITH_POWER, "loses power", Host.crash),
     ),
     Drill(
         "bmc-denied",
         "The BMC of a frozen host refuses the password: nothing is evacuated.",
-        _until_mended(Fault.DENIED, "freezes", _freeze),
+        _until_mended(Fault.DENIED, "freezes", Host.freeze, "kvm-2"),
     ),
     Drill(
         "bmc-conflict",
         "The BMC of a frozen host refuses orders: nothing is evacuated.",
-        _until_mended(Fault.CONFLICT, "freezes", _freeze),
+        _until_mended(Fault.CONFLICT, "freezes", Host.freeze),
         in_ci=False,
     ),
     Drill("bmc-lying", "A BMC reports Off for a host that runs: the disks' locks hold.", lying),

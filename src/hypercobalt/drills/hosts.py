@@ -25,13 +25,14 @@ _LONG = 60.0
 
 
 async def crash(stage: Stage) -> None:
-    vms = await stage.vms("kvm-1", 2)
-    host = stage.host("kvm-1")
-    began = await stage.power_cut("kvm-1")
-    await recovered(stage, "kvm-1", vms, began)
-    await stage.do("kvm-1 boots again", stage.lab.up_host(host))
-    await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
-    await stage.runs(vms, elsewhere="kvm-1", within=1)
+    """By IPMI: the operator speaks Redfish to the BMC of kvm-1."""
+    vms = await stage.vms("kvm-2", 2)
+    host = stage.host("kvm-2")
+    began = await stage.power_cut("kvm-2")
+    await recovered(stage, "kvm-2", vms, began)
+    await stage.do("kvm-2 boots again", stage.lab.up_host(host))
+    await stage.becomes("kvm-2", "back in service", is_back, within=_BACK)
+    await stage.runs(vms, elsewhere="kvm-2", within=1)
 
 
 async def reboots(stage: Stage) -> None:

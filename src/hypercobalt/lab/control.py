@@ -19,7 +19,7 @@ from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.lab import heartbeat, processes, rights
-from hypercobalt.lab.bmc.boards import PORT_LABEL, port
+from hypercobalt.lab.bmc import boards
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
@@ -38,7 +38,7 @@ _RETRY_SECONDS = 0.05
 
 
 def node_labels(name: str, index: int) -> dict[str, str]:
-    """What a Node of the lab carries: hosts take turns in two zones."""
+    """What a Node of the lab carries: hosts take turns in two zones, and in how they are fenced."""
     return {
         HYPERVISOR_LABEL: "libvirt",
         LIFECYCLE_LABEL: "true",
@@ -47,7 +47,7 @@ def node_labels(name: str, index: int) -> dict[str, str]:
         "kubernetes.io/os": "linux",
         "kubernetes.metal.cloud.sap/bb": "lab",
         "kubernetes.metal.cloud.sap/name": name,
-        PORT_LABEL: str(port(index)),
+        **boards.labels(index),
         "topology.kubernetes.io/region": "lab",
         ZONE_LABEL: f"lab-{'ab'[(index - 1) % 2]}",
         "worker.garden.sapcloud.io/group": "lab",

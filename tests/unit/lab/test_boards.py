@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hypercobalt.adapters.fencing import devices
 from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.bmc.faults import Fault
@@ -15,12 +17,21 @@ def boards(folder: Path) -> Boards:
     return Boards(Layout.at(folder), STATE)
 
 
-def test_the_operators_document_names_the_bmc_of_each_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("index", "agent"), [(1, "fence_redfish"), (4, "fence_ipmilan")])
+def test_the_operators_document_names_the_bmc_of_each_host(
+    index: int, agent: str, tmp_path: Path
+) -> None:
     templates = devices.parse(boards(tmp_path).devices())
-    (device,) = devices.resolve(templates, "kvm-4", node_labels("kvm-4", 4))
+    name = f"kvm-{index}"
+    (device,) = devices.resolve(templates, name, node_labels(name, index))
+    assert device.agent == agent
     where = (device.parameters["ip"], int(device.parameters["ipport"]))
-    assert where == boards(tmp_path).address("kvm-4") == ("10.77.7.254", 7004)
-    assert device.parameters["systems_uri"].endswith("/kvm-4")
+    assert where == boards(tmp_path).address(name) == ("10.77.7.254", 7000 + index)
+    assert device.parameters.get("systems_uri", name).endswith(name)
+
+
+def test_ipmi_takes_the_password_whole(tmp_path: Path) -> None:
+    assert len(boards(tmp_path).password().encode()) == 20
 
 
 def test_the_password_is_made_once_and_for_root_only(tmp_path: Path) -> None:

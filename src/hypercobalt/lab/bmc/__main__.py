@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from hypercobalt.apiserver.access import pki
+from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards
-from hypercobalt.lab.bmc.redfish import Board, RedfishServer
+from hypercobalt.lab.bmc.server import BmcServer
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.state import Layout
@@ -45,7 +46,7 @@ def main() -> None:
     boards = Boards(Layout.at(data), Lab.find(data).state)
     board = Board(name, boards.password(), HostChassis(data, name), boards.fault(name).read)
     tls = pki.server_context(boards.certificates())
-    RedfishServer(board, boards.address(name), tls).serve_forever()
+    BmcServer(board, boards.address(name), tls).serve_forever()
 
 
 if __name__ == "__main__":

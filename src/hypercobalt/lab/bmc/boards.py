@@ -4,38 +4,69 @@ from __future__ import annotations
 
 import secrets
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import processes
+from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.faults import FaultFile
-from hypercobalt.lab.bmc.redfish import USER
 from hypercobalt.lab.state import Layout, State
 
 PORT_LABEL: Final = "lab.cobalt/bmc-port"
 """Label of a Node: the port of its host's BMC, on the machine's address."""
+PROTOCOL_LABEL: Final = "lab.cobalt/bmc"
+"""Label of a Node: by which protocol the operator speaks to its host's BMC."""
 CREDENTIALS: Final = "lab-bmc"
 """Name of the Secret with the user and the password of every BMC."""
 _FIRST_PORT: Final = 7000
+_PASSWORD_BYTES: Final = 15  # of random: 20 characters, and IPMI takes no more
 
 _DEVICES: Final = """\
 devices:
-- name: bmc
+- name: redfish
   agent: fence_redfish
+  nodes: {{{protocol}: redfish}}
   parameters:
     ip: {address}
-    ipport: "{{labels[{label}]}}"
+    ipport: "{{labels[{port}]}}"
     systems_uri: /redfish/v1/Systems/{{name}}
     ssl_insecure: "1"
+  secret: {secret}
+  timeoutSeconds: 30
+- name: ipmi
+  agent: fence_ipmilan
+  nodes: {{{protocol}: ipmi}}
+  parameters:
+    ip: {address}
+    ipport: "{{labels[{port}]}}"
+    lanplus: "1"
   secret: {secret}
   timeoutSeconds: 30
 """
 
 
+class Protocol(StrEnum):
+    """What a BMC speaks."""
+
+    REDFISH = "redfish"
+    IPMI = "ipmi"
+
+
 def port(index: int) -> int:
-    """Where the BMC of the host with that number listens."""
+    """Where the BMC of the host with that number listens: TCP for Redfish, UDP for IPMI."""
     return _FIRST_PORT + index
+
+
+def protocol(index: int) -> Protocol:
+    """By which the operator speaks to the BMC of the host with that number: hosts take turns."""
+    return Protocol.REDFISH if index % 2 else Protocol.IPMI
+
+
+def labels(index: int) -> dict[str, str]:
+    """What the Node of the host with that number carries for the fence devices."""
+    return {PORT_LABEL: str(port(index)), PROTOCOL_LABEL: protocol(index)}
 
 
 class Boards:
@@ -63,7 +94,7 @@ class Boards:
             return file.read_text()
         except FileNotFoundError:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            made = secrets.token_urlsafe(18)
+            made = secrets.token_urlsafe(_PASSWORD_BYTES)
             pki.write_secret(file, made.encode())
             return made
 
@@ -97,7 +128,12 @@ class Boards:
 
     def devices(self) -> str:
         """The document of fence devices for the operator."""
-        return _DEVICES.format(address=self._state.address, label=PORT_LABEL, secret=CREDENTIALS)
+        return _DEVICES.format(
+            address=self._state.address,
+            port=PORT_LABEL,
+            protocol=PROTOCOL_LABEL,
+            secret=CREDENTIALS,
+        )
 
     def secret(self) -> dict[str, str]:
         """The data of the Secret that the document names."""

@@ -11,9 +11,9 @@ class Fault(StrEnum):
 
     NONE = "none"
     SLOW = "slow"
-    """Each answer takes `SLOW_SECONDS`."""
+    """Each answer takes `SLOW_SECONDS`; by IPMI, each answer about the power."""
     CONFLICT = "conflict"
-    """Orders are refused with 409, as during a firmware update; the state can be read."""
+    """Orders are refused, as during a firmware update: with 409, by IPMI with D1h; reads work."""
     DENIED = "denied"
     """The password is another one."""
     DEAD = "dead"

@@ -13,50 +13,16 @@ import json
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
+from hypercobalt.lab.bmc.board import USER, Board
 from hypercobalt.lab.bmc.faults import SLOW_SECONDS, Fault
 
-USER: Final = "admin"
 _ROOT: Final = "/redfish/v1"
 _SYSTEMS: Final = f"{_ROOT}/Systems"
 _LONGEST: Final = 4096  # bytes of an order
-
-
-class Chassis(Protocol):
-    """The machine that a BMC sits in. Calls block."""
-
-    def is_on(self) -> bool:
-        """Whether it has power and runs."""
-        ...
-
-    def off(self) -> None:
-        """Cut the power at once."""
-        ...
-
-    def on(self) -> None:
-        """Begin to boot."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """One BMC.
-
-    Args:
-        name: of the computer system.
-        password: of the user `admin`.
-        chassis: what it switches.
-        fault: what is wrong with it now.
-    """
-
-    name: str
-    password: str
-    chassis: Chassis
-    fault: Callable[[], Fault]
 
 
 class RedfishServer(ThreadingHTTPServer):
@@ -102,8 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         act: Callable[[Fault, dict[str, object]], tuple[HTTPStatus, dict[str, object]]],
     ) -> None:
         fault = self._board.fault()
-        dead = fault is Fault.DEAD
-        if dead or (fault is Fault.DEAD_WITH_POWER and not self._board.chassis.is_on()):
+        if self._board.is_silent(fault):
             self.close_connection = True
             return
         if fault is Fault.SLOW:
@@ -131,11 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path == _SYSTEMS:
             return HTTPStatus.OK, {"Members": [{"@odata.id": self._system}]}
         if path == self._system:
-            is_on = fault is not Fault.LYING and self._board.chassis.is_on()
             target = f"{self._system}/Actions/ComputerSystem.Reset"
             return HTTPStatus.OK, {
                 "Id": self._board.name,
-                "PowerState": "On" if is_on else "Off",
+                "PowerState": "On" if self._board.reports_on(fault) else "Off",
                 "Actions": {"#ComputerSystem.Reset": {"target": target}},
             }
         return _refusal(HTTPStatus.NOT_FOUND, "ResourceMissingAtURI")

@@ -1,0 +1,53 @@
+"""The BMC of one machine, whatever it is asked by: what it reports and switches, and its faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from hypercobalt.lab.bmc.faults import Fault
+
+USER: Final = "admin"
+
+
+class Chassis(Protocol):
+    """The machine that a BMC sits in. Calls block."""
+
+    def is_on(self) -> bool:
+        """Whether it has power and runs."""
+        ...
+
+    def off(self) -> None:
+        """Cut the power at once."""
+        ...
+
+    def on(self) -> None:
+        """Begin to boot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One BMC.
+
+    Args:
+        name: of the computer system.
+        password: of the user `admin`, at most 20 bytes: IPMI takes no more.
+        chassis: what it switches.
+        fault: what is wrong with it now.
+    """
+
+    name: str
+    password: str
+    chassis: Chassis
+    fault: Callable[[], Fault]
+
+    def is_silent(self, fault: Fault) -> bool:
+        """Whether it answers nothing at all."""
+        dead = fault is Fault.DEAD
+        return dead or (fault is Fault.DEAD_WITH_POWER and not self.chassis.is_on())
+
+    def reports_on(self, fault: Fault) -> bool:
+        """The power as it reports it."""
+        return fault is not Fault.LYING and self.chassis.is_on()
