@@ -15,21 +15,16 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
-from hypercobalt.adapters.fencing.devices import Device
-from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure, PowerState
-from hypercobalt.lab.bmc.board import USER
+from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
 from hypercobalt.lab.bmc.boards import Protocol
 from hypercobalt.lab.bmc.faults import SLOW_SECONDS, Fault, FaultFile
-from tests.lab.kit.bmc import ADDRESS, PASSWORD, FileChassis, served
+from tests.lab.kit.bmc import AGENTS, PASSWORD, FileChassis, served
+from tests.lab.kit.bmc import device as bmc_device
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("able_machine")]
 
 WITHIN = timedelta(seconds=60)
 SHORT = timedelta(seconds=6)
-AGENTS = {
-    Protocol.REDFISH: ("fence_redfish", {"ssl_insecure": "1"}),
-    Protocol.IPMI: ("fence_ipmilan", {"lanplus": "1"}),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +37,7 @@ class Bmc:
     faults: FaultFile
 
     def device(self, password: str = PASSWORD) -> AgentDevice:
-        agent, options = AGENTS[self.protocol]
-        where = {"ip": ADDRESS, "ipport": str(self.port), **options}
-        return AgentDevice(Device("bmc", agent, where), Credentials(USER, password))
+        return bmc_device(self.protocol, self.port, password)
 
 
 @pytest.fixture(scope="module")

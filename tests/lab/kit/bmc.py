@@ -15,13 +15,28 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hypercobalt.adapters.fencing.agents import AgentDevice
+from hypercobalt.adapters.fencing.devices import Device
+from hypercobalt.adapters.fencing.port import Credentials
 from hypercobalt.apiserver.access import pki
-from hypercobalt.lab.bmc.board import Board
+from hypercobalt.lab.bmc.board import USER, Board
+from hypercobalt.lab.bmc.boards import Protocol
 from hypercobalt.lab.bmc.faults import FaultFile
 from tests.pages import ROOT
 
 ADDRESS = "127.0.0.1"
 PASSWORD = "s3cret with a space"  # IPMI takes 20 bytes
+AGENTS = {
+    Protocol.REDFISH: ("fence_redfish", {"ssl_insecure": "1"}),
+    Protocol.IPMI: ("fence_ipmilan", {"lanplus": "1"}),
+}
+
+
+def device(protocol: Protocol, port: int, password: str) -> AgentDevice:
+    """What the operator would reach a BMC by that serves there."""
+    agent, options = AGENTS[protocol]
+    where = {"ip": ADDRESS, "ipport": str(port), **options}
+    return AgentDevice(Device("bmc", agent, where), Credentials(USER, password))
 
 
 class FileChassis:
@@ -74,7 +89,7 @@ def served(folder: Path) -> Iterator[int]:
             process.kill()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that neither TCP nor UDP has in use."""
     while True:
         with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
@@ -90,7 +105,7 @@ def _main(folder: Path) -> None:
 
     board = Board("kvm-1", PASSWORD, FileChassis(folder), FaultFile(folder / "fault").read)
     tls = pki.server_context(pki.prepare(folder / "pki", ADDRESS))
-    port = _free_port()
+    port = free_port()
     server = BmcServer(board, (ADDRESS, port), tls)
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()

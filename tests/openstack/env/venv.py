@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -48,24 +48,37 @@ async def ready() -> Path:
     Raises:
         CommandError: a package cannot be had, does not match its hash, or does not build.
     """
-    folder = cache_directory() / key()
+    return await made(cache_directory() / key(), LOCK, f"--python={sys.executable}")
+
+
+async def made(folder: Path, lock: Path, *options: str) -> Path:
+    """An environment of a lock's packages, made if it is not there.
+
+    Args:
+        folder: where it lies, named by what goes in.
+        lock: exact versions with hashes.
+        options: of `uv venv`.
+
+    Raises:
+        CommandError: a package cannot be had, does not match its hash, or does not build.
+    """
     marker = folder / "complete"
     if marker.exists():
         return folder
     with alone(folder):
         if not marker.exists():  # another run may have made it meanwhile
-            await _install(folder)
+            await _install(folder, lock, options)
             marker.touch()
     return folder
 
 
-async def _install(folder: Path) -> None:
+async def _install(folder: Path, lock: Path, options: Sequence[str]) -> None:
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     uv = str(Path(sys.executable).with_name("uv"))
-    await run(uv, "venv", "--quiet", "--python", sys.executable, str(folder))
+    await run(uv, "venv", "--quiet", *options, str(folder))
     await run(
         *(uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode"),
-        str(LOCK),
+        str(lock),
         env=os.environ | {"VIRTUAL_ENV": str(folder)},
         within=_INSTALL,
     )
