@@ -31,6 +31,7 @@ import pytest
 from tests.mutants.in_place import in_place
 from tests.mutants.mutate import Mutant, mutants
 from tests.pages import ROOT
+from tests.unit.messages import decide_once
 
 AIM: Final = 0.9
 _SECONDS: Final = 60
@@ -87,6 +88,7 @@ class Trial:
         """Try each mutant; None in its process, which then collects and runs the tests."""
         running: dict[int, Mutant] = {}
         waiting, at_once = iter(self._trees), len(os.sched_getaffinity(0))
+        decide_once(pytest.MonkeyPatch())
         gc.freeze()  # pytest collects garbage at its end: of a process that is shared, all of it
         while True:
             while len(running) < at_once and (mutant := next(waiting, None)):

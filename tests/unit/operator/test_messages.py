@@ -15,10 +15,14 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace as with_fields
 from tests.pages import ROOT
+from tests.unit.messages import twice
+from tests.unit.operator.eviction import made
 from tests.unit.operator.lifecycle.facts import facts
 from tests.unit.operator.lifecycle.strategies import conditions, hosts
+from tests.unit.operator.samples import condition
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
 from hypercobalt.operator import ready
@@ -26,8 +30,9 @@ from hypercobalt.operator.lifecycle import ha_enabled, maintenance_eviction, off
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
-ROOMS = ("operator", "node_agent", "compute/direct")
+ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent")
 ALLOWED = {
+    ("compute/nova/reasons.py", "_ask"),  # a state in Nova's API, which has no other field for it
     ("node_agent/host/os_update.py", "_in_message"),  # of agents that had no field for it
     ("operator/explain/recovery.py", "details"),  # one line on the screen for each gate
 }
@@ -120,3 +125,43 @@ def test_a_rule_decides_the_same_whatever_the_messages_are(
     spec, known = host
     plain = tuple(with_fields(one, message="x") for one in found)
     assert rule(facts(*found, spec=spec, host=known)) == rule(facts(*plain, spec=spec, host=known))
+
+
+def by_message(given: Condition) -> bool:
+    return given.message == "Evicting"
+
+
+def by_texts(given: Condition) -> tuple[str, str]:
+    return given.reason, f"because {given.message}"
+
+
+def by_entry(given: list[EvictionInstance]) -> str:
+    return given[0].message or given[0].id
+
+
+def of_iterator(given: Iterator[Condition]) -> list[str]:
+    return [one.reason for one in given]
+
+
+EVICTING = condition("Evicting", "True", "Running", "Evicting")
+
+
+@pytest.mark.parametrize(
+    ("rule", "given"),
+    [
+        (by_texts, EVICTING),
+        (by_entry, [made.entry(message=None)]),
+        (of_iterator, iter((EVICTING, EVICTING))),
+    ],
+    ids=["a message is passed on", "there is none", "an iterator"],
+)
+def test_rule_that_decides_by_no_message_gives_what_it_gives(
+    rule: Callable[[object], object], given: object
+) -> None:
+    assert twice(rule)(given)
+
+
+def test_rule_that_decides_by_a_message_fails() -> None:
+    assert by_message(EVICTING)
+    with pytest.raises(AssertionError):
+        twice(by_message)(EVICTING)

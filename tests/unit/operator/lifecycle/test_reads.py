@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.unit.messages import decide_once
 from tests.unit.operator.lifecycle.facts import HOST, LABELS, facts
 from tests.unit.operator.lifecycle.steps import COPIED, steps
 from tests.unit.operator.lifecycle.strategies import conditions, hosts
@@ -30,6 +31,13 @@ PROBE = "hypervisor:StorageReachable"
 FIXED = {f"metadata.{name}" for name in ("name", "uid", "creationTimestamp", "ownerReferences")}
 NOTED = {"metadata.generation"}
 """Read at any time: conditions note of which generation they are."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def rules_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        decide_once(patch)
+        yield
 
 
 class Log:
