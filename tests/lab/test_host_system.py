@@ -15,7 +15,7 @@ import pytest
 from hypercobalt.adapters.host.port import Units
 from hypercobalt.adapters.host.system import HostSystem
 from hypercobalt.adapters.host.units import SystemdUnits
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.lab.agents import KUBECONFIG
@@ -71,7 +71,7 @@ class Watched:
         self.board = Board(SystemClock())
         self.concern = UnitConditions(SystemdUnits(bus(host)), self.board, names)
 
-    async def until(self, name: str, good: Callable[[Verdict], bool]) -> Verdict:
+    async def until(self, name: str, good: Callable[[ConditionReport], bool]) -> ConditionReport:
         async with asyncio.timeout(DEADLINE):
             while True:
                 parts = self.board.parts
@@ -94,11 +94,11 @@ async def watched(host: Host, *names: str) -> AsyncIterator[Watched]:
         await asyncio.wait([task])
 
 
-def running(verdict: Verdict) -> bool:
+def running(verdict: ConditionReport) -> bool:
     return verdict.reason == "Running"
 
 
-def not_running(verdict: Verdict) -> bool:
+def not_running(verdict: ConditionReport) -> bool:
     return not running(verdict)
 
 

@@ -18,7 +18,7 @@ from hypercobalt.runtime.observable import Observable
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionReport:
     """What a concern reports of one condition type.
 
     Args:
@@ -40,7 +40,9 @@ class Parts:
         conditions: by type; None for a type that the object shall not have (any more).
     """
 
-    conditions: Mapping[str, Verdict | None] = field(default_factory=dict[str, Verdict | None])
+    conditions: Mapping[str, ConditionReport | None] = field(
+        default_factory=dict[str, ConditionReport | None]
+    )
 
 
 P = TypeVar("P", bound=Parts)
@@ -75,7 +77,7 @@ class Board(Generic[P]):
         """
         old = self.parts.conditions.get(type_)
         since = old.since if old and old.status == status else self._clock.now()
-        verdict = Verdict(status, reason, message, since)
+        verdict = ConditionReport(status, reason, message, since)
         self.put(replace(self.parts, conditions={**self.parts.conditions, type_: verdict}))
 
     def drop_condition(self, type_: str) -> None:

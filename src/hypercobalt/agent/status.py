@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.text import clean
 from hypercobalt.api.conditions import (
     Condition,
@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 
 def conditions(
-    verdicts: Mapping[str, Verdict | None],
+    verdicts: Mapping[str, ConditionReport | None],
     stored: Collection[Condition],
     own: Collection[str],
     generation: int,
@@ -51,7 +51,7 @@ def conditions(
 
 
 def _next(
-    old: Condition | None, type_: str, verdict: Verdict, generation: int | None
+    old: Condition | None, type_: str, verdict: ConditionReport, generation: int | None
 ) -> Condition | None:
     if verdict.since is None:
         return old

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Aside:
+class Offload:
     """Runs functions over objects of any size: over large ones in a thread, one at a time."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.health import Health
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
-from hypercobalt.apiserver.offload import Aside
+from hypercobalt.apiserver.offload import Offload
 from hypercobalt.apiserver.policies.following import Policies
 from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.rendering import Renderer, error_response
@@ -69,7 +69,7 @@ class Api:
     def __init__(
         self, store: Store, registry: Registry, hub: Hub, authenticator: Authenticator
     ) -> None:
-        self._store, self._registry, self._aside = store, registry, Aside()
+        self._store, self._registry, self._aside = store, registry, Offload()
         self._reader = Reader(store, hub)
         self.writer = Writer(store, self._aside, Policies(store, registry, self._aside))
         self._discovery, self._health = Discovery(registry), Health(store)

@@ -23,7 +23,7 @@ from hypercobalt.apiserver.decisions.verbs import Change, Prepared
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
-from hypercobalt.apiserver.offload import Aside, P, T
+from hypercobalt.apiserver.offload import Offload, P, T
 from hypercobalt.apiserver.policies.following import POLICIES
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_BODY
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Call, DeleteOptions
@@ -67,7 +67,7 @@ class Admitter(Protocol):
 class Writer:
     """The write verbs."""
 
-    def __init__(self, store: Store, aside: Aside, *admitters: Admitter) -> None:
+    def __init__(self, store: Store, aside: Offload, *admitters: Admitter) -> None:
         self._store, self._aside, self._admitters = store, aside, admitters
 
     async def create(self, call: Call) -> Written:

@@ -32,7 +32,7 @@ from hypercobalt.lab.machine.preflight import Readiness
 from hypercobalt.lab.overview import Row, is_taken_up, is_watched, rows, stopped
 from hypercobalt.lab.progress import Progress, Report
 from hypercobalt.lab.vms.fleet import Inventory
-from hypercobalt.lab.vms.request import Seen
+from hypercobalt.lab.vms.request import ListedVm
 from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection
 
@@ -319,7 +319,7 @@ def show_ways_on(lab: Lab, data: Path, inventory: Inventory) -> None:
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")
 
 
-def things_to_try(vms: Iterable[Seen], hosts: Sequence[str], option: str) -> tuple[str, ...]:
+def things_to_try(vms: Iterable[ListedVm], hosts: Sequence[str], option: str) -> tuple[str, ...]:
     """Commands that work on what there is.
 
     Args:

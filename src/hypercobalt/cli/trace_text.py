@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport, TraceStep
+from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport, TraceStep
 
 _ENDS: Final = ("output:", "controller(", "CONTROLLER:", "NORMAL", "FLOOD")
 _PLUMBING: Final = ("resubmit(", "set_field:", "move:", "load:", "push:", "pop:", "clone(")
@@ -73,7 +73,7 @@ def _tables(report: TraceReport, width: int, *, show_all: bool) -> Iterator[str]
     packet = report.packet.partition(",")[2] or "no fields"
     yield f"in by {report.port} on {report.bridge}: {packet}"
     steps = [step for one in report.passes for step in one.steps]
-    last = steps[-1:] if report.outcome is Outcome.DROPPED else []
+    last = steps[-1:] if report.outcome is TraceOutcome.DROPPED else []
     chosen = [one for one in steps if show_all or one in last or _matters(one, report)]
     rows = {id(step): _row(step) for step in chosen}
     fit = _Fit(rows.values(), width)

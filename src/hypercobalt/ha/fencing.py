@@ -104,7 +104,7 @@ class WaitUntil:
     at: datetime
 
 
-Step = Nothing | Record | SwitchOff | WaitUntil
+FencingStep = Nothing | Record | SwitchOff | WaitUntil
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Answer:
     text: str
 
 
-def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -> Step:
+def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -> FencingStep:
     """Give the one next step.
 
     Args:
@@ -245,7 +245,7 @@ def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
     )
 
 
-def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> Step:
+def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
     """A boot that was proven dead; a report of its own agent replaces any other proof."""
     if facts.stopped and fenced.method != FencingMethod.AGENT:
         return Record(_proven(fenced, FencingMethod.AGENT, facts.stopped, now))
@@ -262,7 +262,7 @@ def _free(facts: Facts) -> tuple[FencingMethod, str] | None:
     return None
 
 
-def _under_way(stored: Fencing, facts: Facts, now: datetime) -> Step:
+def _under_way(stored: Fencing, facts: Facts, now: datetime) -> FencingStep:
     deadline = stored.deadline or now
     mine = stored.phase == FencingPhase.ATTEMPTING and facts.mine == stored.deadline
     if mine and facts.dead and stored.bootID == facts.boot:
@@ -270,7 +270,7 @@ def _under_way(stored: Fencing, facts: Facts, now: datetime) -> Step:
     return WaitUntil(deadline)  # a failed one may still take effect
 
 
-def _without_device(of_boot: Fencing | None, facts: Facts, now: datetime) -> Step:
+def _without_device(of_boot: Fencing | None, facts: Facts, now: datetime) -> FencingStep:
     if of_boot is not None and of_boot.phase == FencingPhase.FAILED:
         return Nothing()
     failed = replace(

@@ -45,7 +45,7 @@ _OWN: Final = frozenset({_Type.AGENT_REPORTING})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LeaseVerdict:
     """What follows from a Lease.
 
     Args:
@@ -61,7 +61,7 @@ class Verdict:
     silent: bool = False
 
 
-def decide(stored: Condition | None, seen: Sighting) -> Verdict | None:
+def decide(stored: Condition | None, seen: Sighting) -> LeaseVerdict | None:
     """Give what `AgentReporting` should be; None leaves it as it is.
 
     Args:
@@ -73,25 +73,25 @@ def decide(stored: Condition | None, seen: Sighting) -> Verdict | None:
     if seen.state is LeaseState.ABSENT:
         return _without_lease(stored, seen)
     if seen.state is LeaseState.RENEWED:
-        return Verdict("True", _Why.REPORTING, f"The node agent renews its Lease {seen.lease}")
+        return LeaseVerdict("True", _Why.REPORTING, f"The node agent renews its Lease {seen.lease}")
     if seen.released:
         text = f"The node agent stopped and released its Lease {seen.lease}{_last(seen)}"
-        return Verdict("False", _Why.AGENT_STOPPED, text, seen.state is LeaseState.EXPIRED)
+        return LeaseVerdict("False", _Why.AGENT_STOPPED, text, seen.state is LeaseState.EXPIRED)
     text = (
         f"The node agent has not renewed its Lease {seen.lease} for "
         f"{seen.duration.total_seconds():.0f} s{_last(seen)}"
     )
-    return Verdict("False", _Why.AGENT_SILENT, text, silent=True)
+    return LeaseVerdict("False", _Why.AGENT_SILENT, text, silent=True)
 
 
-def _without_lease(stored: Condition | None, seen: Sighting) -> Verdict | None:
+def _without_lease(stored: Condition | None, seen: Sighting) -> LeaseVerdict | None:
     if stored is None or stored.reason == _Why.NEVER_REPORTED:
         text = "No Lease of a node agent was ever seen; the agent's failure would go undetected"
-        return Verdict("Unknown", _Why.NEVER_REPORTED, text)
+        return LeaseVerdict("Unknown", _Why.NEVER_REPORTED, text)
     if stored.status != "True" or seen.left:
         return None
     text = "The node agent's Lease is gone, and the agent has not made it again"
-    return Verdict("False", _Why.AGENT_SILENT, text, silent=True)
+    return LeaseVerdict("False", _Why.AGENT_SILENT, text, silent=True)
 
 
 def _last(seen: Sighting) -> str:
@@ -105,7 +105,7 @@ def look_again(stored: Condition | None, seen: Sighting) -> timedelta | None:
     return seen.left or None
 
 
-def unknown(found: Condition | None, verdict: Verdict, now: datetime) -> Condition | None:
+def unknown(found: Condition | None, verdict: LeaseVerdict, now: datetime) -> Condition | None:
     """`LibVirtConnection` while the agent is silent; None if it is absent or Unknown already."""
     if found is None or not verdict.silent or found.status == "Unknown":
         return None
@@ -134,7 +134,7 @@ def initial(hypervisor: Hypervisor, seen: Sighting | None, now: datetime) -> tup
     return (_condition(None, verdict, now),) if verdict and not verdict.silent else ()
 
 
-def _condition(stored: Condition | None, verdict: Verdict, now: datetime) -> Condition:
+def _condition(stored: Condition | None, verdict: LeaseVerdict, now: datetime) -> Condition:
     return next_condition(
         stored,
         _Type.AGENT_REPORTING,
@@ -202,7 +202,9 @@ class AgentReportingReconciler:
         self._record_change(hypervisor, stored, verdict)
         return Result()
 
-    async def _take_libvirt(self, hypervisor: Hypervisor, verdict: Verdict, seen: Sighting) -> None:
+    async def _take_libvirt(
+        self, hypervisor: Hypervisor, verdict: LeaseVerdict, seen: Sighting
+    ) -> None:
         """Make `LibVirtConnection` Unknown, once: an agent that writes it again does live."""
         name = hypervisor.metadata.name
         if self._taken.get(name) == seen.version:
@@ -219,7 +221,7 @@ class AgentReportingReconciler:
         self._taken[name] = seen.version
 
     def _record_change(
-        self, hypervisor: Hypervisor, before: Condition | None, now: Verdict
+        self, hypervisor: Hypervisor, before: Condition | None, now: LeaseVerdict
     ) -> None:
         """Record an Event when the agent falls silent, and when it is back."""
         was = before.reason if before is not None else ""

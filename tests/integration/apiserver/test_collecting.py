@@ -17,7 +17,7 @@ import pytest_asyncio
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.offload import Aside
+from hypercobalt.apiserver.offload import Offload
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
@@ -433,7 +433,7 @@ async def test_what_a_stopped_server_had_to_collect_is_collected_by_the_next(
 
     store.listen(follow)
     registry = Registry.load()
-    writer = Writer(store, Aside())
+    writer = Writer(store, Offload())
     collector = Collector(store, registry, writer, Definitions(store, registry, writer))
     try:
         collector.start()

@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor_conditions import AgentReportingReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.operator.agent_reporting import Verdict, unknown
+from hypercobalt.operator.agent_reporting import LeaseVerdict, unknown
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -164,7 +164,7 @@ async def test_agent_takes_back_its_connection_that_the_operator_held_for_unknow
     """As after a network that was cut: agent and libvirt never stopped."""
     await create(kube)
     operator = kube.as_manager("agent-reporting")
-    silent = Verdict("False", AgentReportingReason.AGENT_SILENT, "no renewal", silent=True)
+    silent = LeaseVerdict("False", AgentReportingReason.AGENT_SILENT, "no renewal", silent=True)
     async with running(server, FakeLibvirt()):
         up = await until(kube, lambda h: connection(h) == ("True", "Connected"))
         for now in (NOW, NOW + timedelta(minutes=1)):

@@ -19,7 +19,7 @@ from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.cli.trace_text import lines
 from hypercobalt.ovs_agent.diagnostics.lookup import places
 from hypercobalt.ovs_agent.diagnostics.ports import ports
-from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport
+from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import trace
 from hypercobalt.ovs_agent.facts import Facts, Reading
 
@@ -126,7 +126,7 @@ async def site(central: Central, daemons: Daemons) -> AsyncIterator[Site]:
 @pytest.mark.timeout(3 * BOUND)
 async def test_where_packets_between_instances_end(site: Site) -> None:
     same = await site.trace(to="tap2")
-    assert (same.outcome, same.unnamed) == (Outcome.DELIVERED, "")
+    assert (same.outcome, same.unnamed) == (TraceOutcome.DELIVERED, "")
     assert same.verdict == f"delivered to tap2 (instance {vm(2)})"
     assert "icmp_type=8" in same.packet  # a ping, when nothing else is given
 
@@ -136,15 +136,15 @@ async def test_where_packets_between_instances_end(site: Site) -> None:
     assert list(dict.fromkeys(networks)) == ["switch net", "router r1", "switch net2"]
 
     lost = await site.trace(ip_dst="8.8.8.8")
-    assert lost.outcome is Outcome.DROPPED
+    assert lost.outcome is TraceOutcome.DROPPED
     assert "lr_in_ip_routing of router r1 (the router has no route)" in lost.verdict
 
     far = await site.trace(to=lport(4), proto="tcp", dst_port="80")
-    assert far.outcome is not Outcome.DELIVERED
+    assert far.outcome is not TraceOutcome.DELIVERED
     assert "host kvm-2 (192.0.2.2) by tunnel ovn-kvm-2-0" in far.verdict
 
     refused = await site.trace(to="tap2", proto="tcp", dst_port="23")
-    assert refused.outcome is Outcome.DROPPED
+    assert refused.outcome is TraceOutcome.DROPPED
     assert "ls_out_acl of switch net (an ACL or security group)" in refused.verdict
     assert "tcp.dst == 23" in refused.verdict
 
@@ -181,7 +181,7 @@ async def test_a_packet_in_a_tunnel_is_traced_from_where_its_host_has_ended(site
     here, there, other = (key(site.central, number) for number in (1, 4, 2))
 
     sent = await site.trace(to=lport(4), proto="tcp", dst_port="80")
-    assert sent.outcome is Outcome.SENT
+    assert sent.outcome is TraceOutcome.SENT
     assert sent.onward is not None
     assert (sent.onward.chassis, sent.onward.parameters["from"]) == ("kvm-2", "kvm-1")
     carried = {name: int(sent.onward.parameters[name], 16) for name in ("tun_id", "tun_metadata0")}
@@ -219,7 +219,7 @@ async def test_a_trace_without_the_southbound_database_names_what_it_can(site: S
     report = await site.trace(
         eth_dst=mac(2), ip_src="10.0.0.1", ip_dst="10.0.0.2", proto="tcp", dst_port="23"
     )
-    assert report.outcome is Outcome.DROPPED
+    assert report.outcome is TraceOutcome.DROPPED
     assert report.verdict.startswith("dropped in table ")
     assert "cookie 0x" in report.verdict
     assert report.unnamed.startswith("the southbound database cannot be read:")

@@ -12,7 +12,7 @@ import pytest
 from hypercobalt.apiserver.decisions.verbs import Prepared
 from hypercobalt.apiserver.errors import JSONObject, StatusError, forbidden
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.offload import Aside
+from hypercobalt.apiserver.offload import Offload
 from hypercobalt.apiserver.requests.bodies import MERGE_PATCH, Body
 from hypercobalt.apiserver.requests.request import (
     SYSTEM_USER,
@@ -62,7 +62,7 @@ def gate() -> Gate:
 
 @pytest.fixture
 async def writer(store: Store, gate: Gate) -> Writer:
-    writer = Writer(store, Aside(), gate)
+    writer = Writer(store, Offload(), gate)
     space: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
     data = msgspec.json.encode(space)
     await store.write("ADDED", Key("namespaces", "", "a"), lambda _: data, None)

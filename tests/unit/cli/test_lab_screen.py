@@ -12,7 +12,7 @@ from hypercobalt.cli.lab_screen import (
     preparation,
     things_to_try,
 )
-from hypercobalt.lab.vms.request import Seen
+from hypercobalt.lab.vms.request import ListedVm
 
 WIDTHS = {"NODE": 5, "VERSION": 30, "HARDWARE": 10, "KERNEL": 10, "AGE": 3}
 
@@ -70,26 +70,32 @@ def test_what_is_shown_to_paste_finds_the_lab_and_the_programs(
     ("vms", "hosts", "tried"),
     [
         pytest.param(
-            [Seen("vm-1", "kvm-1", "running", "linux"), Seen("vm-2", "kvm-2", "running", "linux")],
+            [
+                ListedVm("vm-1", "kvm-1", "running", "linux"),
+                ListedVm("vm-2", "kvm-2", "running", "linux"),
+            ],
             ["kvm-1", "kvm-2", "kvm-3"],
             ["lab vm move vm-1 kvm-3 --slow 16 -D", "evict kvm-1 --watch", "resume kvm-1"],
             id="what a new lab has",
         ),
         pytest.param(
-            [Seen("vm-7", "kvm-3", "running", "boot")],
+            [ListedVm("vm-7", "kvm-3", "running", "boot")],
             ["kvm-2", "kvm-3"],
             ["lab vm move vm-7 kvm-2 --slow 16 -D", "evict kvm-3 --watch", "resume kvm-3"],
             id="it is on the last host",
         ),
         pytest.param([], ["kvm-1", "kvm-2"], ["lab vm add -D"], id="no VM"),
         pytest.param(
-            [Seen("vm-1", "kvm-1", "shut off", "linux"), Seen("mine", "kvm-1", "running", "")],
+            [
+                ListedVm("vm-1", "kvm-1", "shut off", "linux"),
+                ListedVm("mine", "kvm-1", "running", ""),
+            ],
             ["kvm-1", "kvm-2"],
             ["lab vm add -D"],
             id="none that runs and is the lab's",
         ),
         pytest.param(
-            [Seen("vm-1", "kvm-1", "running", "linux")],
+            [ListedVm("vm-1", "kvm-1", "running", "linux")],
             ["kvm-1"],
             ["lab vm add -D"],
             id="nowhere to go",
@@ -97,7 +103,7 @@ def test_what_is_shown_to_paste_finds_the_lab_and_the_programs(
     ],
 )
 def test_what_is_suggested_works_on_what_there_is(
-    vms: list[Seen], hosts: list[str], tried: list[str]
+    vms: list[ListedVm], hosts: list[str], tried: list[str]
 ) -> None:
     assert things_to_try(vms, hosts, " -D") == (
         "kubectl get hypervisors -o wide --watch",

@@ -11,7 +11,7 @@ from hypercobalt.adapters.ovs.packet import PROTOCOLS
 from hypercobalt.cli.trace_text import Hop, lines
 from hypercobalt.cli.trace_words import parameters
 from hypercobalt.errors import InvalidRequestError
-from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport
+from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import PARAMETERS, passes_of
 
 FROM = {"from": "tap1"}
@@ -72,7 +72,7 @@ def test_every_protocol_is_a_word() -> None:
 def report(name: str, unnamed: str = "", names: Explained | None = None) -> TraceReport:
     made = passes_of(recorded(name), names or explained())
     packet = "in_port=2,tcp,nw_dst=10.0.0.2"
-    return TraceReport(Outcome.DROPPED, "the verdict", "br-int", "tap1", packet, unnamed, made)
+    return TraceReport(TraceOutcome.DROPPED, "the verdict", "br-int", "tap1", packet, unnamed, made)
 
 
 def test_the_verdict_comes_first_and_the_last_table_is_shown() -> None:

@@ -21,7 +21,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.definitions import NotStoredError, StoredInSecrets
 from hypercobalt.compute.direct.directory import Place, place
-from hypercobalt.compute.direct.outcome import HostView, Outcome, decide, ended_here
+from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, ended_here
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.settings import DirectSettings
@@ -129,21 +129,25 @@ def test_document_of_a_dead_domain_is_in_no_log() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "outcome"),
     [
-        (HostView.FENCED, HostView.RUNS, Outcome.ARRIVED),
-        (HostView.FENCED, HostView.ABSENT, Outcome.LOST),
-        (HostView.FENCED, HostView.OFF, Outcome.LOST),
-        (HostView.FENCED, HostView.FENCED, Outcome.LOST),
-        (HostView.FENCED, HostView.HELD, Outcome.LOST),
-        (HostView.FENCED, HostView.ARRIVES, Outcome.UNKNOWN),  # libvirt ends it
-        (HostView.FENCED, HostView.SILENT, Outcome.UNKNOWN),
-        (HostView.RUNS, HostView.FENCED, Outcome.STAYED),
-        (HostView.HELD, HostView.FENCED, Outcome.LOST),  # its memory may be older than its disks
-        (HostView.LEAVES, HostView.FENCED, Outcome.UNDER_WAY),
-        (HostView.SILENT, HostView.FENCED, Outcome.UNKNOWN),
+        (HostView.FENCED, HostView.RUNS, MoveOutcome.ARRIVED),
+        (HostView.FENCED, HostView.ABSENT, MoveOutcome.LOST),
+        (HostView.FENCED, HostView.OFF, MoveOutcome.LOST),
+        (HostView.FENCED, HostView.FENCED, MoveOutcome.LOST),
+        (HostView.FENCED, HostView.HELD, MoveOutcome.LOST),
+        (HostView.FENCED, HostView.ARRIVES, MoveOutcome.UNKNOWN),  # libvirt ends it
+        (HostView.FENCED, HostView.SILENT, MoveOutcome.UNKNOWN),
+        (HostView.RUNS, HostView.FENCED, MoveOutcome.STAYED),
+        (
+            HostView.HELD,
+            HostView.FENCED,
+            MoveOutcome.LOST,
+        ),  # its memory may be older than its disks
+        (HostView.LEAVES, HostView.FENCED, MoveOutcome.UNDER_WAY),
+        (HostView.SILENT, HostView.FENCED, MoveOutcome.UNKNOWN),
     ],
 )
 def test_move_whose_host_is_proven_dead_ends(
-    source: HostView, target: HostView, outcome: Outcome
+    source: HostView, target: HostView, outcome: MoveOutcome
 ) -> None:
     assert decide(source, target) is outcome
 

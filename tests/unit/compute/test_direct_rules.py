@@ -25,13 +25,13 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.directory import HypervisorDirectory, place
 from hypercobalt.compute.direct.obstacles import hindrance
-from hypercobalt.compute.direct.outcome import HostView, Outcome, decide, view_of
+from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, view_of
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size
 
 # -- what became of a move -----------------------------------------------------------------------
 
-_S, _O = HostView, Outcome
+_S, _O = HostView, MoveOutcome
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ _S, _O = HostView, Outcome
         (_S.RUNS, _S.RUNS, _O.TWICE),
     ],
 )
-def test_what_became_of_a_move(source: HostView, target: HostView, outcome: Outcome) -> None:
+def test_what_became_of_a_move(source: HostView, target: HostView, outcome: MoveOutcome) -> None:
     assert decide(source, target) is outcome
 
 
@@ -68,7 +68,7 @@ def test_what_became_of_a_move(source: HostView, target: HostView, outcome: Outc
 def test_nothing_is_resumed_unless_the_target_reports_that_it_lacks_the_domain(
     source: HostView, target: HostView
 ) -> None:
-    if decide(source, target) is Outcome.STAYED_HELD:
+    if decide(source, target) is MoveOutcome.STAYED_HELD:
         assert target in {HostView.ABSENT, HostView.OFF}
 
 

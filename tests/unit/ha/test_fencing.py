@@ -12,10 +12,10 @@ from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.ha.fencing import (
     Answer,
     Facts,
+    FencingStep,
     Nothing,
     Pace,
     Record,
-    Step,
     SwitchOff,
     WaitUntil,
     answered,
@@ -45,7 +45,7 @@ PROVEN = answered(ATTEMPT, Answer(True, "power is off"), NOW)
 MINE = replace(DEAD, mine=DEADLINE)
 
 
-def step(stored: Fencing | None, facts: Facts = DEAD, later: int = 0) -> Step:
+def step(stored: Fencing | None, facts: Facts = DEAD, later: int = 0) -> FencingStep:
     return next_step(stored, facts, PACE, NOW + timedelta(seconds=later))
 
 
@@ -94,7 +94,7 @@ def test_attempt_is_recorded_before_the_device_is_called() -> None:
     ],
 )
 def test_next_step_follows_from_the_record(
-    stored: Fencing | None, facts: Facts, later: int, kind: type[Step]
+    stored: Fencing | None, facts: Facts, later: int, kind: type[FencingStep]
 ) -> None:
     assert type(step(stored, facts, later)) is kind
 

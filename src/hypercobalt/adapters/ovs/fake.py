@@ -32,7 +32,7 @@ from hypercobalt.adapters.ovs.model import (
 from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database, SwitchRow
-from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
+from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 
 _OVSDB, _VSWITCHD, _CONTROLLER = DaemonName
 _VERSIONS = {_OVSDB: "3.1.0", _VSWITCHD: "3.1.0", _CONTROLLER: "23.03.1"}
@@ -192,10 +192,10 @@ class FakeSwitch:
         first = max(
             (one for one in flows if not one.table), key=lambda one: one.priority, default=None
         )
-        step = Step(bridge, 0, actions=(Action("drop"),))
+        step = TracedStep(bridge, 0, actions=(Action("drop"),))
         if first is not None:
             match = "" if first.in_port is None else f"in_port={in_port}"
-            step = Step(bridge, 0, match, first.priority, first.cookie, step.actions)
+            step = TracedStep(bridge, 0, match, first.priority, first.cookie, step.actions)
         text = packet.text(in_port)
         return Trace((Pass("", text, (step,), "unchanged", "", "drop"),))
 

@@ -26,7 +26,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TracedStep:
     """One table that was looked into.
 
     Args:
@@ -62,7 +62,7 @@ class Pass:
 
     resumed: str = ""
     flow: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TracedStep, ...] = ()
     final_flow: str = ""
     megaflow: str = ""
     datapath_actions: str = ""

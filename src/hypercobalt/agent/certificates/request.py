@@ -146,7 +146,7 @@ def assess(request: CertificateRequest) -> Assessment:
     return Assessment(State.PENDING, f"CertificateRequest {name} waits for its issuer{why}")
 
 
-class Step(Enum):
+class CertificateStep(Enum):
     """What is next."""
 
     REST = auto()  # the installed certificate is good
@@ -192,7 +192,7 @@ class Plan:
         until: when to look again at the latest; None waits for a change.
     """
 
-    step: Step
+    step: CertificateStep
     reason: CertificateReason | None = None
     message: str = ""
     until: datetime | None = None
@@ -213,31 +213,31 @@ def decide(facts: Facts) -> Plan:
     """Choose the next step."""
     pending, installed = facts.pending, facts.installed
     if installed is not None and not facts.intact:
-        return Plan(Step.MEND)
+        return Plan(CertificateStep.MEND)
     if pending is None:
         if installed is not None and facts.now < renewal(installed):
             text = f"installed, good until {installed.not_after:%Y-%m-%dT%H:%M:%SZ}"
-            return Plan(Step.REST, CertificateReason.READY, text, renewal(installed))
-        return Plan(Step.MAKE)
+            return Plan(CertificateStep.REST, CertificateReason.READY, text, renewal(installed))
+        return Plan(CertificateStep.MAKE)
     if facts.in_use or pending.wanted != facts.wanted:
-        return Plan(Step.CLEAN_UP)
+        return Plan(CertificateStep.CLEAN_UP)
     if facts.request is None:
-        return Plan(Step.REQUEST)
+        return Plan(CertificateStep.REQUEST)
     if facts.request.spec.request != pending.request:
-        return Plan(Step.CLEAN_UP)
+        return Plan(CertificateStep.CLEAN_UP)
     return _of_request(facts, assess(facts.request))
 
 
 def _of_request(facts: Facts, found: Assessment) -> Plan:
     match found.state:
         case State.ISSUED:
-            return Plan(Step.INSTALL)
+            return Plan(CertificateStep.INSTALL)
         case State.PENDING:
             return _waiting(facts, CertificateReason.REQUEST_PENDING, found.message, None)
         case State.DENIED | State.FAILED:
             again = (found.since or facts.now) + AGAIN
             if again <= facts.now:
-                return Plan(Step.CLEAN_UP)
+                return Plan(CertificateStep.CLEAN_UP)
             denied = found.state is State.DENIED
             reason = (
                 CertificateReason.REQUEST_DENIED if denied else CertificateReason.REQUEST_FAILED
@@ -250,5 +250,5 @@ def _waiting(facts: Facts, reason: CertificateReason, message: str, until: datet
     """The installed certificate counts while it is good; its renewal shows in the message."""
     if facts.installed is not None:
         text = f"installed, good until {facts.installed.not_after:%Y-%m-%dT%H:%M:%SZ}; {message}"
-        return Plan(Step.WAIT, CertificateReason.READY, text, until)
-    return Plan(Step.WAIT, reason, message, until)
+        return Plan(CertificateStep.WAIT, CertificateReason.READY, text, until)
+    return Plan(CertificateStep.WAIT, reason, message, until)

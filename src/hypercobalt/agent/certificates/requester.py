@@ -21,10 +21,10 @@ from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY
 from hypercobalt.agent.certificates.install import Installed, Installer
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
+    CertificateStep,
     Facts,
     Plan,
     RequestSettings,
-    Step,
     Wanted,
     decide,
     is_old,
@@ -135,21 +135,21 @@ class RequestedCertificate(Generic[T]):
 
     async def _act(self, step: Plan, wanted: Wanted, facts: Facts) -> float:
         match step.step:
-            case Step.MAKE:
+            case CertificateStep.MAKE:
                 key = await key_maker.make(wanted.names)
                 new = Pending(wanted.digest, key.request, key.key)
                 await asyncio.to_thread(pending.store, self._pending, new)
-            case Step.REQUEST if facts.pending is not None:
+            case CertificateStep.REQUEST if facts.pending is not None:
                 made = request_of(wanted, facts.pending, self._settings)
                 log.info("certificate_request_created", request=made.metadata.name)
                 with suppress(AlreadyExistsError):  # by this agent, before it died
                     await self._kube.create(made)
-            case Step.CLEAN_UP if facts.pending is not None:
+            case CertificateStep.CLEAN_UP if facts.pending is not None:
                 await self._clean_up(facts.pending)
-            case Step.MEND:
+            case CertificateStep.MEND:
                 await self._mend(wanted)
                 return self._resync.total_seconds()
-            case Step.INSTALL if facts.pending is not None and facts.request is not None:
+            case CertificateStep.INSTALL if facts.pending is not None and facts.request is not None:
                 match await self._install(facts.request, facts.pending, wanted):
                     case Installed.NOT_LOADED:
                         return self._resync.total_seconds()

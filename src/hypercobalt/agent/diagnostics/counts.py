@@ -19,7 +19,7 @@ NO_USE: Final = "none"
 """Label of a request that names no use."""
 
 
-class Outcome(StrEnum):
+class UseOutcome(StrEnum):
     """What became of a request."""
 
     ANSWERED = "answered"
@@ -48,19 +48,19 @@ class Outcome(StrEnum):
 
 
 _OF_STATUS: Final = {
-    HTTPStatus.OK: Outcome.ANSWERED,
-    HTTPStatus.UNAUTHORIZED: Outcome.DENIED,
-    HTTPStatus.FORBIDDEN: Outcome.DENIED,
-    HTTPStatus.TOO_MANY_REQUESTS: Outcome.BUSY,
-    HTTPStatus.SERVICE_UNAVAILABLE: Outcome.UNAVAILABLE,
-    HTTPStatus.GATEWAY_TIMEOUT: Outcome.TIMEOUT,
-    HTTPStatus.INTERNAL_SERVER_ERROR: Outcome.FAILED,
+    HTTPStatus.OK: UseOutcome.ANSWERED,
+    HTTPStatus.UNAUTHORIZED: UseOutcome.DENIED,
+    HTTPStatus.FORBIDDEN: UseOutcome.DENIED,
+    HTTPStatus.TOO_MANY_REQUESTS: UseOutcome.BUSY,
+    HTTPStatus.SERVICE_UNAVAILABLE: UseOutcome.UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT: UseOutcome.TIMEOUT,
+    HTTPStatus.INTERNAL_SERVER_ERROR: UseOutcome.FAILED,
 }
 
 
-def outcome_of(status: int) -> Outcome:
+def outcome_of(status: int) -> UseOutcome:
     """The outcome of an answer, by its HTTP status."""
-    return next((one for code, one in _OF_STATUS.items() if code == status), Outcome.REFUSED)
+    return next((one for code, one in _OF_STATUS.items() if code == status), UseOutcome.REFUSED)
 
 
 class Counts:
@@ -76,9 +76,9 @@ class Counts:
         text = "Uses of diagnostics by people, by kind and outcome."
         self._counter = Counter(NAME, text, ("use", "outcome"), registry=registry)
         for use in sorted(self._uses):
-            for outcome in Outcome:
+            for outcome in UseOutcome:
                 self._counter.labels(use, outcome)
 
-    def add(self, use: str, outcome: Outcome) -> None:
+    def add(self, use: str, outcome: UseOutcome) -> None:
         """Count a request; one for no use counts as NO_USE."""
         self._counter.labels(use if use in self._uses else NO_USE, outcome).inc()

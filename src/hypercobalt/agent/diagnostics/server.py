@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from hypercobalt.agent.diagnostics.counts import Counts, Outcome, outcome_of
+from hypercobalt.agent.diagnostics.counts import Counts, UseOutcome, outcome_of
 from hypercobalt.agent.diagnostics.listener import (
     CLIENT_CA_CONFIG,
     CLIENT_CA_NAMESPACE,
@@ -195,7 +195,7 @@ class Diagnostics:
         try:
             found = await self._guard.admits(request, route)
         except asyncio.CancelledError:  # the API server does not answer in time
-            self._counts.add(use, Outcome.TIMEOUT)
+            self._counts.add(use, UseOutcome.TIMEOUT)
             raise
         if isinstance(found, Answer):
             self._counts.add(use, outcome_of(found.status))

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
 
-from hypercobalt.agent.diagnostics.counts import Counts, Outcome, outcome_of
+from hypercobalt.agent.diagnostics.counts import Counts, UseOutcome, outcome_of
 from hypercobalt.agent.diagnostics.record import BEGUN, ENDED, USED, Records, described
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
 from hypercobalt.api.meta import Object
@@ -49,7 +49,7 @@ class UseServer:
         try:
             answer = await self._serve(use, request)
         except asyncio.CancelledError:
-            self.counts.add(use.name, Outcome.ABANDONED)
+            self.counts.add(use.name, UseOutcome.ABANDONED)
             raise
         if isinstance(answer, Answer):  # a stream is counted at its end
             self.counts.add(use.name, outcome_of(answer.status))
@@ -102,7 +102,7 @@ class UseServer:
 
     def _recorded(self, use: Use, stream: Stream, about: Object, note: str, begun: float) -> Stream:
         """The stream, which is counted at its end, with its length in an Event."""
-        size, outcome = 0, Outcome.ANSWERED
+        size, outcome = 0, UseOutcome.ANSWERED
 
         async def chunks() -> AsyncGenerator[bytes, None]:
             nonlocal size, outcome
@@ -111,10 +111,10 @@ class UseServer:
                     size += len(chunk)
                     yield chunk
             except HypercobaltError:
-                outcome = Outcome.UNAVAILABLE
+                outcome = UseOutcome.UNAVAILABLE
                 raise
             except Exception:  # counted here, handled where the stream is sent
-                outcome = Outcome.FAILED
+                outcome = UseOutcome.FAILED
                 raise
 
         async def ended() -> None:

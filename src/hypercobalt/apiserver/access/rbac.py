@@ -70,7 +70,7 @@ _roles, _bindings = msgspec.json.Decoder(_Role), msgspec.json.Decoder(_Binding)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Decision:
     """Whether something is allowed, and why."""
 
     allowed: bool
@@ -93,19 +93,19 @@ class Rbac:
 
     # -- decisions -----------------------------------------------------------------------------
 
-    def authorize(self, user: User, asked: Attributes) -> Verdict:
+    def authorize(self, user: User, asked: Attributes) -> Decision:
         """Decide whether a user may do one thing."""
         if MASTERS in user.groups or asked.path in ALWAYS_ALLOWED:
-            return Verdict(allowed=True)
+            return Decision(allowed=True)
         missing: list[str] = []
         for scope in _scopes(user, asked.namespace):
             grants = self._compiled.get(scope) or self._compile(scope)
             if grants is None:
                 continue
             if source := grants.source(asked):
-                return Verdict(True, f"RBAC: allowed by {source}")
+                return Decision(True, f"RBAC: allowed by {source}")
             missing += grants.missing
-        return Verdict(False, f"RBAC: {aggregate(missing)}" if missing else "")
+        return Decision(False, f"RBAC: {aggregate(missing)}" if missing else "")
 
     def check(self, user: User, asked: Attributes) -> None:
         """Refuse what a user may not do.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hypercobalt.apiserver.errors import JSON
 
-Step = Callable[[list[JSON]], list[JSON]]
+Selection = Callable[[list[JSON]], list[JSON]]
 
 _STEP = re.compile(
     r"""\.(?P<name>(?:\\.|[^.\[\]\\])+)
@@ -31,7 +31,7 @@ _STEP = re.compile(
 class Path:
     """A compiled path; `first` is the value a column prints, None when there is none."""
 
-    _steps: tuple[Step, ...]
+    _steps: tuple[Selection, ...]
 
     def first(self, value: JSON) -> JSON:
         found = self.all(value)
@@ -55,7 +55,7 @@ def compile_path(text: str) -> Path:
         body = body[1:-1].strip()
     if not body.startswith((".", "[")):
         raise ValueError(f"unsupported JSONPath {text!r}: it must start with '.'")
-    steps: list[Step] = []
+    steps: list[Selection] = []
     place = 0
     while place < len(body) and body != ".":
         match = _STEP.match(body, place)
@@ -66,7 +66,7 @@ def compile_path(text: str) -> Path:
     return Path(tuple(steps))
 
 
-def _step(match: re.Match[str]) -> Step:
+def _step(match: re.Match[str]) -> Selection:
     if match["path"] is not None:
         return _filter(match["path"], match["value"])
     if match["star"] is not None:
@@ -77,7 +77,7 @@ def _step(match: re.Match[str]) -> Step:
     return _field(re.sub(r"\\(.)", r"\1", match["name"]) if name is None else name)
 
 
-def _field(name: str) -> Step:
+def _field(name: str) -> Selection:
     return lambda values: [v[name] for v in values if isinstance(v, dict) and name in v]
 
 
@@ -91,13 +91,13 @@ def _everything(values: list[JSON]) -> list[JSON]:
     return found
 
 
-def _at(index: int) -> Step:
+def _at(index: int) -> Selection:
     return lambda values: [
         v[index] for v in values if isinstance(v, list) and -len(v) <= index < len(v)
     ]
 
 
-def _filter(path: str, literal: str) -> Step:
+def _filter(path: str, literal: str) -> Selection:
     inner = compile_path(path)
     wanted = literal[1:-1] if literal[0] in "'\"" else literal
 

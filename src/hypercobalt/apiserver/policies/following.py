@@ -11,7 +11,7 @@ from hypercobalt.apiserver.decisions.admission import generation_of
 from hypercobalt.apiserver.decisions.verbs import Prepared
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.offload import Aside
+from hypercobalt.apiserver.offload import Offload
 from hypercobalt.apiserver.policies.attributes import Attributes, Endpoint
 from hypercobalt.apiserver.policies.policy import Binding, Bound, Policy, review
 from hypercobalt.apiserver.requests.request import Call
@@ -27,7 +27,7 @@ BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
 class Policies:
     """Every policy with its bindings: an admitter of writes."""
 
-    def __init__(self, store: Store, registry: Registry, aside: Aside) -> None:
+    def __init__(self, store: Store, registry: Registry, aside: Offload) -> None:
         self._store, self._registry, self._aside = store, registry, aside
         self._policies: dict[str, tuple[str, Policy]] = {}  # with uid and generation
         self._bindings: dict[str, Binding] = {}

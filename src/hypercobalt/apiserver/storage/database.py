@@ -44,7 +44,7 @@ log = get_logger(__name__)
 MAX_BATCH = 256
 CLOSE_SECONDS = 15.0  # for the last commit; a disk that hangs must not hang the server's end
 
-Outcome: TypeAlias = tuple[Event, StoreError | None]
+WriteResult: TypeAlias = tuple[Event, StoreError | None]
 
 
 class Database:
@@ -87,7 +87,7 @@ class Database:
         self.horizon, self._damaged_rows = loaded.compacted, dict(loaded.damaged)
         return loaded
 
-    def start(self, report: Callable[[list[Outcome]], None]) -> None:
+    def start(self, report: Callable[[list[WriteResult]], None]) -> None:
         """Begin to write; `report` is called from the thread with the outcome of each event."""
         self._thread = threading.Thread(
             target=self._run, args=(report,), name="store-writer", daemon=True
@@ -109,7 +109,7 @@ class Database:
 
     # -- the thread --------------------------------------------------------------------------
 
-    def _run(self, report: Callable[[list[Outcome]], None]) -> None:
+    def _run(self, report: Callable[[list[WriteResult]], None]) -> None:
         batch: list[Event] = []
         try:
             while self._gather(batch):
@@ -136,7 +136,7 @@ class Database:
             events = self._queue.get()
         return False
 
-    def _commit(self, batch: list[Event]) -> list[Outcome]:
+    def _commit(self, batch: list[Event]) -> list[WriteResult]:
         if self.reserve.hold() or self._make_room():
             error = self._try_commit(batch)
             if error is None:

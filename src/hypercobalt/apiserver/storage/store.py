@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hypercobalt.apiserver.storage.database import Database, Outcome
+from hypercobalt.apiserver.storage.database import Database, WriteResult
 from hypercobalt.apiserver.storage.objects import (
     CompactedError,
     DamagedError,
@@ -294,11 +294,11 @@ class Store:
                 await self.write("DELETED", key, lambda _: msgspec.json.encode(named), None)
                 log.warning("damaged_object_deleted", object="/".join(key))
 
-    def _on_outcomes(self, outcomes: list[Outcome]) -> None:
+    def _on_outcomes(self, outcomes: list[WriteResult]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was torn down under us
             self._loop.call_soon_threadsafe(self._publish, outcomes)
 
-    def _publish(self, outcomes: list[Outcome]) -> None:
+    def _publish(self, outcomes: list[WriteResult]) -> None:
         for event, error in outcomes:
             if error is None:
                 known = event.key not in self._damaged

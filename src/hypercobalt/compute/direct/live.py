@@ -15,8 +15,8 @@ from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState, Migrat
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.compute.direct import obstacles
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import HostView, Outcome, decide
-from hypercobalt.compute.direct.records import Progress
+from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide
+from hypercobalt.compute.direct.records import BytesLeft
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.model import Move
@@ -29,10 +29,10 @@ _LOOK_AGAIN: Final = 1.0
 """Seconds between two looks: the connections to the hosts carry no events."""
 
 _WORDS: Final = {
-    Outcome.TWICE: "it runs on {source} and on {target}: stop one of them at once",
-    Outcome.LOST: "neither {source} nor {target} runs it any more",
-    Outcome.STAYED: "it has stayed on {source}",
-    Outcome.STAYED_HELD: "it has stayed on {source}",
+    MoveOutcome.TWICE: "it runs on {source} and on {target}: stop one of them at once",
+    MoveOutcome.LOST: "neither {source} nor {target} runs it any more",
+    MoveOutcome.STAYED: "it has stayed on {source}",
+    MoveOutcome.STAYED_HELD: "it has stayed on {source}",
 }
 
 
@@ -71,7 +71,7 @@ class LiveMove:
         """Wait until it is known where the domain is, then clean up after the migration."""
         while True:
             outcome, seen = await self._observe()
-            if outcome not in {Outcome.UNDER_WAY, Outcome.UNKNOWN}:
+            if outcome not in {MoveOutcome.UNDER_WAY, MoveOutcome.UNKNOWN}:
                 break
             await asyncio.sleep(_LOOK_AGAIN)
         try:
@@ -108,7 +108,7 @@ class LiveMove:
             if other.uuid != self._domain.uuid and _uses(other, disk):
                 raise LibvirtError(f"{self._target.name}: {disk.path} is a disk of {other.name}")
 
-    async def _observe(self) -> tuple[Outcome, dict[str, HostView]]:
+    async def _observe(self) -> tuple[MoveOutcome, dict[str, HostView]]:
         site, uuid = self._site, self._domain.uuid
         source, target = site.hosts.find(self._source.name), site.hosts.find(self._target.name)
         (here, domain), (there, _) = await asyncio.gather(
@@ -117,19 +117,19 @@ class LiveMove:
         if domain and domain.moving_out:
             site.records.progress(self._move, progress(domain), site.clock.now())
         outcome = decide(here, there)
-        if outcome is Outcome.UNKNOWN:
+        if outcome is MoveOutcome.UNKNOWN:
             self._site.record(
                 self._move, None, f"{self._source.name} is {here}, {self._target.name} is {there}"
             )
         return outcome, {"source": here, "target": there}
 
-    async def _finish(self, outcome: Outcome, seen: dict[str, HostView]) -> None:
+    async def _finish(self, outcome: MoveOutcome, seen: dict[str, HostView]) -> None:
         site, source, target = self._site, self._source, self._target
-        arrived = outcome is Outcome.ARRIVED
-        if outcome is Outcome.TWICE or outcome is Outcome.LOST:
+        arrived = outcome is MoveOutcome.ARRIVED
+        if outcome is MoveOutcome.TWICE or outcome is MoveOutcome.LOST:
             log.error("move_went_wrong", server=self._domain.uuid, outcome=str(outcome))
             return
-        if outcome is Outcome.STAYED_HELD and self._domain.state is not DomainState.PAUSED:
+        if outcome is MoveOutcome.STAYED_HELD and self._domain.state is not DomainState.PAUSED:
             await site.daemon(source).resume(self._domain.uuid)
         await site.ports.bind(
             self._domain.devices.ports, (target.name if arrived else source.name,)
@@ -148,8 +148,8 @@ class LiveMove:
                 directory, name = posixpath.split(disk.path)
                 await self._site.daemon(at).delete_file(directory, name)
 
-    def _conclude(self, outcome: Outcome) -> None:
-        if outcome is Outcome.ARRIVED:
+    def _conclude(self, outcome: MoveOutcome) -> None:
+        if outcome is MoveOutcome.ARRIVED:
             self._site.record(self._move, "completed")
             return
         cancelled = "canceled by client" in self._why
@@ -165,7 +165,7 @@ class LiveMove:
         )
 
 
-def progress(domain: Domain) -> Progress:
+def progress(domain: Domain) -> BytesLeft:
     """How far it is, by its job."""
     values = domain.job.values if domain.job else {}
 
@@ -173,7 +173,7 @@ def progress(domain: Domain) -> Progress:
         value = values.get(key, 0)
         return value if isinstance(value, int) else 0
 
-    return Progress(count("memory_total"), count("memory_remaining"), count("disk_remaining"))
+    return BytesLeft(count("memory_total"), count("memory_remaining"), count("disk_remaining"))
 
 
 def _uses(domain: Domain, disk: Disk) -> bool:

@@ -26,7 +26,7 @@ class HostView(StrEnum):
     HELD = "held"  # stopped by a migration that is over
 
 
-class Outcome(StrEnum):
+class MoveOutcome(StrEnum):
     """What is to be concluded."""
 
     UNDER_WAY = "under way"
@@ -68,28 +68,28 @@ def ended_here(domain: Domain) -> bool:
     return not domain.active and domain.reason in _ENDED_HERE
 
 
-def decide(source: HostView, target: HostView) -> Outcome:
+def decide(source: HostView, target: HostView) -> MoveOutcome:
     """The outcome of a live migration between two hosts."""
     if source is HostView.LEAVES:
         # Also when the target runs it: by post-copy, which an operator may have started, a
         # part of its memory is still on the source.
-        return Outcome.UNDER_WAY
+        return MoveOutcome.UNDER_WAY
     if target is HostView.RUNS:
-        return Outcome.TWICE if source is HostView.RUNS else Outcome.ARRIVED
+        return MoveOutcome.TWICE if source is HostView.RUNS else MoveOutcome.ARRIVED
     if target is HostView.LEAVES:
-        return Outcome.UNDER_WAY
+        return MoveOutcome.UNDER_WAY
     if source is HostView.RUNS:
-        return Outcome.UNDER_WAY if target is HostView.ARRIVES else Outcome.STAYED
+        return MoveOutcome.UNDER_WAY if target is HostView.ARRIVES else MoveOutcome.STAYED
     if source is HostView.HELD and target in _OFF:
-        return Outcome.STAYED_HELD
+        return MoveOutcome.STAYED_HELD
     if source is HostView.HELD and target is HostView.FENCED:
         # It may have run there: its memory here is older than its disks.
-        return Outcome.LOST
+        return MoveOutcome.LOST
     if source in _GONE and target in _GONE:
-        return Outcome.LOST
+        return MoveOutcome.LOST
     if source is HostView.FENCED and target is HostView.HELD:
-        return Outcome.LOST
-    return Outcome.UNKNOWN
+        return MoveOutcome.LOST
+    return MoveOutcome.UNKNOWN
 
 
 def why_not(views: Mapping[str, HostView], target: str) -> str:

@@ -23,7 +23,7 @@ class Record:
     size: Size
 
 
-class Progress(NamedTuple):
+class BytesLeft(NamedTuple):
     """How far a move is, in bytes: see `Move`."""
 
     total: int
@@ -69,13 +69,13 @@ class Records:
             ),
         )
 
-    def progress(self, move: Move, seen: Progress, now: datetime) -> None:
+    def progress(self, move: Move, seen: BytesLeft, now: datetime) -> None:
         """Record how far it is; `updated` changes only if that has."""
         record = self._records.get(move.id)
         if record is None:
             return
         known = record.move
-        if Progress(known.total, known.remaining, known.disk_remaining) != seen:
+        if BytesLeft(known.total, known.remaining, known.disk_remaining) != seen:
             changed = replace(known, **seen._asdict(), updated=now)
             self._records[move.id] = replace(record, move=changed)
 

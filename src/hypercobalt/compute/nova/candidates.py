@@ -40,7 +40,7 @@ class Candidates:
         if not server.claim:
             return ()
         candidates = await self._shared(server.claim).get()
-        hosts = await self._hosts.having(candidates.homes)
+        hosts = await self._hosts.of_providers(candidates.homes)
         return capacities(candidates, hosts, server.host)
 
     async def close(self) -> None:

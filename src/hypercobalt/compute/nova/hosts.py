@@ -90,7 +90,7 @@ class Hosts:
                 return f"no {binary} is up ({names}): Nova cannot start servers"
         return ""
 
-    async def having(self, providers: Collection[str]) -> dict[str, Host]:
+    async def of_providers(self, providers: Collection[str]) -> dict[str, Host]:
         """The fleet by the UUIDs of the hosts' providers: some seconds old, if it has all of these.
 
         Args:

@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[Item]):
+class Snapshot(Generic[Item]):
     """What was read, and when it was asked for, by the clock of who shares it."""
 
     asked: float
@@ -42,8 +42,8 @@ class Shared(Generic[Answer]):
     ) -> None:
         self.seconds = seconds
         self._what, self._read, self._clock = what, read, clock
-        self._task: asyncio.Task[Seen[Answer]] | None = None
-        self._next: asyncio.Task[Seen[Answer]] | None = None
+        self._task: asyncio.Task[Snapshot[Answer]] | None = None
+        self._next: asyncio.Task[Snapshot[Answer]] | None = None
         self._asked = 0.0
 
     @property
@@ -63,7 +63,7 @@ class Shared(Generic[Answer]):
         """
         return (await self.seen(fresh=fresh)).answer
 
-    async def seen(self, *, fresh: bool = False) -> Seen[Answer]:
+    async def seen(self, *, fresh: bool = False) -> Snapshot[Answer]:
         """The answer, with when it was asked for."""
         task = self._task
         if not fresh and task is not None and self.warm:
@@ -75,7 +75,7 @@ class Shared(Generic[Answer]):
             task = self._next = self._next or self._start(self._ask_after(task))
         return await asyncio.shield(task)
 
-    async def seen_with(self, there: Callable[[Answer], bool]) -> Seen[Answer]:
+    async def seen_with(self, there: Callable[[Answer], bool]) -> Snapshot[Answer]:
         """The answer; if it lacks what the caller looks for, one that was asked for from now on.
 
         Absence is never decided by an answer that is older than the question. All who miss
@@ -100,22 +100,24 @@ class Shared(Generic[Answer]):
         if tasks:
             await asyncio.wait(tasks)
 
-    def _start(self, work: Coroutine[None, None, Seen[Answer]]) -> asyncio.Task[Seen[Answer]]:
+    def _start(
+        self, work: Coroutine[None, None, Snapshot[Answer]]
+    ) -> asyncio.Task[Snapshot[Answer]]:
         task = asyncio.create_task(work, name=self._what)
         task.add_done_callback(_look)
         return task
 
-    async def _ask(self) -> Seen[Answer]:
+    async def _ask(self) -> Snapshot[Answer]:
         asked = self._asked = self._clock()
-        return Seen(asked, await self._read())
+        return Snapshot(asked, await self._read())
 
-    async def _ask_after(self, earlier: asyncio.Task[Seen[Answer]]) -> Seen[Answer]:
+    async def _ask_after(self, earlier: asyncio.Task[Snapshot[Answer]]) -> Snapshot[Answer]:
         await asyncio.wait({earlier})
         self._task, self._next = self._next, None
         return await self._ask()
 
 
-def _look(task: asyncio.Task[Seen[Answer]]) -> None:
+def _look(task: asyncio.Task[Snapshot[Answer]]) -> None:
     """Take note of an error for which no caller waits any more."""
     if not task.cancelled():
         task.exception()

@@ -26,7 +26,7 @@ from hypercobalt.lab.machine import facts
 from hypercobalt.lab.vms import blueprint
 from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain
-from hypercobalt.lab.vms.request import Placement, Request, Seen, check_memory, place
+from hypercobalt.lab.vms.request import ListedVm, Placement, Request, check_memory, place
 from hypercobalt.lab.vms.switch import Switch
 from hypercobalt.lab.vms.virsh import begins, defined, listed, migrate, remove, runs, virsh
 
@@ -47,10 +47,10 @@ class Inventory:
         silent: the state or error of a host that cannot list its VMs, by its name.
     """
 
-    vms: tuple[Seen, ...]
+    vms: tuple[ListedVm, ...]
     silent: dict[str, str]
 
-    def find(self, name: str) -> Seen:
+    def find(self, name: str) -> ListedVm:
         """A VM by name; while it moves, where it still runs.
 
         Raises:
@@ -113,7 +113,7 @@ class Fleet:
 
     # -- come and go ---------------------------------------------------------------------------
 
-    async def add(self, *requests: Request) -> tuple[Seen, ...]:
+    async def add(self, *requests: Request) -> tuple[ListedVm, ...]:
         """Make VMs, side by side, and wait until each has printed its first line.
 
         Raises:
@@ -128,7 +128,7 @@ class Fleet:
             defined = await asyncio.gather(
                 *(self._define(one, guests) for one in placements), return_exceptions=True
             )
-        made = [one for one in defined if isinstance(one, Seen)]
+        made = [one for one in defined if isinstance(one, ListedVm)]
         await self._each((f"VM {one.name} on {one.host}", self._boot(one)) for one in made)
         for one in defined:
             if isinstance(one, BaseException):
@@ -177,7 +177,7 @@ class Fleet:
         await asyncio.gather(*reports, return_exceptions=True)
         return tuple(task.result() for _, task in tasks)
 
-    async def _define(self, placement: Placement, guests: Guests) -> Seen:
+    async def _define(self, placement: Placement, guests: Guests) -> ListedVm:
         host = self.host(placement.host)
         try:
             domain = await self._prepared(placement, host, guests)
@@ -185,9 +185,9 @@ class Fleet:
         except BaseException:
             await asyncio.shield(self._clear(host, placement.name))
             raise
-        return Seen(placement.name, host.name, "running", domain.title)
+        return ListedVm(placement.name, host.name, "running", domain.title)
 
-    async def _boot(self, vm: Seen) -> None:
+    async def _boot(self, vm: ListedVm) -> None:
         host = self.host(vm.host)
         try:
             await self._start(host, vm.name)

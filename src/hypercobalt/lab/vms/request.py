@@ -135,7 +135,7 @@ def _name(wanted: str | None, taken: set[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ListedVm:
     """A VM as a host's libvirt lists it.
 
     Args:
@@ -154,11 +154,11 @@ class Seen:
         return self.state == "shut off" and bool(self.title)
 
 
-def parse_list(host: str, printed: str) -> tuple[Seen, ...]:
+def parse_list(host: str, printed: str) -> tuple[ListedVm, ...]:
     """The VMs in what `virsh -q list --all --title` prints."""
     rows = (re.split(r"\s{2,}", line.strip()) for line in printed.splitlines())
     return tuple(
-        Seen(row[1], host, row[2], row[3] if len(row) > 3 else "")  # noqa: PLR2004 - columns
+        ListedVm(row[1], host, row[2], row[3] if len(row) > 3 else "")  # noqa: PLR2004 - columns
         for row in rows
         if len(row) >= 3  # noqa: PLR2004
     )

@@ -9,7 +9,7 @@ from datetime import timedelta
 from hypercobalt.lab.commands import DEADLINE
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.vms.request import Seen, parse_list
+from hypercobalt.lab.vms.request import ListedVm, parse_list
 
 _URI = "qemu:///system"
 _DOCUMENTS = "etc/libvirt/qemu"  # where libvirt keeps them, `NAME.xml` each
@@ -35,7 +35,7 @@ async def virsh(
     return await host.run("virsh", "-q", "-c", _URI, *arguments, stdin=stdin, within=within)
 
 
-async def listed(host: Host) -> tuple[Seen, ...] | str:
+async def listed(host: Host) -> tuple[ListedVm, ...] | str:
     """The VMs of a host, or why they cannot be listed."""
     if host.power is not Power.RUNNING:
         return str(host.power)

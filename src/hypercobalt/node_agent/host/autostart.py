@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from hypercobalt.adapters.host.port import HostError, Units
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_conditions import AutostartReason, HypervisorConditionType
 from hypercobalt.node_agent.status.parts import Board
@@ -23,16 +23,16 @@ EVERY: Final = timedelta(minutes=5)
 """How often it is looked: a unit that is enabled changes no state that systemd would report."""
 
 
-def decide(enablement: str) -> Verdict:
+def decide(enablement: str) -> ConditionReport:
     """Judge what systemd reports of the unit; "" for a unit that has no file."""
     if enablement.startswith("enabled"):
         text = (
             f"{GUESTS} is enabled: it starts guests at boot that may have been evacuated; "
             f"run `systemctl disable {GUESTS}`, without --now, which would stop the guests"
         )
-        return Verdict(ConditionStatus.FALSE, AutostartReason.LIBVIRT_GUESTS, text)
+        return ConditionReport(ConditionStatus.FALSE, AutostartReason.LIBVIRT_GUESTS, text)
     text = f"{GUESTS} is {enablement or 'not installed'}"
-    return Verdict(ConditionStatus.TRUE, AutostartReason.NOT_ENABLED, text)
+    return ConditionReport(ConditionStatus.TRUE, AutostartReason.NOT_ENABLED, text)
 
 
 class Autostart:
@@ -48,7 +48,7 @@ class Autostart:
                 verdict = decide(await self._units.enablement(GUESTS))
             except HostError as error:
                 unreachable = AutostartReason.SYSTEMD_UNREACHABLE
-                verdict = Verdict(ConditionStatus.UNKNOWN, unreachable, str(error))
+                verdict = ConditionReport(ConditionStatus.UNKNOWN, unreachable, str(error))
             self._board.put_condition(
                 HypervisorConditionType.AUTOSTART_OFF,
                 verdict.status,

@@ -58,7 +58,7 @@ class VersionError(HypercobaltError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Attempts:
     """How far the update to one version is.
 
     Args:
@@ -94,11 +94,11 @@ def update_unit(version: str) -> str:
     return unit
 
 
-def recall(hypervisor: Hypervisor) -> Progress:
+def recall(hypervisor: Hypervisor) -> Attempts:
     """How far the update is, by the status that was written last."""
     status = hypervisor.status.updateStatus or HyperVisorUpdateStatus()
     condition = get_condition(hypervisor.status.conditions, _CONDITION)
-    return Progress(
+    return Attempts(
         version=status.version or _in_message(condition),
         retry=ATTEMPTS if status.retry is None else max(0, min(status.retry, ATTEMPTS)),
         in_progress=bool(status.inProgress),
@@ -111,7 +111,7 @@ def _in_message(condition: Condition | None) -> str:
     return condition.message.partition(": ")[0] if condition else ""
 
 
-def is_due(wanted: str, running: str | None, progress: Progress) -> bool:
+def is_due(wanted: str, running: str | None, progress: Attempts) -> bool:
     """Whether an attempt should be made.
 
     Args:
@@ -160,7 +160,7 @@ class OsUpdate:
     ) -> None:
         self._units, self._hypervisor, self._board = units, hypervisor, board
         self._pause, self._time_limit = pause, time_limit
-        self._progress: Progress | None = None
+        self._progress: Attempts | None = None
 
     async def run(self) -> None:
         """Update when it is due, until cancelled."""
@@ -178,11 +178,11 @@ class OsUpdate:
                 self._put(replace(progress, in_progress=False))
             return False
         if progress.version != wanted:
-            progress = Progress(wanted, installed=progress.installed)
+            progress = Attempts(wanted, installed=progress.installed)
         await self._attempt(progress)
         return True
 
-    async def _attempt(self, progress: Progress) -> None:
+    async def _attempt(self, progress: Attempts) -> None:
         version = progress.version
         try:
             unit = update_unit(version)
@@ -195,7 +195,7 @@ class OsUpdate:
         self._report(ConditionStatus.TRUE, UpdateReason.RUNNING, f"{version}: {unit} is running")
         problem = await self._run_unit(unit)
         if problem is None:
-            self._put(Progress(version, installed=version))
+            self._put(Attempts(version, installed=version))
             then = await self._reboot()
             self._report(
                 ConditionStatus.TRUE, UpdateReason.COMPLETED, f"{version}: installed; {then}"
@@ -246,7 +246,7 @@ class OsUpdate:
             return f"the reboot failed: {error}"
         return "rebooting"
 
-    def _put(self, progress: Progress) -> None:
+    def _put(self, progress: Attempts) -> None:
         self._progress = progress
         update = HyperVisorUpdateStatus(
             inProgress=progress.in_progress,

@@ -54,7 +54,7 @@ RETRY_HOLD: Final = timedelta(seconds=5)
 """Between attempts to take the inhibitor, while logind is not there."""
 
 
-class Step(Enum):
+class DrainStep(Enum):
     """What to do about the Eviction next."""
 
     CREATE = auto()
@@ -76,7 +76,7 @@ def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
     return any(instance.active for instance in hypervisor.status.instances)
 
 
-def decide(eviction: Eviction | None, ours: str | None) -> Step:
+def decide(eviction: Eviction | None, ours: str | None) -> DrainStep:
     """Choose the next step of a drain while instances run.
 
     Waiting is over at the end of an Eviction of the whole host that was made in this shutdown.
@@ -87,12 +87,12 @@ def decide(eviction: Eviction | None, ours: str | None) -> Step:
         ours: uid of the one that was made in this shutdown; None: none was made yet.
     """
     if eviction is None:
-        return Step.CREATE
+        return DrainStep.CREATE
     if not has_ended(eviction.status) or eviction.metadata.deletionTimestamp:
         # Also one of another maker, for maintenance perhaps: it does the same.
-        return Step.WAIT
+        return DrainStep.WAIT
     whole = not eviction.spec.instances
-    return Step.DONE if whole and eviction.metadata.uid == ours else Step.REPLACE
+    return DrainStep.DONE if whole and eviction.metadata.uid == ours else DrainStep.REPLACE
 
 
 def make_eviction(hypervisor: Hypervisor) -> Eviction:
@@ -213,13 +213,13 @@ class ShutdownDrain:
         name = hypervisor.metadata.name
         eviction = await self._kube.get(Eviction, name)
         match decide(eviction, ours):
-            case Step.CREATE:
+            case DrainStep.CREATE:
                 log.info("eviction_created", eviction=name)
                 ours = await self._create(hypervisor)
-            case Step.REPLACE if eviction:
+            case DrainStep.REPLACE if eviction:
                 log.info("eviction_replaced", eviction=name)
                 await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
-            case Step.WAIT if eviction:
+            case DrainStep.WAIT if eviction:
                 await self._wait(eviction, ours)
             case _:
                 log.info("eviction_ended", eviction=name)
@@ -271,7 +271,7 @@ class ShutdownDrain:
                 if event.change is Change.BOOKMARK:
                     continue
                 now = None if event.change is Change.DELETED else event.object
-                if decide(now, ours) is not Step.WAIT:
+                if decide(now, ours) is not DrainStep.WAIT:
                     return
 
     @property

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import Units
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.text import condition_type
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_conditions import ServiceReason
@@ -38,14 +38,14 @@ _INACTIVE_BY_LOAD: Final[Mapping[str, ServiceReason]] = {
 }
 
 
-def decide(state: UnitState) -> Verdict:
+def decide(state: UnitState) -> ConditionReport:
     """Judge a unit; every state has a status and a reason, also one that systemd has yet to get."""
     message = f"{state.name}: {state.active}, {state.load}"
     if state.active == "inactive":
         reason = _INACTIVE_BY_LOAD.get(state.load, ServiceReason.STOPPED)
-        return Verdict(_FALSE, reason, message)
+        return ConditionReport(_FALSE, reason, message)
     unknown = (ConditionStatus.UNKNOWN, ServiceReason.UNKNOWN)
-    return Verdict(*_BY_ACTIVE.get(state.active, unknown), message)
+    return ConditionReport(*_BY_ACTIVE.get(state.active, unknown), message)
 
 
 class UnitConditions:
@@ -75,10 +75,10 @@ class UnitConditions:
                 else:
                     for name in self._names:
                         unreachable = ServiceReason.SYSTEMD_UNREACHABLE
-                        away = Verdict(ConditionStatus.UNKNOWN, unreachable, str(found))
+                        away = ConditionReport(ConditionStatus.UNKNOWN, unreachable, str(found))
                         self._put(name, away)
 
-    def _put(self, name: str, verdict: Verdict) -> None:
+    def _put(self, name: str, verdict: ConditionReport) -> None:
         self._board.put_condition(
             condition_type(name), verdict.status, verdict.reason, verdict.message
         )

@@ -19,11 +19,11 @@ from hypercobalt.operator.eviction.model.actions import (
     Abort,
     Accepted,
     Action,
+    CallOutcome,
     Confirm,
     Force,
     Needless,
     NotYet,
-    Outcome,
     Outdated,
     Recover,
     Refused,
@@ -50,7 +50,7 @@ class Actions:
     def __init__(self, compute: ComputeService, proofs: Proofs) -> None:
         self._moves, self._proofs = compute.moves, proofs
 
-    async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, Outcome]:
+    async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, CallOutcome]:
         """Make the calls; gives how each ended, by UUID of the instance.
 
         Args:
@@ -68,7 +68,7 @@ class Actions:
             return dict.fromkeys(evacuated, NotYet(doubt)) | await self._all(left)
         return await self._all(actions)
 
-    async def _all(self, actions: Mapping[str, Action]) -> dict[str, Outcome]:
+    async def _all(self, actions: Mapping[str, Action]) -> dict[str, CallOutcome]:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = {
@@ -79,7 +79,7 @@ class Actions:
             raise sole(errors) from errors
         return {id_: task.result() for id_, task in tasks.items()}
 
-    async def _perform(self, server: str, action: Action) -> Outcome:
+    async def _perform(self, server: str, action: Action) -> CallOutcome:
         name = type(action).__name__.lower()
         try:
             return await self._call(server, action)
@@ -96,7 +96,7 @@ class Actions:
             log.warning("action_refused", server=server, action=name, error=str(error))
             return Refused(str(error))
 
-    async def _call(self, server: str, action: Action) -> Outcome:
+    async def _call(self, server: str, action: Action) -> CallOutcome:
         match action:
             case Start():
                 return await self._start(action)
@@ -118,7 +118,7 @@ class Actions:
                 assert_never(action)
         return Accepted()
 
-    async def _start(self, start: Start) -> Outcome:
+    async def _start(self, start: Start) -> CallOutcome:
         server, mode, target = start.server, start.mode, start.target
         log.info("migrating_instance", server=server.id, mode=mode, target=target or None)
         match mode:
@@ -132,7 +132,7 @@ class Actions:
                 assert_never(mode)
         return Accepted()
 
-    async def _confirm(self, id_: str) -> Outcome:
+    async def _confirm(self, id_: str) -> CallOutcome:
         server = await self._moves.server(id_)
         if server is None or server.status != ServerStatus.VERIFY_RESIZE:
             return Needless()

@@ -39,7 +39,7 @@ _NOT_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _SECONDS: Final = 20.0  # callers wait for 30 s
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Desired(msgspec.Struct, frozen=True):
     """What is posted; other fields count as none."""
 
     enabled: bool
@@ -64,7 +64,7 @@ class Contract:
     async def _switch(self, request: Request) -> Answer:
         host = request.path.removeprefix(PATH)
         try:
-            wish = msgspec.json.decode(request.body, type=Wish)
+            wish = msgspec.json.decode(request.body, type=Desired)
         except _NOT_JSON as error:
             return text(400, f'the body must be {{"enabled": true}} or false: {error}')
         if not self._hypervisors.has_synced:

@@ -239,7 +239,7 @@ def _is_dead(facts: Facts) -> bool:
     return isinstance(facts.verdict, Dead) and is_open(facts.gates)
 
 
-def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Step:
+def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.FencingStep:
     known = fencing.Facts(
         boot=facts.hypervisor.status.bootID or "",
         node_boot=facts.latest.node_boot,

@@ -50,7 +50,7 @@ _LONGEST: Final = 300  # characters of an agent's message
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NetworkVerdict:
     """What the condition should be.
 
     Args:
@@ -64,7 +64,7 @@ class Verdict:
     message: str
 
 
-def judge(switch: OVSNodeGlance | None, bridge: str) -> Verdict:
+def judge(switch: OVSNodeGlance | None, bridge: str) -> NetworkVerdict:
     """Judge a host by its OVSNode; without one nothing is known of its switch.
 
     Args:
@@ -73,22 +73,22 @@ def judge(switch: OVSNodeGlance | None, bridge: str) -> Verdict:
     """
     if switch is None:
         text = "The host has no OVSNode: no OVS agent reports its switch"
-        return Verdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, text)
+        return NetworkVerdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, text)
     where = f"OVSNode {switch.metadata.namespace}/{switch.metadata.name}"
     silent = is_silent(switch)
     wrong = next(_wrong(switch, bridge), None)
     if wrong is not None:
         reason, text = wrong
         since = "; its OVS agent is silent, so this is its last report" if silent else ""
-        return Verdict(ConditionStatus.FALSE, reason, f"{where}: {text}{since}")
+        return NetworkVerdict(ConditionStatus.FALSE, reason, f"{where}: {text}{since}")
     if silent:
         ready = switch.status.condition(_Of.READY)
         text = f"{where}: {_cut(ready.message) if ready else 'its agent is silent'}"
-        return Verdict(ConditionStatus.UNKNOWN, _Why.AGENT_SILENT, text)
+        return NetworkVerdict(ConditionStatus.UNKNOWN, _Why.AGENT_SILENT, text)
     unknown = _unknown(switch, bridge)
     if unknown:
-        return Verdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, f"{where}: {unknown}")
-    return Verdict(ConditionStatus.TRUE, _Why.HEALTHY, f"{where} shows a healthy switch")
+        return NetworkVerdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, f"{where}: {unknown}")
+    return NetworkVerdict(ConditionStatus.TRUE, _Why.HEALTHY, f"{where} shows a healthy switch")
 
 
 def is_silent(switch: OVSNodeGlance) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Outcome(StrEnum):
+class TraceOutcome(StrEnum):
     """What becomes of a packet."""
 
     DELIVERED = "Delivered"  # to a port of this host
@@ -122,7 +122,7 @@ class TraceReport(msgspec.Struct, frozen=True, rename="camel"):
         onward: where it goes on, if it leaves by one tunnel of OVN.
     """
 
-    outcome: Outcome
+    outcome: TraceOutcome
     verdict: str
     bridge: str
     port: str

@@ -20,7 +20,7 @@ from hypercobalt.adapters.ovs.packet import (
 )
 from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.traced import Step, Trace
+from hypercobalt.adapters.ovs.traced import Trace, TracedStep
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.diagnostics.completing import Ends, completed
 from hypercobalt.ovs_agent.diagnostics.lookup import (
@@ -249,7 +249,7 @@ def passes_of(found: Trace, explained: Explained) -> tuple[TracePass, ...]:
     )
 
 
-def _step(step: Step, explained: Explained) -> TraceStep:
+def _step(step: TracedStep, explained: Explained) -> TraceStep:
     flow = explained.flows.get(step.cookie) if step.cookie else None
     logical = None
     if flow is not None:

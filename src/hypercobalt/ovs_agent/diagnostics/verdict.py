@@ -17,9 +17,9 @@ from typing import Final
 from hypercobalt.adapters.ovn.logical import Explained, LogicalFlow
 from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
+from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 from hypercobalt.ovs_agent.diagnostics.lookup import TUNNELS, Place, chassis_of, places
-from hypercobalt.ovs_agent.diagnostics.report import Outcome
+from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome
 from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.uplinks import is_uplink
 
@@ -44,10 +44,10 @@ MEANINGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TraceVerdict:
     """What becomes of the packet, in a word and in a line."""
 
-    outcome: Outcome
+    outcome: TraceOutcome
     text: str
 
 
@@ -71,7 +71,7 @@ class _Seen:
 
 def verdict(
     trace: Trace, database: Database, explained: Explained, links: Mapping[str, Link] | None = None
-) -> Verdict:
+) -> TraceVerdict:
     """Judge a trace.
 
     Args:
@@ -88,15 +88,15 @@ def verdict(
         more = f", and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
         where = ", ".join(texts[:_SHOWN]) + more
         if any(end.is_here for end in arriving):
-            return Verdict(Outcome.DELIVERED, f"delivered {where}")
-        return Verdict(Outcome.SENT, f"sent {where}")
+            return TraceVerdict(TraceOutcome.DELIVERED, f"delivered {where}")
+        return TraceVerdict(TraceOutcome.SENT, f"sent {where}")
     if (taken := _taken(trace)) is not None:
-        return Verdict(
-            Outcome.CONTROLLER, f"handed to ovn-controller {_in_table(taken, explained)}"
+        return TraceVerdict(
+            TraceOutcome.CONTROLLER, f"handed to ovn-controller {_in_table(taken, explained)}"
         )
     if ends:
-        return Verdict(Outcome.DROPPED, f"dropped: {ends[-1].text}")
-    return Verdict(Outcome.DROPPED, _dropped(trace, explained))
+        return TraceVerdict(TraceOutcome.DROPPED, f"dropped: {ends[-1].text}")
+    return TraceVerdict(TraceOutcome.DROPPED, _dropped(trace, explained))
 
 
 def _ends(one: Pass, seen: _Seen) -> Iterator[_End]:
@@ -157,7 +157,7 @@ def _port(place: Place) -> str:
     return f"to {row.name}{owner}{down}"
 
 
-def _taken(trace: Trace) -> Step | None:
+def _taken(trace: Trace) -> TracedStep | None:
     """The last table that hands the packet to ovn-controller."""
     steps = [step for one in trace.passes for step in one.steps]
     for step in reversed(steps):
@@ -174,7 +174,7 @@ def _dropped(trace: Trace, explained: Explained) -> str:
     return f"dropped {_in_table(last, explained)}"
 
 
-def _in_table(step: Step, explained: Explained) -> str:
+def _in_table(step: TracedStep, explained: Explained) -> str:
     flow = explained.flows.get(step.cookie) if step.cookie else None
     if flow is not None:
         network = network_of(step, explained)
@@ -194,13 +194,13 @@ def _is_drop(flow: LogicalFlow) -> bool:
     return flow.actions.strip() in {"drop;", "/* drop */"} or flow.actions.startswith("drop")
 
 
-def metadata_of(step: Step) -> int | None:
+def metadata_of(step: TracedStep) -> int | None:
     """The tunnel key of the switch or router that a flow is for."""
     found = _METADATA.search(step.match)
     return int(found[1], 16) if found else None
 
 
-def network_of(step: Step, explained: Explained) -> str:
+def network_of(step: TracedStep, explained: Explained) -> str:
     """The switch or router that a flow is for, as `switch net`; "" if unknown."""
     key = metadata_of(step)
     datapath = explained.datapaths.get(key) if key is not None else None

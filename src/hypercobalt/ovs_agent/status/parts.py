@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hypercobalt.agent import board
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.ovsnode import OVSNodeConditionType, OVSNodeStatus
 from hypercobalt.ovs_agent.rules.conditions import Stated
@@ -36,13 +36,13 @@ def with_status(
     now: datetime,
 ) -> Parts:
     """The board with all of a judgement, in one change and so in one write."""
-    verdicts: dict[str, Verdict | None] = {
+    verdicts: dict[str, ConditionReport | None] = {
         type_: _verdict(parts, type_, one, now) for type_, one in stated.items()
     }
     return replace(parts, status=status, conditions={**parts.conditions, **verdicts})
 
 
-def _verdict(parts: Parts, type_: str, stated: Stated, now: datetime) -> Verdict:
+def _verdict(parts: Parts, type_: str, stated: Stated, now: datetime) -> ConditionReport:
     old = parts.conditions.get(type_)
     since = old.since if old and old.status == stated.status else now
-    return Verdict(stated.status, stated.reason, stated.message, since)
+    return ConditionReport(stated.status, stated.reason, stated.message, since)

@@ -22,7 +22,7 @@ from hypercobalt.adapters.libvirt.model import (
     HostCapabilities,
     Versions,
 )
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Namespace, Secret
@@ -121,7 +121,7 @@ class Site:
         )
         self.board.put(replace(self.board.parts, inventory=inventory))
 
-    async def until(self, type_: str, reason: str) -> Verdict:
+    async def until(self, type_: str, reason: str) -> ConditionReport:
         """Wait until the board has a condition with this reason."""
         async with asyncio.timeout(DEADLINE):
             while True:

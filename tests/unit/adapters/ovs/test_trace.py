@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.adapters.ovs.text.trace import parse_trace
-from hypercobalt.adapters.ovs.traced import Action, Step, Trace
+from hypercobalt.adapters.ovs.traced import Action, Trace, TracedStep
 
 RECORDED = Path(__file__).parent / "recorded" / "3.1.0"
 NAMES = sorted(path.stem.removeprefix("trace-") for path in RECORDED.glob("trace-*.txt"))
@@ -35,7 +35,7 @@ def test_every_table_and_action_of_a_recorded_trace_is_read(name: str) -> None:
 
 
 def test_a_step_has_its_match_priority_cookie_and_actions() -> None:
-    assert trace("spoofed").passes[0].steps[0] == Step(
+    assert trace("spoofed").passes[0].steps[0] == TracedStep(
         "br-int",
         0,
         "in_port=tap1",

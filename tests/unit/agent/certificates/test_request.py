@@ -21,9 +21,9 @@ from hypercobalt.agent.certificates.key_maker import Made, make, make_here
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
     AGAIN,
+    CertificateStep,
     Facts,
     RequestSettings,
-    Step,
     Wanted,
     decide,
     request_of,
@@ -65,40 +65,60 @@ WAITING = replace(NOTHING, pending=PENDING)
 @pytest.mark.parametrize(
     ("facts", "step", "reason", "message"),
     [
-        pytest.param(NOTHING, Step.MAKE, None, "", id="nothing is there"),
+        pytest.param(NOTHING, CertificateStep.MAKE, None, "", id="nothing is there"),
         pytest.param(
-            replace(NOTHING, installed=FRESH), Step.REST, "Ready", "good until", id="a good one"
+            replace(NOTHING, installed=FRESH),
+            CertificateStep.REST,
+            "Ready",
+            "good until",
+            id="a good one",
         ),
         pytest.param(
-            replace(NOTHING, installed=FRESH, intact=False), Step.MEND, None, "", id="files changed"
+            replace(NOTHING, installed=FRESH, intact=False),
+            CertificateStep.MEND,
+            None,
+            "",
+            id="files changed",
         ),
         pytest.param(
-            replace(NOTHING, installed=OLD), Step.MAKE, None, "", id="two thirds of its life"
+            replace(NOTHING, installed=OLD),
+            CertificateStep.MAKE,
+            None,
+            "",
+            id="two thirds of its life",
         ),
-        pytest.param(WAITING, Step.REQUEST, None, "", id="a key without a request"),
+        pytest.param(WAITING, CertificateStep.REQUEST, None, "", id="a key without a request"),
         pytest.param(
-            replace(WAITING, wanted="another address"), Step.CLEAN_UP, None, "", id="other names"
+            replace(WAITING, wanted="another address"),
+            CertificateStep.CLEAN_UP,
+            None,
+            "",
+            id="other names",
         ),
         pytest.param(
-            replace(WAITING, in_use=True, installed=FRESH), Step.CLEAN_UP, None, "", id="in use"
+            replace(WAITING, in_use=True, installed=FRESH),
+            CertificateStep.CLEAN_UP,
+            None,
+            "",
+            id="in use",
         ),
         pytest.param(
             replace(WAITING, request=asked()),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "RequestPending",
             "waits for approval",
             id="not approved yet",
         ),
         pytest.param(
             replace(WAITING, request=asked(APPROVED, ("Ready", "False", "Pending"))),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "RequestPending",
             "waits for its issuer: as it is",
             id="not issued yet",
         ),
         pytest.param(
             replace(WAITING, request=asked(), installed=OLD),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "Ready",
             "good until 2026-06-02T00:00:00Z; CertificateRequest",
             id="a renewal leaves the condition True",
@@ -107,63 +127,63 @@ WAITING = replace(NOTHING, pending=PENDING)
             replace(
                 WAITING, request=asked(APPROVED, ("Ready", "True", "Issued"), certificate=b"c")
             ),
-            Step.INSTALL,
+            CertificateStep.INSTALL,
             None,
             "",
             id="issued",
         ),
         pytest.param(
             replace(WAITING, request=asked(("Ready", "True", "Issued"))),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "RequestPending",
             "waits",
             id="ready without a certificate",
         ),
         pytest.param(
             replace(WAITING, request=asked(("Denied", "True", "Policy"))),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "RequestDenied",
             "was denied: as it is",
             id="denied",
         ),
         pytest.param(
             replace(WAITING, request=asked(("Denied", "True", "Policy")), now=NOW + AGAIN),
-            Step.CLEAN_UP,
+            CertificateStep.CLEAN_UP,
             None,
             "",
             id="denied a while ago",
         ),
         pytest.param(
             replace(WAITING, request=asked(("InvalidRequest", "True", "x"))),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "RequestFailed",
             "is invalid",
             id="invalid",
         ),
         pytest.param(
             replace(WAITING, request=asked(("Ready", "False", "Failed"), failed=NOW)),
-            Step.WAIT,
+            CertificateStep.WAIT,
             "RequestFailed",
             "failed: as it is",
             id="failed",
         ),
         pytest.param(
             replace(WAITING, request=asked(failed=NOW - AGAIN)),
-            Step.CLEAN_UP,
+            CertificateStep.CLEAN_UP,
             None,
             "",
             id="failed a while ago",
         ),
         pytest.param(
             replace(WAITING, pending=with_fields(PENDING, request=b"another"), request=asked()),
-            Step.CLEAN_UP,
+            CertificateStep.CLEAN_UP,
             None,
             "",
             id="the object has another request",
         ),
     ],
 )
-def test_next_step(facts: Facts, step: Step, reason: str | None, message: str) -> None:
+def test_next_step(facts: Facts, step: CertificateStep, reason: str | None, message: str) -> None:
     plan = decide(facts)
 
     assert (plan.step, plan.reason) == (step, reason)

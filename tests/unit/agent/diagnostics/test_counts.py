@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tests.pages import ROOT, first_cells
 
-from hypercobalt.agent.diagnostics.counts import NAME, Counts, Outcome
+from hypercobalt.agent.diagnostics.counts import NAME, Counts, UseOutcome
 from hypercobalt.agent.diagnostics.record import Records
 from hypercobalt.agent.diagnostics.serving import MOST_AT_ONCE, UseServer
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
@@ -83,16 +83,16 @@ def use(error: BaseException | None = None, seconds: float = 10.0) -> Use:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (None, Outcome.ANSWERED),
-        (RefusedUseError("no such port"), Outcome.REFUSED),
-        (BusyError("one at a time"), Outcome.BUSY),
-        (HypercobaltError("ovs-vswitchd does not answer"), Outcome.UNAVAILABLE),
-        (TimeoutError(), Outcome.TIMEOUT),
-        (RuntimeError("a bug"), Outcome.FAILED),
+        (None, UseOutcome.ANSWERED),
+        (RefusedUseError("no such port"), UseOutcome.REFUSED),
+        (BusyError("one at a time"), UseOutcome.BUSY),
+        (HypercobaltError("ovs-vswitchd does not answer"), UseOutcome.UNAVAILABLE),
+        (TimeoutError(), UseOutcome.TIMEOUT),
+        (RuntimeError("a bug"), UseOutcome.FAILED),
     ],
 )
 async def test_answer_is_counted_by_its_outcome(
-    server: UseServer, registry: CollectorRegistry, error: BaseException | None, outcome: Outcome
+    server: UseServer, registry: CollectorRegistry, error: BaseException | None, outcome: UseOutcome
 ) -> None:
     await server.serve(use(error), request())
     assert counted(registry) == {("trace", outcome): 1.0}
@@ -103,7 +103,7 @@ async def test_invalid_request_is_counted_as_refused(
     server: UseServer, registry: CollectorRegistry, asked: Request
 ) -> None:
     await server.serve(use(), asked)
-    assert counted(registry) == {("trace", Outcome.REFUSED): 1.0}
+    assert counted(registry) == {("trace", UseOutcome.REFUSED): 1.0}
 
 
 async def test_use_without_its_event_is_counted_as_unavailable(
@@ -111,7 +111,7 @@ async def test_use_without_its_event_is_counted_as_unavailable(
 ) -> None:
     monkeypatch.setattr(Kept, "refuse", True)
     await server.serve(use(), request())
-    assert counted(registry) == {("trace", Outcome.UNAVAILABLE): 1.0}
+    assert counted(registry) == {("trace", UseOutcome.UNAVAILABLE): 1.0}
 
 
 async def test_client_that_leaves_before_the_answer_is_counted(
@@ -125,16 +125,16 @@ async def test_client_that_leaves_before_the_answer_is_counted(
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])
-    assert counted(registry) == {("trace", Outcome.ABANDONED): 1.0}
+    assert counted(registry) == {("trace", UseOutcome.ABANDONED): 1.0}
     assert server.under_way == 0
 
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (None, Outcome.ANSWERED),
-        (HypercobaltError("tap1 is gone"), Outcome.UNAVAILABLE),
-        (RuntimeError("a bug"), Outcome.FAILED),
+        (None, UseOutcome.ANSWERED),
+        (HypercobaltError("tap1 is gone"), UseOutcome.UNAVAILABLE),
+        (RuntimeError("a bug"), UseOutcome.FAILED),
     ],
 )
 @pytest.mark.parametrize("taken", [0, 1, 2])
@@ -142,7 +142,7 @@ async def test_stream_is_counted_once_at_its_end(
     server: UseServer,
     registry: CollectorRegistry,
     error: Exception | None,
-    outcome: Outcome,
+    outcome: UseOutcome,
     taken: int,
 ) -> None:
     async def packets() -> AsyncGenerator[bytes]:
@@ -165,7 +165,7 @@ async def test_stream_is_counted_once_at_its_end(
         except (HypercobaltError, RuntimeError):
             ended_by_error = True
     await close(found)
-    left = outcome if ended_by_error else Outcome.ANSWERED
+    left = outcome if ended_by_error else UseOutcome.ANSWERED
     assert counted(registry) == {("trace", left): 1.0}
     assert server.under_way == 0
 
@@ -175,21 +175,21 @@ async def test_use_beyond_those_at_once_is_counted_as_busy(
 ) -> None:
     server.under_way = MOST_AT_ONCE
     await server.serve(use(), request())
-    assert counted(registry) == {("trace", Outcome.BUSY): 1.0}
+    assert counted(registry) == {("trace", UseOutcome.BUSY): 1.0}
 
 
 def test_labels_are_a_closed_set(registry: CollectorRegistry) -> None:
     counts = Counts(["trace", "ports"], registry)
     for name in ("trace", "", "../x", "x" * 10_000, "trace\n"):
-        counts.add(name, Outcome.DENIED)
+        counts.add(name, UseOutcome.DENIED)
     assert counted(registry) == {("trace", "denied"): 1.0, ("none", "denied"): 4.0}
     (family,) = registry.collect()
     zeros = [one for one in family.samples if one.name == NAME and one.labels["use"] == "ports"]
-    assert {one.labels["outcome"] for one in zeros} == set(Outcome)
+    assert {one.labels["outcome"] for one in zeros} == set(UseOutcome)
 
 
 def test_page_names_every_outcome() -> None:
     table = PAGE[PAGE.index("| Outcome | What |") :].partition("\n\n")[0]
-    assert set(first_cells(table)) == set(Outcome)
+    assert set(first_cells(table)) == set(UseOutcome)
     for page in ("ovs-agent.md", "security.md"):
         assert re.search(rf"`{NAME}\{{use,outcome\}}`", Path(ROOT / "docs" / page).read_text())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.vms.request import Request, Seen, check_memory, parse_list, place
+from hypercobalt.lab.vms.request import ListedVm, Request, check_memory, parse_list, place
 
 PRINTED = """\
  1    vm-1   running    linux 10.78.0.10
@@ -16,9 +16,9 @@ PRINTED = """\
 
 def test_what_virsh_lists_is_read() -> None:
     assert parse_list("kvm-1", PRINTED) == (
-        Seen("vm-1", "kvm-1", "running", "linux 10.78.0.10"),
-        Seen("vm-2", "kvm-1", "shut off", "boot idle"),
-        Seen("other", "kvm-1", "in shutdown", ""),
+        ListedVm("vm-1", "kvm-1", "running", "linux 10.78.0.10"),
+        ListedVm("vm-2", "kvm-1", "shut off", "boot idle"),
+        ListedVm("other", "kvm-1", "in shutdown", ""),
     )
 
 

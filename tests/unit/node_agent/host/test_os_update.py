@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import HostError
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import (
@@ -24,8 +24,8 @@ from hypercobalt.api.hypervisor_status import (
 )
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.os_update import (
+    Attempts,
     OsUpdate,
-    Progress,
     VersionError,
     is_busy,
     is_due,
@@ -92,21 +92,21 @@ def test_any_text_gives_a_units_name_or_is_refused(version: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "running", "progress", "due"),
     [
-        ("", OLD, Progress(), False),
-        (NEW, None, Progress(), False),  # wait until the running version is known
-        (NEW, NEW, Progress(), False),
-        (NEW, OLD, Progress(NEW, installed=NEW), False),  # a reboot is missing
-        (NEW, OLD, Progress(), True),
-        (NEW, OLD, Progress(NEW, retry=1), True),
-        (NEW, OLD, Progress(NEW, retry=0), False),  # given up
-        (NEW, OLD, Progress(OLD, retry=0), True),  # another version was given up
-        (NEW, OLD, Progress(NEW, retry=0, in_progress=True), True),  # agent was restarted
-        (OLD, NEW, Progress(NEW, installed=NEW), True),  # back to an older one
-        ("latest", OLD, Progress(), True),
-        ("latest", OLD, Progress("latest", installed="latest"), False),
+        ("", OLD, Attempts(), False),
+        (NEW, None, Attempts(), False),  # wait until the running version is known
+        (NEW, NEW, Attempts(), False),
+        (NEW, OLD, Attempts(NEW, installed=NEW), False),  # a reboot is missing
+        (NEW, OLD, Attempts(), True),
+        (NEW, OLD, Attempts(NEW, retry=1), True),
+        (NEW, OLD, Attempts(NEW, retry=0), False),  # given up
+        (NEW, OLD, Attempts(OLD, retry=0), True),  # another version was given up
+        (NEW, OLD, Attempts(NEW, retry=0, in_progress=True), True),  # agent was restarted
+        (OLD, NEW, Attempts(NEW, installed=NEW), True),  # back to an older one
+        ("latest", OLD, Attempts(), True),
+        ("latest", OLD, Attempts("latest", installed="latest"), False),
     ],
 )
-def test_an_update_is_due(wanted: str, running: str | None, progress: Progress, due: bool) -> None:
+def test_an_update_is_due(wanted: str, running: str | None, progress: Attempts, due: bool) -> None:
     assert is_due(wanted, running, progress) is due
 
 
@@ -149,20 +149,20 @@ def hypervisor(version: str | None = NEW, *, reboot: bool = False) -> Hypervisor
 @pytest.mark.parametrize(
     ("update", "message", "progress"),
     [
-        (None, None, Progress()),
-        (HyperVisorUpdateStatus(retry=2, inProgress=True), f"{NEW}: x", Progress(NEW, 2, True)),
+        (None, None, Attempts()),
+        (HyperVisorUpdateStatus(retry=2, inProgress=True), f"{NEW}: x", Attempts(NEW, 2, True)),
         (
             HyperVisorUpdateStatus(retry=0, installed=OLD),
             f"{NEW}: x",
-            Progress(NEW, 0, installed=OLD),
+            Attempts(NEW, 0, installed=OLD),
         ),
-        (HyperVisorUpdateStatus(retry=-7), "odd", Progress("odd", 0)),
-        (HyperVisorUpdateStatus(retry=99), None, Progress("", 3)),
-        (HyperVisorUpdateStatus(retry=1, version=NEW), "any words", Progress(NEW, 1)),
+        (HyperVisorUpdateStatus(retry=-7), "odd", Attempts("odd", 0)),
+        (HyperVisorUpdateStatus(retry=99), None, Attempts("", 3)),
+        (HyperVisorUpdateStatus(retry=1, version=NEW), "any words", Attempts(NEW, 1)),
     ],
 )
 def test_a_restarted_agent_recalls_how_far_it_was(
-    update: HyperVisorUpdateStatus | None, message: str | None, progress: Progress
+    update: HyperVisorUpdateStatus | None, message: str | None, progress: Attempts
 ) -> None:
     conditions = (
         set_condition((), CONDITION, "False", "Stopped", message, now=FakeClock().now())
@@ -209,7 +209,7 @@ class Updating:
     def update(self) -> HyperVisorUpdateStatus | None:
         return self.board.parts.update
 
-    async def until(self, reason: str, text: str = "") -> Verdict:
+    async def until(self, reason: str, text: str = "") -> ConditionReport:
         async with asyncio.timeout(5):
             while True:
                 parts = self.board.parts

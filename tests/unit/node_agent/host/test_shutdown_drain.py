@@ -20,7 +20,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.shutdown_drain import (
     REASON,
-    Step,
+    DrainStep,
     decide,
     is_wanted,
     make_eviction,
@@ -55,30 +55,34 @@ def eviction(
 @pytest.mark.parametrize(
     ("present", "ours", "step"),
     [
-        (None, None, Step.CREATE),
-        (None, "e", Step.CREATE),  # somebody deleted it
-        (eviction(evicting=None, trigger=OURS), "e", Step.WAIT),
-        (eviction(evicting="True", trigger=OURS), "e", Step.WAIT),
-        (eviction(evicting="Unknown", trigger=OURS), "e", Step.WAIT),
-        (eviction(evicting="False", trigger=OURS), "e", Step.DONE),
-        (eviction(evicting=None, trigger=OTHER), None, Step.WAIT),
+        (None, None, DrainStep.CREATE),
+        (None, "e", DrainStep.CREATE),  # somebody deleted it
+        (eviction(evicting=None, trigger=OURS), "e", DrainStep.WAIT),
+        (eviction(evicting="True", trigger=OURS), "e", DrainStep.WAIT),
+        (eviction(evicting="Unknown", trigger=OURS), "e", DrainStep.WAIT),
+        (eviction(evicting="False", trigger=OURS), "e", DrainStep.DONE),
+        (eviction(evicting=None, trigger=OTHER), None, DrainStep.WAIT),
         # What ended before does not cover the instances that run now, whoever made it.
-        (eviction(evicting="False", trigger=OTHER), None, Step.REPLACE),
-        (eviction(evicting="False", trigger=None), None, Step.REPLACE),
-        (eviction(evicting="False", trigger=OTHER), "another", Step.REPLACE),
-        (eviction(evicting="False", trigger=OTHER, deleted=True), None, Step.WAIT),
-        (eviction(evicting="False", trigger=OTHER), "e", Step.DONE),  # it was quicker than ours
-        (eviction(evicting="False", trigger=OTHER, instances=("i",)), "e", Step.REPLACE),
-        (eviction(evicting="False", trigger=OURS), None, Step.REPLACE),
-        (eviction(evicting="False", trigger=OURS), "another", Step.REPLACE),
-        (eviction(evicting="False", trigger=None, reason=REASON), None, Step.REPLACE),
-        (eviction(evicting="False", trigger=OURS, deleted=True), None, Step.WAIT),
-        (eviction(evicting="False", trigger=OURS, deleted=True), "e", Step.WAIT),  # cancelled
-        (eviction(evicting="True", trigger=OURS), None, Step.WAIT),  # agent was restarted
+        (eviction(evicting="False", trigger=OTHER), None, DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=None), None, DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=OTHER), "another", DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=OTHER, deleted=True), None, DrainStep.WAIT),
+        (
+            eviction(evicting="False", trigger=OTHER),
+            "e",
+            DrainStep.DONE,
+        ),  # it was quicker than ours
+        (eviction(evicting="False", trigger=OTHER, instances=("i",)), "e", DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=OURS), None, DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=OURS), "another", DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=None, reason=REASON), None, DrainStep.REPLACE),
+        (eviction(evicting="False", trigger=OURS, deleted=True), None, DrainStep.WAIT),
+        (eviction(evicting="False", trigger=OURS, deleted=True), "e", DrainStep.WAIT),  # cancelled
+        (eviction(evicting="True", trigger=OURS), None, DrainStep.WAIT),  # agent was restarted
     ],
 )
 def test_the_next_step_of_an_evacuation(
-    present: Eviction | None, ours: str | None, step: Step
+    present: Eviction | None, ours: str | None, step: DrainStep
 ) -> None:
     assert decide(present, ours) is step
 

@@ -9,7 +9,7 @@ import pytest
 
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.adapters.host.model import UnitNameError, UnitState
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.node_agent.host.units import UnitConditions, decide
 from hypercobalt.node_agent.status.parts import Board
@@ -59,7 +59,7 @@ class Watching:
         self.board = Board(FakeClock())
         self.concern = UnitConditions(self.units, self.board, (LIBVIRTD, "other.service"))
 
-    def verdict(self, unit: str) -> Verdict:
+    def verdict(self, unit: str) -> ConditionReport:
         verdict = self.board.parts.conditions[unit]
         assert verdict is not None
         return verdict

@@ -18,7 +18,7 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import AgentState, Lifecycle, PausedReason, Stopped
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
@@ -110,7 +110,7 @@ class Starting:
         await self.until(lambda: self.server.reads > 0)
 
     @property
-    def condition(self) -> Verdict:
+    def condition(self) -> ConditionReport:
         found = self.board.parts.conditions[_TYPE]
         assert found is not None
         return found

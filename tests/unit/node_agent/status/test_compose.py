@@ -14,7 +14,7 @@ from hypercobalt.adapters.libvirt.model import (
     HostCell,
     Versions,
 )
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.status import holds, leftovers
 from hypercobalt.api.conditions import Condition, ConditionStatus
 from hypercobalt.api.fencing import GuestsStopped
@@ -76,7 +76,7 @@ def test_what_is_not_observed_yet_is_kept_and_what_is_not_ours_left_out() -> Non
 
 
 def test_condition_of_an_object_without_a_generation_has_none() -> None:
-    parts = Parts(conditions={LINK: Verdict(TRUE, "Reason", "text", NOW)})
+    parts = Parts(conditions={LINK: ConditionReport(TRUE, "Reason", "text", NOW)})
     for generation, expected in ((3, 3), (0, None)):
         (made,) = composed(parts, stored(generation=generation)).conditions
         assert made.observedGeneration == expected
@@ -110,7 +110,7 @@ def test_what_is_known_replaces_what_was_stored() -> None:
 )
 def test_transition_times(before: str | None, verdict: ConditionStatus, since: datetime) -> None:
     old = stored(condition(LINK, before)) if before else stored()
-    parts = Parts(conditions={LINK: Verdict(verdict, "Reason", "text", NOW)})
+    parts = Parts(conditions={LINK: ConditionReport(verdict, "Reason", "text", NOW)})
 
     (made,) = composed(parts, old).conditions
 
@@ -124,8 +124,8 @@ def test_a_condition_that_shall_not_be_there_goes() -> None:
 
 def test_one_that_the_server_would_refuse_takes_none_along() -> None:
     verdicts = {
-        LINK: Verdict(TRUE, "Connected", "bytes \udcff", NOW),
-        UNIT: Verdict(TRUE, "no reason", "", NOW),
+        LINK: ConditionReport(TRUE, "Connected", "bytes \udcff", NOW),
+        UNIT: ConditionReport(TRUE, "no reason", "", NOW),
     }
 
     (made,) = composed(Parts(conditions=verdicts), stored()).conditions
@@ -174,7 +174,7 @@ def test_leftovers_are_our_fields_that_an_apply_did_not_remove() -> None:
         st.sampled_from([LINK, UNIT, "Other"]),
         st.none()
         | st.builds(
-            Verdict,
+            ConditionReport,
             st.sampled_from(ConditionStatus),
             st.text("aB9 _", max_size=4),
             st.text("a\n\udcff", max_size=4),
@@ -183,7 +183,7 @@ def test_leftovers_are_our_fields_that_an_apply_did_not_remove() -> None:
     )
 )
 def test_what_is_composed_holds_once_it_is_stored(
-    conditions: dict[str, Verdict | None],
+    conditions: dict[str, ConditionReport | None],
 ) -> None:
     parts = Parts(inventory=INVENTORY, conditions=conditions)
     status = composed(parts, stored(condition(LINK), condition("Ready")))

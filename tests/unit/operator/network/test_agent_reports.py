@@ -18,7 +18,7 @@ from tests.unit.ovs_agent.switches import (
 
 from hypercobalt.adapters.ovs.model import ControllerState, FlowCounts
 from hypercobalt.adapters.ovs.port import Fault
-from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec
@@ -40,7 +40,7 @@ def reported(facts: Facts) -> OVSNodeGlance:
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     last = judge(facts, first.ledger, now=later(120), monotonic=120.0)
     board = {
-        type_.value: Verdict(one.status, one.reason, one.message, NOW)
+        type_.value: ConditionReport(one.status, one.reason, one.message, NOW)
         for type_, one in last.conditions.items()
     }
     node = OVSNode(

@@ -10,7 +10,7 @@ from tests.unit.ovs_agent.diagnostics.networks import explained, mac, recorded, 
 from hypercobalt.adapters.ovn.logical import Explained
 from hypercobalt.adapters.ovs.packet import parse_packet
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.traced import Action, Step, Trace
+from hypercobalt.adapters.ovs.traced import Action, Trace, TracedStep
 from hypercobalt.ovs_agent.diagnostics.onward import onward
 from hypercobalt.ovs_agent.diagnostics.report import Onward
 
@@ -68,7 +68,7 @@ def test_a_packet_for_several_hosts_is_followed_to_none() -> None:
         interfaces={**found.interfaces, "i3": replace(row, uuid="i3", name="ovn-kvm-3-0")},
     )
     trace = recorded("tunnel")
-    flooded = Step("br-int", 39, actions=(Action('output:"ovn-kvm-3-0"'),))
+    flooded = TracedStep("br-int", 39, actions=(Action('output:"ovn-kvm-3-0"'),))
     last = trace.passes[-1]
     both = replace(trace, passes=(replace(last, steps=(*last.steps, flooded)),))
     assert of(both, more) is None

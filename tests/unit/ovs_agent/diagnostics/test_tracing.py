@@ -25,7 +25,7 @@ from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName, TlsFiles
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.diagnostics import tracing
-from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport
+from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import trace
 from hypercobalt.ovs_agent.facts import Reading
 
@@ -36,7 +36,7 @@ async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -
     fake = switch()
     fake.traces[TELNET] = recorded("acl")
     report = await trace(fake, facts(), ASKED)
-    assert (report.outcome, report.bridge, report.port) == (Outcome.DROPPED, "br-int", "tap1")
+    assert (report.outcome, report.bridge, report.port) == (TraceOutcome.DROPPED, "br-int", "tap1")
     assert "ls_out_acl of switch net" in report.verdict
     assert (report.packet, report.unnamed) == (TELNET, "")
     assert [len(one.steps) for one in report.passes] == [9, 26, 2]
@@ -89,7 +89,7 @@ async def test_a_packet_goes_on_at_the_next_host_where_this_one_has_ended() -> N
     report = await trace(
         fake, here, {"from": "tap1", "to": lport(4), "proto": "tcp", "dst_port": "80"}
     )
-    assert (report.outcome, report.packet) == (Outcome.SENT, HTTP)
+    assert (report.outcome, report.packet) == (TraceOutcome.SENT, HTTP)
     assert report.onward is not None
     assert (report.onward.chassis, report.onward.host) == ("kvm-2", "kvm-2.example.org")
     encoded = msgspec.json.encode(report)

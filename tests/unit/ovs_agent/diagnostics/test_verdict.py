@@ -9,57 +9,57 @@ from tests.unit.ovs_agent.diagnostics.networks import explained, recorded, rows,
 from tests.unit.ovs_agent.switches import but
 
 from hypercobalt.adapters.ovn.logical import Explained
-from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
-from hypercobalt.ovs_agent.diagnostics.report import Outcome
+from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
+from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome
 from hypercobalt.ovs_agent.diagnostics.verdict import verdict
 
 
 @pytest.mark.parametrize(
     ("name", "outcome", "text"),
     [
-        ("delivered", Outcome.DELIVERED, f"delivered to tap2 (instance {vm(2)})"),
-        ("routed", Outcome.DELIVERED, f"delivered to tap3 (instance {vm(3)})"),
-        ("arp", Outcome.DELIVERED, f"delivered to tap1 (instance {vm(1)})"),
-        ("tunnel", Outcome.SENT, "sent to host kvm-2 (192.0.2.2) by tunnel ovn-kvm-2-0"),
+        ("delivered", TraceOutcome.DELIVERED, f"delivered to tap2 (instance {vm(2)})"),
+        ("routed", TraceOutcome.DELIVERED, f"delivered to tap3 (instance {vm(3)})"),
+        ("arp", TraceOutcome.DELIVERED, f"delivered to tap1 (instance {vm(1)})"),
+        ("tunnel", TraceOutcome.SENT, "sent to host kvm-2 (192.0.2.2) by tunnel ovn-kvm-2-0"),
         (
             "no-route",
-            Outcome.DROPPED,
+            TraceOutcome.DROPPED,
             "dropped: output to host kvm-2 (192.0.2.2) by tunnel ovn-kvm-2-0 fails: "
             "native tunnel routing failed",
         ),
         (
             "localnet",
-            Outcome.DELIVERED,
+            TraceOutcome.DELIVERED,
             "delivered to this host itself, by br-ex, out of uplink eth0 of br-ex",
         ),
         (
             "flood-localnet",
-            Outcome.DELIVERED,
+            TraceOutcome.DELIVERED,
             f"delivered to tap2 (instance {vm(2)}), to this host itself, by br-ex, "
             "out of uplink eth0 of br-ex",
         ),
-        ("normal-learned", Outcome.SENT, "sent out of uplink eth0 of br-ex"),
+        ("normal-learned", TraceOutcome.SENT, "sent out of uplink eth0 of br-ex"),
         (
             "dhcp",
-            Outcome.CONTROLLER,
+            TraceOutcome.CONTROLLER,
             "handed to ovn-controller in table 28 of br-int by priority 100, cookie 0x8e334238: "
             "udp,reg14=0x2,metadata=0x2,dl_src=fa:16:3e:00:00:01,nw_src=0.0.0.0,"
             "nw_dst=255.255.255.255,tp_src=68,tp_dst=67",
         ),
         (
             "acl",
-            Outcome.DROPPED,
+            TraceOutcome.DROPPED,
             "dropped in table 46 of br-int by priority 2001, cookie 0xcca3fb61: "
             "tcp,reg0=0x200/0x200,reg15=0x3,metadata=0x2,tp_dst=23",
         ),
         (
             "unknown-port",
-            Outcome.DROPPED,
+            TraceOutcome.DROPPED,
             "dropped in table 0 of br-int by priority 0: any packet",
         ),
     ],
 )
-def test_a_recorded_trace_ends_in_a_verdict(name: str, outcome: Outcome, text: str) -> None:
+def test_a_recorded_trace_ends_in_a_verdict(name: str, outcome: TraceOutcome, text: str) -> None:
     found = verdict(recorded(name), rows(), Explained())
     assert (found.outcome, found.text) == (outcome, text)
 
@@ -84,7 +84,7 @@ def test_a_port_whose_link_is_down_gets_nothing_although_the_switch_delivers() -
 
 
 def test_a_table_without_a_flow_drops() -> None:
-    trace = Trace((Pass("", "in_port=1", (Step("br-int", 7, actions=(Action("drop"),)),)),))
+    trace = Trace((Pass("", "in_port=1", (TracedStep("br-int", 7, actions=(Action("drop"),)),)),))
     assert verdict(trace, rows(), Explained()).text == (
         "dropped in table 7 of br-int: no flow matches"
     )
@@ -92,7 +92,7 @@ def test_a_table_without_a_flow_drops() -> None:
 
 def test_many_ports_are_counted() -> None:
     outputs = tuple(Action(f"output:p{number}") for number in range(8))
-    trace = Trace((Pass("", "in_port=1", (Step("br-int", 65, actions=outputs),)),))
+    trace = Trace((Pass("", "in_port=1", (TracedStep("br-int", 65, actions=outputs),)),))
     text = verdict(trace, rows(), Explained()).text
     assert text.startswith("delivered to port p0, to port p1")
     assert text.endswith(", and 3 more")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
-from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
+from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 
 _BRIDGE: Final = re.compile(r'^( *)bridge\("(.*)"\)$')
 _STEP: Final = re.compile(r"^( *)([0-9]{1,3})\. (.*)$")
@@ -40,11 +40,11 @@ class _Open:
         default_factory=list[tuple[str, list[str], list[str]]]
     )
 
-    def closed(self) -> Step:
+    def closed(self) -> TracedStep:
         actions = tuple(Action(text, tuple(a), tuple(b)) for text, a, b in self.actions)
         if self.rule is None:
-            return Step(self.bridge, self.table, actions=actions)
-        return Step(
+            return TracedStep(self.bridge, self.table, actions=actions)
+        return TracedStep(
             self.bridge,
             self.table,
             self.rule["match"] or "",

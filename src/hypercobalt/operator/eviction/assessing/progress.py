@@ -14,7 +14,7 @@ from hypercobalt.operator.eviction.model.tracks import Job, Recorded, Track
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MoveProgress:
     """How far a move under way is.
 
     Args:
@@ -34,7 +34,7 @@ class Progress:
     disagreement: str
 
 
-def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: float) -> Progress:
+def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: float) -> MoveProgress:
     """How far a move under way is.
 
     Args:
@@ -58,4 +58,4 @@ def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: floa
         differ = f"libvirt reports that the migration ended ({ended}), the compute service does not"
     elif by_host is not None and by_host <= stall < by_record:
         differ = "libvirt reports progress, the compute service none; treated as progressing"
-    return Progress(track, record, still, memory > 0, is_over, differ)
+    return MoveProgress(track, record, still, memory > 0, is_over, differ)

@@ -108,4 +108,4 @@ class Unanswered(_NotDone):
     """Whether it was done is not known; the next passes will show."""
 
 
-Outcome = Accepted | Needless | Refused | Outdated | NotYet | Unanswered
+CallOutcome = Accepted | Needless | Refused | Outdated | NotYet | Unanswered

@@ -17,11 +17,11 @@ from hypercobalt.operator.eviction.model.actions import (
     Abort,
     Accepted,
     Action,
+    CallOutcome,
     Confirm,
     Force,
     Needless,
     NotYet,
-    Outcome,
     Outdated,
     Recover,
     Refused,
@@ -112,7 +112,7 @@ def once_accepted(
 def with_outcomes(
     expected: tuple[Assessment, ...],
     actions: Mapping[str, Action],
-    outcomes: Mapping[str, Outcome],
+    outcomes: Mapping[str, CallOutcome],
     policy: Policy,
     moment: Moment,
 ) -> tuple[Assessment, ...]:
@@ -134,7 +134,7 @@ def with_outcomes(
 
 
 def _with_outcome(
-    instance: Assessment, action: Action, outcome: Outcome, policy: Policy, moment: Moment
+    instance: Assessment, action: Action, outcome: CallOutcome, policy: Policy, moment: Moment
 ) -> Assessment:
     match outcome:
         case Accepted():

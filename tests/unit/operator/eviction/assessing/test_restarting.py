@@ -32,8 +32,8 @@ from hypercobalt.operator.eviction.assessing.course import Course
 from hypercobalt.operator.eviction.assessing.owner import incident_of, planned, started
 from hypercobalt.operator.eviction.model.actions import (
     Accepted,
+    CallOutcome,
     NotYet,
-    Outcome,
     Outdated,
     Refused,
     Restart,
@@ -389,7 +389,7 @@ def test_cold_move_of_a_crashed_one_is_confirmed_first() -> None:
         pytest.param(Outdated("busy"), Waiting, 1, id="outdated"),
     ],
 )
-def test_how_the_call_ends(outcome: Outcome, state: type, attempts: int) -> None:
+def test_how_the_call_ends(outcome: CallOutcome, state: type, attempts: int) -> None:
     begun = once_accepted(assessed(seen(OFF)), Restart(OFF), POLICY, NOW)
     (found,) = with_outcomes((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, NOW)
     assert isinstance(found.state, state)

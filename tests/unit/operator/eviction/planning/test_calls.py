@@ -12,11 +12,11 @@ from hypercobalt.operator.eviction.model.actions import (
     Abort,
     Accepted,
     Action,
+    CallOutcome,
     Confirm,
     Force,
     Needless,
     NotYet,
-    Outcome,
     Outdated,
     Recover,
     Refused,
@@ -46,7 +46,7 @@ FOLLOWED = Track(Recorded("1", "running"), since=900.0)
 ERROR = server(status="ERROR", running=True)
 
 
-def called(of: Assessment, action: Action, outcome: Outcome) -> Assessment:
+def called(of: Assessment, action: Action, outcome: CallOutcome) -> Assessment:
     expected = once_accepted(of, action, POLICY, NOW)
     (found,) = with_outcomes((expected,), {"a": action}, {"a": outcome}, POLICY, NOW)
     return found
@@ -63,7 +63,7 @@ def called(of: Assessment, action: Action, outcome: Outcome) -> Assessment:
     ],
 )
 def test_how_the_call_that_begins_a_move_ends(
-    outcome: Outcome, attempts: int, state: State
+    outcome: CallOutcome, attempts: int, state: State
 ) -> None:
     found = called(assessed(server()), START, outcome)
     assert (found.attempts, found.state) == (attempts, state)
@@ -166,7 +166,7 @@ STUCK = Stuck(move(), force=True, message="stuck")
     ],
 )
 def test_how_the_other_calls_end(
-    state: State, action: Action, outcome: Outcome, then: State
+    state: State, action: Action, outcome: CallOutcome, then: State
 ) -> None:
     found = called(Assessment(SEEN, state, FOLLOWED), action, outcome)
     assert found.state == then

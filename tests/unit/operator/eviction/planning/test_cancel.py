@@ -35,8 +35,8 @@ from hypercobalt.operator.eviction.model.actions import (
     Abort,
     Accepted,
     Action,
+    CallOutcome,
     Confirm,
-    Outcome,
     Recover,
     Refused,
 )
@@ -174,7 +174,7 @@ def test_what_is_stopped(of: Assessment, action: type[Action] | None, *, left: b
     ],
 )
 def test_a_move_is_aborted_once_unless_that_is_refused(
-    outcome: Outcome, later: float, *, again: bool
+    outcome: CallOutcome, later: float, *, again: bool
 ) -> None:
     plan = cancelled(moving(move()))
     assert plan.instances is not None
