@@ -23,6 +23,10 @@ from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 
+_LONGEST_CALL = timedelta(seconds=640)
+"""One device's longest timeout, and the readings before and after: a process that no longer leads
+calls no other device."""
+_A_SECOND = timedelta(seconds=1)
 _MOST = 12  # texts of evidence that are kept: the first, and the newest
 _LONGEST = 500  # characters of one
 
@@ -165,6 +169,28 @@ def is_under_way(stored: Fencing, now: datetime) -> bool:
     return begun and stored.deadline is not None and now < stored.deadline
 
 
+def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
+    """The record with no moment that is further ahead than it was when it was recorded.
+
+    After the clock was set back an attempt would count as under way for that much longer, and its
+    host would not be fenced. The attempt may be under way for as long as a call takes; the process
+    that has recorded it makes another one instead.
+
+    Args:
+        stored: the record.
+        lasts: see `Facts`.
+        now: the clock of the record.
+    """
+    longest = (now + lasts + _LONGEST_CALL).replace(microsecond=0)
+    if stored.poweredSince is not None and stored.poweredSince > now:
+        stored = replace(stored, poweredSince=now.replace(microsecond=0))
+    if not is_under_way(stored, longest):
+        return stored
+    text = f"attempt {stored.attempts}: its deadline was moved, because the clock was set back"
+    evidence = _with(stored.evidence, text)
+    return replace(stored, phase=FencingPhase.FAILED, deadline=longest, evidence=evidence)
+
+
 def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
     """The record after a call: the proof, or that there is none.
 
@@ -234,7 +260,7 @@ def reordered(stored: Fencing, now: datetime) -> Fencing:
 def _anew(stored: Fencing, now: datetime) -> datetime:
     """A start that no report is about yet, also within the same second, or after a clock's step."""
     at = now.replace(microsecond=0)
-    return max(at, stored.startedAt + timedelta(seconds=1)) if stored.startedAt else at
+    return max(at, stored.startedAt + _A_SECOND) if stored.startedAt else at
 
 
 def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
@@ -309,7 +335,7 @@ def _attempt(base: Fencing, facts: Facts, now: datetime) -> Fencing:
         method=FencingMethod.BMC,
         device=facts.device,
         attempts=(base.attempts or 0) + 1,
-        deadline=(now + facts.lasts).replace(microsecond=0) + timedelta(seconds=1),
+        deadline=(now + facts.lasts).replace(microsecond=0) + _A_SECOND,
     )
 
 

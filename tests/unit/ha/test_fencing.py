@@ -19,6 +19,7 @@ from hypercobalt.ha.fencing import (
     SwitchOff,
     WaitUntil,
     answered,
+    by_this_clock,
     holds,
     is_under_way,
     next_step,
@@ -188,6 +189,35 @@ def test_host_that_lost_its_device_keeps_what_was_tried() -> None:
 
 def test_wait_ends_with_the_attempt_even_if_that_has_failed() -> None:
     assert step(ATTEMPT) == step(FAILED) == WaitUntil(DEADLINE)
+
+
+@pytest.mark.parametrize("stored", [ATTEMPT, FAILED])
+def test_clock_that_was_set_back_prolongs_an_attempt_by_no_more_than_a_call(
+    stored: Fencing,
+) -> None:
+    back = NOW - timedelta(hours=5)
+    found = by_this_clock(stored, LASTS, back)
+    assert (found.phase, found.deadline) == ("Failed", back + LASTS + timedelta(seconds=640))
+    assert by_this_clock(found, LASTS, back) == found
+    after = LASTS + timedelta(seconds=640) + PACE.pause
+    assert isinstance(next_step(found, MINE, PACE, back), WaitUntil)
+    assert isinstance(next_step(found, MINE, PACE, back + after), Record)
+
+
+@pytest.mark.parametrize("stored", [ATTEMPT, FAILED, NO_DEVICE, PROVEN, released(ATTEMPT, "b2")])
+@pytest.mark.parametrize("later", [-30, 0, 9999])
+def test_record_of_a_clock_that_goes_on_stays(stored: Fencing, later: int) -> None:
+    now = NOW + timedelta(seconds=later)
+    assert by_this_clock(stored, LASTS, now) == stored
+
+
+def test_host_that_was_switched_on_has_its_grace_by_the_clock_that_was_set_back() -> None:
+    powered = overtaken(
+        with_fields(PROVEN, forcedDownAt=NOW), ("its power is on",), NOW, powered=True
+    )
+    back = NOW - timedelta(hours=5)
+    assert by_this_clock(powered, LASTS, back).poweredSince == back
+    assert by_this_clock(powered, LASTS, NOW) == powered
 
 
 def test_wrong_proof_is_void_to_the_second() -> None:

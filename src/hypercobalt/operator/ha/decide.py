@@ -69,6 +69,10 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     since = None if well else min(stored.unhealthySince or facts.now, facts.now)
     since = since and since.replace(microsecond=0)
     plan = Plan(since, _with_disproof(facts), look_again=settings.poll)
+    if plan.fencing is not None:
+        record = fencing.by_this_clock(plan.fencing, facts.fence.lasts, facts.now)
+        if record != plan.fencing:
+            return replace(plan, fencing=record, look_again=AT_ONCE)
     if is_stopped(facts):
         return _stopped(facts, plan, settings)
     if stored.fencing is not None and (life := _life_after_proof(facts)):

@@ -38,6 +38,7 @@ from hypercobalt.operator.ha import decide as rules
 from hypercobalt.operator.ha.conditions import part
 from hypercobalt.operator.ha.facts import (
     BEFORE,
+    FINALIZER,
     AskPeers,
     DeleteEviction,
     Evict,
@@ -48,10 +49,12 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import Setup
+from hypercobalt.operator.ha.fences import Setup, vanished
+from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.reconciler import is_disproved
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
 from hypercobalt.operator.ha.signs import believed, claim, declared_dead, powered_since, stopped
+from hypercobalt.operator.ha.silenced import is_kept
 
 S = timedelta(seconds=1)
 SETTINGS = HaSettings(mode=HaMode.INTERNAL)
@@ -111,6 +114,12 @@ class World:
         renewed: renewals of the agent's Lease.
         obeyed: boot whose agent knows that it counts as dead.
         tainted: the Node has the taint that asserts that it is dead.
+        skew: how far the clock of the operators, and of the records, is ahead.
+        off: why nothing is to be done about the host; "" for nothing.
+        away: the compute service cannot be read or called.
+        landing: an evacuation was accepted, and its target has not started the server yet.
+        registered: there is a Node; a kubelet registers it when it starts.
+        known: there is a Hypervisor.
     """
 
     now: datetime = NOW
@@ -130,6 +139,12 @@ class World:
     renewed: int = 0
     obeyed: int = 0
     tainted: bool = False
+    skew: timedelta = timedelta(0)
+    off: str = ""
+    away: bool = False
+    landing: bool = False
+    registered: bool = True
+    known: bool = True
     ready: str = "True"
     healthy_since: datetime = NOW
     bug: Bug = field(default_factory=Bug)
@@ -143,19 +158,30 @@ class World:
         )
     )
 
+    @property
+    def clock(self) -> datetime:
+        """What the operators take for the present."""
+        return self.now + self.skew
+
     # What happens by itself
 
     def report(self) -> None:
         """Kubelet and agent report what they can."""
-        if self.on and self.heard:
+        if not self.known and self.registered:
+            self._is_created()
+        if self.on and self.heard and self.registered:
             if self.ready != "True":
-                self.healthy_since = self.now
+                self.healthy_since = self.clock
             self.ready, self.node_boot = "True", self.boot
-            if self.agent:
-                self.renewed += 1
-                self.store(bootID=str(self.boot))
         else:
             self.ready = "Unknown"
+        if self.on and self.heard and self.agent and self.known:
+            self.renewed += 1
+            self.store(bootID=str(self.boot))
+
+    def _is_created(self) -> None:
+        """The operator makes a Hypervisor of a Node that has none."""
+        self.hypervisor, self.known = _hypervisor(), True
 
     def power_off(self) -> None:
         """Every guest of the boot is gone with it."""
@@ -163,7 +189,7 @@ class World:
 
     def boots(self) -> None:
         if not self.on:
-            self.on, self.boot = True, self.boot + 1
+            self.on, self.boot, self.registered = True, self.boot + 1, True
 
     def owner_starts(self) -> None:
         """Nova starts a server that is off on its host, forced down or not, agent or not.
@@ -173,7 +199,7 @@ class World:
         if self._is_ended():
             return
         ready = self.ready == "True" and self.node_boot == self.boot
-        if ready and self.on and self.heard and self.on_source and self.at_source is None:
+        if ready and self.on and self.heard and self._is_startable():
             self.at_source = self.boot
 
     def owner_starts_unheard(self) -> None:
@@ -182,8 +208,12 @@ class World:
         Nothing but the device shows that.
         """
         reached = self.on and not (self.heard or self.mute or self.lies)
-        if reached and not self._is_ended() and self.on_source and self.at_source is None:
+        if reached and not self._is_ended() and self._is_startable():
             self.at_source = self.boot
+
+    def _is_startable(self) -> bool:
+        """Nova starts no server that it rebuilds elsewhere at the time."""
+        return self.on_source and self.at_source is None and not self.landing
 
     def falls_silent(self, mute: bool) -> None:
         """The device answers nothing more, or again; not while all depends on its answer."""
@@ -201,10 +231,11 @@ class World:
     def agent_obeys(self) -> None:
         """The agent ends every guest of a boot that counts as dead, and reports that."""
         record = self.hypervisor.status.fencing
-        if self.on and self.heard and self.agent and is_ordered(record, str(self.boot)):
+        reads = self.on and self.heard and self.agent and self.known
+        if reads and is_ordered(record, str(self.boot)):
             self.at_source, self.obeyed = None, self.boot
             started = record.startedAt if record is not None else None
-            done = GuestsStopped(str(self.boot), started, self.now, 1)
+            done = GuestsStopped(str(self.boot), started, self.clock, 1)
             self.store(bootID=str(self.boot), guestsStopped=done)
 
     # What people do
@@ -217,6 +248,20 @@ class World:
     def taints(self) -> None:
         """Another system does the same, by the taint; it takes that away when it likes."""
         self.tainted = self.tainted or not self.on
+
+    def delete_node(self) -> None:
+        """The Hypervisor goes with it, unless it is kept for the instances of a failed host."""
+        self.registered, self.ready = False, "Unknown"
+        meta = self.hypervisor.metadata
+        if FINALIZER not in meta.finalizers:
+            self._is_gone()
+        elif meta.deletionTimestamp is None:
+            meta = with_fields(meta, deletionTimestamp=self.clock)
+            self.hypervisor = with_fields(self.hypervisor, metadata=meta)
+
+    def _is_gone(self) -> None:
+        """With the Hypervisor go its Evictions, which it owns."""
+        self.known, self.hypervisor, self.evictions = False, _hypervisor(), []
 
     def note(self, key: str, value: str) -> None:
         """Set an annotation; "" takes it away."""
@@ -238,18 +283,24 @@ class World:
             ),
         )
 
+    def seen_node(self) -> Node:
+        return self.node() if self.registered else vanished(self.hypervisor)
+
     def read(self, record: Fencing | None) -> Latest:
         """What was heard of the host, and its power where that matters."""
         methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
         asked = record is not None and record.method in methods
-        asked = asked or bool(claim(self.hypervisor, self.node()).text)
+        asked = asked or bool(claim(self.hypervisor, self.seen_node()).text)
         power = Power.ON if asked and self.on and not self.lies else Power.OFF
         if asked and self.mute:
             by_device = record is not None and record.method == FencingMethod.BMC
             power = Power.UNKNOWN if by_device else Power.OFF
         agent = self.on and self.heard and self.agent
-        renewed = str(self.renewed)
-        return Latest(str(self.node_boot), renewed, power, agent=agent, tainted=self.tainted)
+        renewed, tainted = str(self.renewed), self.tainted and self.registered
+        return Latest(self._reported_boot(), renewed, power, agent=agent, tainted=tainted)
+
+    def _reported_boot(self) -> str:
+        return str(self.node_boot) if self.registered else ""
 
     def store(self, **fields: object) -> None:
         status = with_fields(self.hypervisor.status, **fields)
@@ -267,9 +318,19 @@ class World:
         doubted = doubts(record, latest) or latest.power is Power.UNKNOWN
         if doubted and not self.bug.trusts:
             return
-        if self.evictions and self.forced_down and self.on_source:
-            self.elsewhere, self.on_source = True, False
+        begins = self.known and not self.off and not self.away
+        if begins and self.evictions and self.forced_down and self.on_source:
+            self.landing = True
+
+    def lands(self) -> None:
+        """The target of an evacuation starts the server."""
+        if self.landing:
+            self.landing, self.elsewhere, self.on_source = False, True, False
             self.evictions = [ended(one) for one in self.evictions]
+
+    def fails_to_land(self) -> None:
+        """The target refuses it; Nova has it where it was."""
+        self.landing = False
 
     def place(self) -> None:
         """The scheduler: the server comes back to a host that is in service."""
@@ -281,18 +342,37 @@ class World:
     # One operator's pass, in its parts
 
     def observe(self, operator: Operator) -> None:
+        operator.facts = operator.plan = None
+        if not self.known or not (self.registered or is_kept(self.hypervisor)):
+            self._let_go()
+            return
+        if is_to_be_kept(self._facts(operator)):
+            self._keep()
         facts = self._facts(operator)
         operator.facts, operator.plan = facts, decide(self.bug.sees(facts), SETTINGS)
 
+    def _keep(self) -> None:
+        """Have its Hypervisor stay when its Node is deleted."""
+        meta = self.hypervisor.metadata
+        if meta.deletionTimestamp is None:
+            meta = with_fields(meta, finalizers=(FINALIZER,))
+            self.hypervisor = with_fields(self.hypervisor, metadata=meta)
+
+    def _let_go(self) -> None:
+        if self.hypervisor.metadata.deletionTimestamp is not None:
+            self._is_gone()
+        meta = with_fields(self.hypervisor.metadata, finalizers=())
+        self.hypervisor = with_fields(self.hypervisor, metadata=meta)
+
     def act(self, operator: Operator) -> None:
         plan, facts = operator.plan, operator.facts
-        assert plan is not None
-        assert facts is not None
+        if plan is None or facts is None:
+            return
         match plan.action:
             case None:
                 pass
             case AskPeers():
-                operator.question = Question(self.now)
+                operator.question = Question(self.clock)
             case SetMaintenance(mode, before):
                 self.note(BEFORE, before)
                 spec = with_fields(self.hypervisor.spec, maintenance=mode)
@@ -300,11 +380,14 @@ class World:
             case Fence(record):
                 operator.mine = None
                 self.calls.append(record)
-                operator.call = Call(record.bootID or "", record.deadline or self.now)
+                lasts = (record.deadline or self.clock) - self.clock
+                operator.call = Call(record.bootID or "", self.now + lasts)
                 operator.plan = replace(plan, fencing=self._answer(operator, record))
+            case ForceDown() | TakeBack() if self.away:
+                pass
             case ForceDown(record):
                 self.forced_down = True
-                at = self.now.replace(microsecond=0)
+                at = self.clock.replace(microsecond=0)
                 operator.plan = replace(plan, fencing=with_fields(record, forcedDownAt=at))
             case TakeBack(_, record):
                 operator.plan = replace(plan, fencing=record)
@@ -316,11 +399,11 @@ class World:
 
     def write(self, operator: Operator) -> None:
         plan, facts = operator.plan, operator.facts
-        assert plan is not None
-        assert facts is not None
+        if plan is None or facts is None:
+            return
         if not self.bug.keeps and is_disproved(facts.hypervisor.status.fencing, plan.fencing):
             self.note(CLAIM, "")
-        written = part(facts.hypervisor, plan, self.now)
+        written = part(facts.hypervisor, plan, self.clock)
         others = tuple(c for c in self.hypervisor.conditions if c.type not in written.types)
         self.store(conditions=(*others, *written.conditions), **written.fields)
         record, before = plan.fencing, facts.hypervisor.status.fencing
@@ -328,6 +411,8 @@ class World:
         if begun and record is not None and (before is None or before.attempts != record.attempts):
             operator.mine = record.deadline
         operator.facts = operator.plan = None
+        if is_over(facts):
+            self._let_go()
 
     def take_effect(self, operator: Operator) -> None:
         """A call that is under way switches the host off, unless its deadline is over."""
@@ -344,44 +429,53 @@ class World:
         else:
             self.take_effect(operator)
             answer = fencing.Answer(not self.on, "power is read")
-        return fencing.answered(record, answer, self.now)
+        return fencing.answered(record, answer, self.clock)
 
     def _facts(self, operator: Operator) -> Facts:
         status = self.hypervisor.status
         alive = self.on and self.heard
         signs = Signs(
             ready=self.ready,
-            node_boot=str(self.node_boot),
+            node_boot=self._reported_boot(),
             boot=status.bootID or "",
             agent=Agent.ALIVE if alive and self.agent else Agent.SILENT,
-            compute=alive,
+            compute=None if self.away else alive,
             unhealthy_since=status.unhealthySince,
             fenced=declared_dead(self.hypervisor),
-            powered_since=powered_since(self.hypervisor, self.node()),
+            powered_since=powered_since(self.hypervisor, self.seen_node()),
             question=operator.question,
         )
         latest = self.read(status.fencing)
-        asserted = believed(claim(self.hypervisor, self.node()), latest.power, ("bmc",))
+        asserted = believed(claim(self.hypervisor, self.seen_node()), latest.power, ("bmc",))
         servers = (SERVER,) if self.on_source else ()
         return Facts(
             hypervisor=with_fields(
                 self.hypervisor,
                 status=with_fields(status, conditions=(*status.conditions, *self._health(alive))),
             ),
-            verdict=judge(signs, SETTINGS.waits, self.now),
+            verdict=judge(signs, SETTINGS.waits, self.clock),
             ready=self.ready,
             latest=latest,
-            silenced="",
-            abandoned=False,
-            gates=(Gate("MaxUnhealthy", self.gate, "as told"),),
-            host=Host("kvm-a", "h", "s", enabled=True, up=alive, servers=servers),
+            silenced=self.off,
+            abandoned=bool(self.off) and not self.away,
+            gates=self._gates(),
+            host=None
+            if self.away
+            else Host("kvm-a", "h", "s", enabled=True, up=alive, servers=servers),
             evictions=tuple(self.evictions),
             fence=Setup(("bmc",), LASTS),
             stopped=stopped(self.hypervisor),
             claim=asserted.text if not asserted.doubt else "",
             rejected=asserted.doubt,
             mine=operator.mine,
-            now=self.now,
+            now=self.clock,
+        )
+
+    def _gates(self) -> tuple[Gate, ...]:
+        return (
+            Gate("MaxUnhealthy", self.gate, "as told"),
+            Gate("Silenced", not self.off, self.off),
+            Gate("ComputeService", not self.away, "away"),
         )
 
     def _health(self, alive: bool) -> tuple[Condition, ...]:
@@ -391,6 +485,15 @@ class World:
             with_fields(condition(type_, well), lastTransitionTime=self.healthy_since)
             for type_ in types
         )
+
+
+def _hypervisor() -> Hypervisor:
+    """One of which nothing is known yet."""
+    return Hypervisor(
+        metadata=ObjectMeta(name="kvm-a", uid="u"),
+        spec=HypervisorSpec(highAvailability=True, lifecycleEnabled=True),
+        status=HypervisorStatus(internalIp="192.0.2.1"),
+    )
 
 
 def ended(eviction: Eviction) -> Eviction:

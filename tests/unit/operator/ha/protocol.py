@@ -106,6 +106,29 @@ class Recovery:
     def device_answers(self, nothing: bool) -> None:
         self.world.falls_silent(nothing)
 
+    def recovery(self, on: bool) -> None:
+        """A person pauses it, or turns high availability off, and on again."""
+        self.world.off = "" if on else "recovery is paused"
+
+    def person_deletes_the_eviction(self) -> None:
+        self.world.evictions = []
+
+    def compute_service(self, away: bool) -> None:
+        self.world.away = away
+
+    def clock_is_set(self, seconds: int) -> None:
+        """On the operators' machines; back, or ahead."""
+        self.world.skew += seconds * S
+
+    def node_is_deleted(self) -> None:
+        self.world.delete_node()
+
+    def node_of_a_silent_host_is_deleted(self) -> None:
+        """By whatever takes silent Nodes away, after an operator has seen the silence."""
+        self.world.report()
+        self.whole_pass()
+        self.world.delete_node()
+
     def gate(self, opened: bool) -> None:
         self.world.gate = opened
 
@@ -155,6 +178,16 @@ class Recovery:
 
     def evacuates(self) -> None:
         self.world.evacuate()
+        self.world.lands()
+
+    def evacuation_is_accepted(self) -> None:
+        self.world.evacuate()
+
+    def evacuation_ends(self, well: bool) -> None:
+        if well:
+            self.world.lands()
+        else:
+            self.world.fails_to_land()
 
     def places(self) -> None:
         self.world.place()
@@ -174,6 +207,51 @@ class Recovery:
             late = [one.call for one in self.operators if one.call is not None]
             boot = str(world.boot)
             assert not [c for c in late if c.boot != boot and world.now < c.until]
+
+    # How it ends
+
+    def all_is_in_order_but_the_host(self) -> None:
+        """From now on only the host is down."""
+        world = self.world
+        world.power_off()
+        world.refuses = world.lies = world.mute = world.away = False
+        world.gate, world.off, world.heard, world.agent = True, "", True, True
+        world.fails_to_land()
+
+    def goes_on_until(self, so: Callable[[], bool]) -> bool:
+        for _ in range(100):
+            self.world.report()
+            self.whole_pass()
+            self.world.agent_obeys()
+            self.evacuates()
+            self.world.now += 15 * S
+            self.check()
+            if so():
+                return True
+        return False
+
+    def is_recovered(self) -> bool:
+        """Of a host whose agent has never reported nothing is known that could be proven dead."""
+        world = self.world
+        return world.elsewhere or not (world.known and world.hypervisor.status.bootID)
+
+    def is_in_service(self) -> bool:
+        world = self.world
+        found = world.hypervisor
+        open_ = found.status.fencing is not None and found.status.fencing.phase != "Released"
+        kept = open_ or found.metadata.finalizers or found.metadata.deletionTimestamp
+        return world.known and world.ready == "True" and not (kept or found.spec.maintenance)
+
+    def comes_back(self) -> None:
+        """However a walk has ended: the server runs again, without its host and then with it."""
+        world = self.world
+        self.all_is_in_order_but_the_host()
+        assert self.goes_on_until(self.is_recovered), "its host is dead, and it runs nowhere"
+        world.boots()
+        assert self.goes_on_until(self.is_in_service), "the host is back, and not in service"
+        world.place()
+        world.owner_starts()
+        assert world.at_source == world.boot, "its host is back, and it runs nowhere"
 
     def check(self) -> None:
         """What holds after every event."""
@@ -210,7 +288,15 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     (Recovery.another_leads,),
     tuple(partial(Recovery.late_call_acts, number=number) for number in (0, 1)),
     (Recovery.evacuates,),
+    (Recovery.evacuation_is_accepted,),
+    tuple(partial(Recovery.evacuation_ends, well=well) for well in (True, False)),
     (Recovery.places,),
+    tuple(partial(Recovery.recovery, on=on) for on in (True, False)),
+    (Recovery.person_deletes_the_eviction,),
+    tuple(partial(Recovery.compute_service, away=away) for away in (True, False)),
+    tuple(partial(Recovery.clock_is_set, seconds=seconds) for seconds in (-3600, -20, 20, 3600)),
+    (Recovery.node_is_deleted,),
+    (Recovery.node_of_a_silent_host_is_deleted,),
 )
 """All that may happen, each with its variants."""
 
@@ -225,22 +311,24 @@ def random_walk(chance: random.Random) -> list[Event]:
 
 
 def fails(events: Sequence[Event], bug: Bug | None = None) -> bool:
-    """Whether what has to hold does not, at some point of a walk."""
+    """Whether what has to hold does not, at some point of a walk; without a bug, or after it."""
     machine = Recovery(bug)
     try:
         for event in events:
             event(machine)
             machine.check()
+        if bug is None:
+            machine.comes_back()
     except AssertionError:
         return True
     return False
 
 
-def shortened(events: list[Event], bug: Bug | None = None) -> list[Event]:
+def shortened(events: list[Event]) -> list[Event]:
     """A walk that fails, without the events that this does not need."""
     for number in reversed(range(len(events))):
         without = [*events[:number], *events[number + 1 :]]
-        events = without if fails(without, bug) else events
+        events = without if fails(without) else events
     return events
 
 

@@ -217,6 +217,14 @@ def test_attempt_that_is_under_way_is_looked_at_again_at_its_end() -> None:
     assert (plan.action, plan.look_again) == (None, 2 * S)
 
 
+def test_attempt_of_before_the_clock_was_set_back_is_corrected_first() -> None:
+    plan = planned(fenced(ATTEMPT), now=NOW - 3600 * S, mine=ATTEMPT.deadline)
+    assert plan.fencing is not None
+    assert plan.fencing.phase == FencingPhase.FAILED
+    assert plan.fencing.deadline == NOW - 2900 * S
+    assert (plan.action, plan.look_again) == (None, 0 * S)
+
+
 def test_silent_host_is_unwell_since_it_was_seen_so_first() -> None:
     first = with_fields(
         FACTS.hypervisor, status=with_fields(FACTS.hypervisor.status, unhealthySince=None)

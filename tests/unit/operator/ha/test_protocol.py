@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
+from tests.unit.operator.ha.model import Bug
 from tests.unit.operator.ha.protocol import (
     WALKS,
     Recovery,
@@ -70,7 +72,7 @@ def test_next_failure_of_the_same_boot_has_attempts_of_its_own() -> None:
     machine.no_attempt_calls_the_device_twice()
 
 
-def test_no_order_of_events_gives_two_writers() -> None:
+def test_no_order_of_events_gives_two_writers_or_none() -> None:
     chance = random.Random(random.getrandbits(64))  # noqa: S311 - as pytest's seed has it
     for _ in range(WALKS):
         events = random_walk(chance)
@@ -87,6 +89,12 @@ def test_walk_that_fails_is_shown_with_the_events_that_it_needs() -> None:
     assert shortened(events) == [evacuated_by_silence]
 
 
+def test_server_that_runs_nowhere_in_the_end_would_be_found() -> None:
+    machine = Recovery(Bug(sees=lambda facts: replace(facts, silenced="paused")))
+    with pytest.raises(AssertionError, match="it runs nowhere"):
+        machine.comes_back()
+
+
 @pytest.mark.parametrize("dies", [None, *range(14)], ids=str)
 def test_server_of_a_dead_host_comes_back_whenever_an_operator_is_killed(dies: int | None) -> None:
     """Killed after any action and before its write: the next one goes on by what is stored."""
@@ -99,7 +107,7 @@ def test_server_of_a_dead_host_comes_back_whenever_an_operator_is_killed(dies: i
             machine.dies_after_it_has_acted()
         else:
             machine.whole_pass()
-        world.evacuate()
+        machine.evacuates()
         world.now += 15 * S
         machine.server_never_runs_twice()
         machine.no_attempt_calls_the_device_twice()
@@ -147,7 +155,7 @@ def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent()
     machine.partition(heard=False)
     for _ in range(12):
         machine.goes_on_for_a_while(1)
-        world.evacuate()
+        machine.evacuates()
         machine.check()
     assert world.elsewhere
     assert not world.on
