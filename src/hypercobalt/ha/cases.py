@@ -107,6 +107,11 @@ class Case(Struct, frozen=True):
         return replace(self, step=step, due=due)
 
 
+def is_dump(case: Case) -> bool:
+    """Whether it is of a guest whose crash kernel saves its memory."""
+    return case.type is IncidentType.CRASH and case.step is Step.PROBE
+
+
 class DiskErrors(Struct, frozen=True):
     """Errors of one disk that QEMU reported to its guest.
 

@@ -17,7 +17,7 @@ from typing import Final
 from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.cases import Instance, State, Step, recent
+from hypercobalt.ha.cases import Instance, State, Step, is_dump, recent
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import EVENT_TYPE, STOPS, EventType, Kind, Signal
 from hypercobalt.ha.verdict import Nature, Verdict
@@ -25,7 +25,8 @@ from hypercobalt.ha.verdict import Nature, Verdict
 SETTLE: Final = timedelta(milliseconds=300)
 """Wait after a stop: related events, such as the stops of many instances, arrive within it."""
 PANIC_SETTLE: Final = timedelta(seconds=2)
-"""The same after a panic, which libvirt may answer itself with a restart (`on_crash`)."""
+"""The same after a panic, which libvirt may answer itself with a restart (`on_crash`), and after an
+NMI of the watchdog, by which a guest panics to save its memory."""
 COALESCE: Final = timedelta(seconds=2)
 """A reset gives two REBOOT events within 0.2 to 0.7 s."""
 SAME_WATCHDOG: Final = timedelta(seconds=120)
@@ -170,6 +171,15 @@ def _panicked(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     return replace(verdict, after=PANIC_SETTLE)
 
 
+def _dumping(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    """A restart would cut the dump short; the crash kernel mostly reboots the guest afterwards."""
+    rule = "its guest's kernel panicked, and a crash kernel saves its memory"
+    crash = _crash(signal, instance, config, rule=rule)
+    return replace(
+        crash, type=IncidentType.CRASH, reaction=Reaction.WAIT, step=Step.PROBE, after=PROBE_AGAIN
+    )
+
+
 def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -> Verdict:
     """An unplanned end; several signals of the same crash count once."""
     again = config.thresholds.crashes
@@ -249,7 +259,7 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
         severity=Severity.CRITICAL,
         reaction=Reaction.MOVE if again else Reaction.RESTART,
         step=Step.RECOVER,
-        after=SETTLE,
+        after=PANIC_SETTLE if signal.action == "inject-nmi" else SETTLE,
         mode=EvictionMode.COLD if again else EvictionMode.AUTO,
     )
 
@@ -263,7 +273,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if instance.reboots and signal.at - instance.reboots[-1] < COALESCE:
         return _planned("one reset gives two events")
     known = instance.case(IncidentType.WATCHDOG, IncidentType.CRASH)
-    if known is not None and known.step not in {Step.NONE, Step.HELD}:
+    if known is not None and known.step not in {Step.NONE, Step.HELD} and not is_dump(known):
         return _planned("part of its open incident")
     loop = config.thresholds.reboot_loop
     if recent(instance.reboots, signal.at, loop.within) + 1 >= loop.count:
@@ -375,6 +385,7 @@ _RULES: Final[dict[Kind, Callable[[Signal, Instance, HaConfig], Verdict]]] = {
     Kind.ENDED_BY_BOOT: _ended_by_boot,
     Kind.RUNS_AFTER_BOOT: _runs_after_boot,
     Kind.PANICKED: _panicked,
+    Kind.DUMPING: _dumping,
     Kind.PAUSED: _paused,
     Kind.PAUSED_API_ERROR: _paused_by_error,
     Kind.PAUSED_IO_ERROR: _io_error,

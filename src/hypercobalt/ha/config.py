@@ -119,7 +119,8 @@ class Thresholds(Document, frozen=True):
     Args:
         crashes: so often, and an instance moves instead of being restarted in place.
         many_crashes: so many, and they are one incident of the host.
-        reboot_deadline: within which an instance has to be back after a reboot or a watchdog.
+        reboot_deadline: within which an instance has to be back after a reboot, a watchdog or a
+            panic whose memory its crash kernel saves.
         reboot_loop: so many reboots are a loop.
         watchdog_again: a watchdog that fires again within it moves the instance.
         io_errors: so many of one disk, again after that time, and they persist.

@@ -20,6 +20,7 @@ from hypercobalt.ha.cases import (
     Instance,
     State,
     Step,
+    is_dump,
     key_of,
     recent,
     with_time,
@@ -162,6 +163,11 @@ def _close(instance: Instance, signal: Signal, verdict: Verdict) -> Instance:
     kind = signal.kind
     if kind in STARTS:
         return replace(instance, cases=())
+    if kind is Kind.DUMPING:  # its watchdog may have had it panic
+        kept = tuple(case for case in instance.cases if not _has_led_to_it(case))
+        return replace(instance, cases=kept)
+    if kind is Kind.REBOOTED:
+        return replace(instance, cases=tuple(case for case in instance.cases if not is_dump(case)))
     if kind is Kind.RESUMED:
         left = instance.without(*_OVER_WHEN_RESUMED)
         kept = tuple(case for case in left.cases if not _paused_it(case))
@@ -180,6 +186,10 @@ def _close(instance: Instance, signal: Signal, verdict: Verdict) -> Instance:
     if kind in STOPS or (kind is Kind.UNDEFINED and instance.state is State.OFF):
         return replace(instance, cases=())
     return instance
+
+
+def _has_led_to_it(case: Case) -> bool:
+    return case.type is IncidentType.WATCHDOG and not case.eviction
 
 
 def _paused_it(case: Case) -> bool:

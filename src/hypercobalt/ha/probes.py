@@ -52,6 +52,8 @@ def probed(
     match case.type:
         case IncidentType.REBOOTING | IncidentType.WATCHDOG:
             return _back(instance, case, probe, config, now)
+        case IncidentType.CRASH:
+            return _dumped(instance, case, probe, config, now)
         case IncidentType.PAUSED:
             if probe.state is not State.PAUSED:
                 return instance.without_case(case.id)
@@ -114,6 +116,17 @@ def _back(
     failed = IncidentType.REBOOT_FAILED
     changed = replace(case, id=key_of(instance.uuid, instance.start, failed), type=failed)
     return _recover(instance.without_case(case.id), changed.with_evidence(text), config, now)
+
+
+def _dumped(
+    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+) -> Instance:
+    """A guest whose crash kernel saves its memory: its reboot closes the case."""
+    quiet = probe.state is State.RUNNING and probe.quiet_seconds >= _QUIET_DISKS.total_seconds()
+    if not quiet or now - case.first_seen < config.thresholds.reboot_deadline:
+        return instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
+    text = f"its crash kernel has not rebooted it since {case.first_seen:%FT%TZ}; no disk is in use"
+    return _recover(instance, case.with_evidence(text), config, now, case.mode)
 
 
 def _storage(

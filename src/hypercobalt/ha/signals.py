@@ -55,6 +55,7 @@ class Kind(StrEnum):
     ENDED_BY_BOOT = "EndedByBoot"  # by a listing: it ran until the host went down
     RUNS_AFTER_BOOT = "RunsAfterBoot"  # by a listing: the host has booted, and it runs already
     PANICKED = "Panicked"
+    DUMPING = "Dumping"  # its kernel panicked, and a crash kernel saves its memory
     REBOOTED = "Rebooted"
     WATCHDOG = "Watchdog"
     IO_ERROR = "IOError"

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.ha.signs import U1, Story, uuid
+from tests.unit.ha.signs import NOON, U1, Story, uuid
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
@@ -64,6 +64,51 @@ def test_a_panic_that_libvirt_restarts_itself_needs_no_recovery() -> None:
     assert IncidentType.CRASH not in story.cases()
     story.look()
     assert (story.cases(), story.plan(after=5).recoveries) == ([], ())
+
+
+def test_a_guest_that_saves_its_memory_after_a_panic_is_not_restarted_meanwhile() -> None:
+    story = running()
+    story.see(Kind.DUMPING)
+    for _ in range(60):
+        story.look(quiet_seconds=0)
+    assert story.plan(after=600).recoveries == ()
+    story.see(Kind.REBOOTED, Kind.REBOOTED)
+    assert story.cases() == [IncidentType.REBOOTING]
+    story.look()
+    assert (story.cases(), story.plan(after=600).recoveries) == ([], ())
+
+
+def test_a_crash_kernel_that_hangs_is_restarted() -> None:
+    story = running()
+    story.see(Kind.DUMPING)
+    while story.only().step is Step.PROBE:
+        story.look(quiet_seconds=30)
+    assert story.now - NOON >= story.config.thresholds.reboot_deadline
+    (recovery,) = story.plan().recoveries
+    assert (recovery.mode, recovery.instances) == (EvictionMode.AUTO, (U1,))
+
+
+def test_a_dump_that_ends_in_another_crash_is_recovered_at_once() -> None:
+    story = running()
+    story.see(Kind.DUMPING, Kind.PANICKED, Kind.STOPPED_CRASHED)
+    assert len(story.plan(after=3).recoveries) == 1
+    assert len(story.get(U1).crashes) == 1
+
+
+def test_a_dump_that_a_watchdog_has_asked_for_is_not_cut_short() -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="inject-nmi")
+    assert story.plan().recoveries == ()
+    story.see(Kind.DUMPING)
+    assert (story.cases(), story.plan(after=600).recoveries) == ([IncidentType.CRASH], ())
+
+
+def test_a_guest_that_its_watchdog_has_restarted_meanwhile_is_followed() -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="inject-nmi")
+    assert len(story.plan(after=3).recoveries) == 1
+    story.see(Kind.DUMPING)
+    assert story.cases() == [IncidentType.WATCHDOG, IncidentType.CRASH]
 
 
 def test_a_failed_incoming_migration_is_no_crash() -> None:
@@ -148,7 +193,7 @@ def test_the_third_crash_in_ten_minutes_moves() -> None:
 def test_a_watchdog_that_does_nothing_has_its_instance_restarted(action: str) -> None:
     story = running()
     story.see(Kind.WATCHDOG, action=action)
-    (recovery,) = story.plan().recoveries
+    (recovery,) = story.plan(after=3).recoveries
     assert (recovery.trigger, recovery.mode) == ("Watchdog", EvictionMode.AUTO)
 
 

@@ -52,6 +52,7 @@ def after(
 
 REBOOT, WATCHDOG, IO = IncidentType.REBOOTING, IncidentType.WATCHDOG, IncidentType.IO_ERROR
 MONITOR, HUNG = IncidentType.CONTROL_ERROR, IncidentType.MONITOR_HUNG
+DUMP = IncidentType.CRASH
 LATE = LIMITS.reboot_deadline
 SOON = LATE - 0.1 * S
 HAD_AGENT = {"agent_seen": True}
@@ -126,7 +127,18 @@ def hangs(seconds: float) -> Probe:
         ),
         pytest.param(IncidentType.PAUSED, RUNS, S, {}, CLOSED, id="somebody has resumed it"),
         pytest.param(IncidentType.PAUSED, PAUSED, S, {}, Step.NONE, id="stays paused"),
-        pytest.param(IncidentType.CRASH, RUNS, S, {}, Step.NONE, id="nothing to look for"),
+        pytest.param(DUMP, RUNS, LATE, {}, Step.PROBE, id="its crash kernel writes"),
+        pytest.param(DUMP, QUIET, SOON, {}, Step.PROBE, id="its crash kernel has only begun"),
+        pytest.param(DUMP, QUIET, LATE, {}, Step.RECOVER, id="its crash kernel hangs"),
+        pytest.param(
+            DUMP,
+            Probe(state=State.OFF, quiet_seconds=30),
+            LATE,
+            {},
+            Step.PROBE,
+            id="is off: its stop is judged",
+        ),
+        pytest.param(IncidentType.OUT_OF_BAND, RUNS, S, {}, Step.NONE, id="nothing to look for"),
     ],
 )
 def test_what_follows_from_a_probe(

@@ -123,6 +123,22 @@ SHORT = timedelta(minutes=10)
             id="panicked: libvirt may restart it",
         ),
         pytest.param(
+            Kind.DUMPING,
+            "",
+            IncidentType.CRASH,
+            Severity.CRITICAL,
+            PROBED,
+            id="panicked: its crash kernel saves its memory",
+        ),
+        pytest.param(
+            Kind.WATCHDOG,
+            "inject-nmi",
+            IncidentType.WATCHDOG,
+            Severity.CRITICAL,
+            (Reaction.RESTART, Step.RECOVER, PANIC_SETTLE),
+            id="a watchdog that has its guest panic",
+        ),
+        pytest.param(
             Kind.ENDED_BY_BOOT,
             "",
             IncidentType.ENDED_BY_BOOT,

@@ -13,6 +13,7 @@ from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import (
     AgentState,
+    Crashed,
     IoErrorAction,
     Lifecycle,
     MemoryAction,
@@ -47,6 +48,7 @@ _LIFECYCLE: Final[Mapping[tuple[int, int], Kind]] = {
     (Lifecycle.STOPPED, Stopped.CRASHED): Kind.STOPPED_CRASHED,
     (Lifecycle.STOPPED, Stopped.FAILED): Kind.STOPPED_FAILED,
     (Lifecycle.SHUTDOWN, Shutdown.HOST): Kind.SHUTDOWN_BY_HOST,
+    (Lifecycle.CRASHED, Crashed.CRASHLOADED): Kind.DUMPING,
 }
 _LIFECYCLE_TYPES: Final[Mapping[int, Kind]] = {  # whatever the detail, if not named above
     Lifecycle.DEFINED: Kind.DEFINED,

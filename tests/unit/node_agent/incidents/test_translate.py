@@ -9,7 +9,9 @@ from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import (
     AgentState,
+    Crashed,
     CrashedReason,
+    Lifecycle,
     MemoryAction,
     MemoryRecipient,
     PausedReason,
@@ -198,6 +200,15 @@ def test_the_agents_channel_and_memory_keep_their_meaning() -> None:
     )
     assert memory is not None
     assert (memory.about, memory.action) == ("hypervisor", "fatal")
+
+
+@pytest.mark.parametrize(
+    ("detail", "kind"), [(Crashed.PANICKED, Kind.PANICKED), (Crashed.CRASHLOADED, Kind.DUMPING)]
+)
+def test_a_panic_with_a_crash_kernel_is_told_apart(detail: int, kind: Kind) -> None:
+    signal = signal_of(event(EventKind.LIFECYCLE, Lifecycle.CRASHED, detail))
+    assert signal is not None
+    assert signal.kind is kind
 
 
 def test_events_of_a_newer_libvirt_break_nothing() -> None:
