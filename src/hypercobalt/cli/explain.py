@@ -50,8 +50,8 @@ def explain(
     what: Annotated[
         str,
         Parameter(
-            help="NAME of a host: its Hypervisor and the Eviction of that name; or hv/NAME, "
-            "eviction/NAME, mig/NAME or mig/UUID of the server."
+            help="NAME of a host: its Hypervisor and the Eviction of that name; or node/NAME, "
+            "hv/NAME, eviction/NAME, mig/NAME or mig/UUID of the server."
         ),
     ],
     /,
@@ -75,7 +75,7 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
         kind, name = "", what
     if (kind and kind.lower() not in _KINDS) or not name or (slash and not kind):
         raise InvalidRequestError(
-            f"{what!r}: must be NAME, hypervisor/NAME, eviction/NAME or migration/NAME"
+            f"{what!r}: must be NAME, node/NAME, hypervisor/NAME, eviction/NAME or migration/NAME"
         )
     async with asking.client(kubeconfig) as kube:
         found = await _found(kube, _KINDS.get(kind.lower(), ""), name)

@@ -271,9 +271,11 @@ async def test_explain_of_a_name_shows_the_host_and_its_eviction_and_who_reports
     assert f"hypervisor/{name}: " in out
     assert f"eviction/{name}: New" in out
     assert f"Lease default/node-agent-{name}, held by agent" in out
-    code = await asyncio.to_thread(explain, f"hv/{name}", output="json", kubeconfig=kubeconfig)
-    (one,) = json.loads(capsys.readouterr().out)
-    assert (code, one["kind"], one["name"]) == (0, "Hypervisor", name)
+    for kind in ("hv", "node"):
+        what = f"{kind}/{name}"
+        code = await asyncio.to_thread(explain, what, output="json", kubeconfig=kubeconfig)
+        (one,) = json.loads(capsys.readouterr().out)
+        assert (code, one["kind"], one["name"]) == (0, "Hypervisor", name)
     assert next((s["who"], s["stale"]) for s in one["seen"]) == ("node agent", False)
 
 

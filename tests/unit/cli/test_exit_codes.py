@@ -43,7 +43,7 @@ INVALID = [
     ("evict", "kvm-1 --instances x", "--instances: 'x' is not an instance UUID"),
     ("maintain", "kvm-1 --reason=", "--reason must not be empty"),
     ("resume", f"kvm-1 {NO_FILE}", MISSING),
-    ("explain", "pod/x", "'pod/x': must be NAME, hypervisor/NAME"),
+    ("explain", "pod/x", "'pod/x': must be NAME, node/NAME, hypervisor/NAME"),
     ("network check", NO_FILE, MISSING),
     ("bridges", f"kvm-1 {NO_FILE}", MISSING),
     ("bonds", f"kvm-1 {NO_FILE}", MISSING),

@@ -158,15 +158,15 @@ def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Plan:
     """A host that lives though its Node is not Ready: its instances migrate."""
+    plan = _with_gates(facts, plan)
     if verdict.until is not None:
         return _no_later(plan, verdict.until, facts.now)
     if not verdict.movable:
-        signs = "; ".join(verdict.evidence)
+        signs = ", ".join(verdict.evidence)
         text = (
             f"The host is alive ({signs}), but its compute service does not answer: cannot migrate"
         )
-        return replace(plan, blocked=(_Why.GATES_CLOSED, text))
-    plan = _with_gates(facts, plan)
+        return replace(plan, blocked=(_Why.GATES_CLOSED, f"{text}; {summary(facts.gates)}"))
     if facts.silenced or not is_open(facts.gates) or _running(facts):
         return plan
     return _recover(facts, plan, EvictionMode.LIVE, settings)

@@ -426,7 +426,22 @@ def test_host_that_lives_without_its_compute_service_is_named() -> None:
     assert blocked is not None
     assert blocked[0] == RecoveryBlockedReason.GATES_CLOSED
     assert "the node agent renews its Lease" in blocked[1]
-    assert planned(verdict=replace(ALIVE, until=NOW + 2 * S)).look_again == 2 * S
+    assert "; MaxUnhealthy open: few" in blocked[1]
+
+
+@pytest.mark.parametrize(
+    ("gates", "reason"),
+    [
+        ((OPEN,), RecoveryBlockedReason.GATES_PASSED),
+        ((CLOSED,), RecoveryBlockedReason.MANY_HOSTS),
+    ],
+)
+def test_gates_have_their_answers_while_a_host_that_lives_is_waited_for(
+    gates: tuple[Gate, ...], reason: RecoveryBlockedReason
+) -> None:
+    plan = planned(verdict=replace(ALIVE, until=NOW + 2 * S), gates=gates)
+    assert plan.blocked is not None
+    assert (plan.blocked[0], plan.look_again) == (reason, 2 * S)
 
 
 # -- a proof was wrong -----------------------------------------------------------------------------
