@@ -245,6 +245,18 @@ class World:
         if not self.on:
             self.note(CLAIM, self.hypervisor.status.bootID or "")
 
+    def orders_the_agent(self) -> None:
+        """A person has the agent of a host that cannot be emptied end every instance."""
+        boot = self.hypervisor.status.bootID
+        if self.known and boot and self.hypervisor.status.fencing is None:
+            order = Fencing(
+                phase=FencingPhase.ATTEMPTING,
+                method=FencingMethod.AGENT,
+                bootID=boot,
+                startedAt=self.clock.replace(microsecond=0),
+            )
+            self.store(fencing=order)
+
     def taints(self) -> None:
         """Another system does the same, by the taint; it takes that away when it likes."""
         self.tainted = self.tainted or not self.on

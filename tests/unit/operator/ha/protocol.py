@@ -75,6 +75,9 @@ class Recovery:
         self.world.asserts_dead()
         self.whole_pass()
 
+    def person_orders_the_agent(self) -> None:
+        self.world.orders_the_agent()
+
     def asserted_wrongly_and_found_out(self, passes: int) -> None:
         """A person is wrong about a host that is cut off, which is back before it is evacuated."""
         world = self.world
@@ -273,6 +276,7 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     (Recovery.owner_starts_unheard,),
     (Recovery.agent_obeys,),
     (Recovery.person_asserts,),
+    (Recovery.person_orders_the_agent,),
     tuple(partial(Recovery.asserted_wrongly_and_found_out, passes=n) for n in (1, 2, 4)),
     tuple(partial(Recovery.taint, present=present) for present in (True, False)),
     tuple(partial(Recovery.node_flaps, status=status) for status in ("False", "Unknown")),

@@ -143,6 +143,22 @@ def test_device_that_lies_is_found_out_by_the_host_and_nothing_more_is_evacuated
     assert is_ordered(world.hypervisor.status.fencing, "1")  # its agent ends what runs there
 
 
+def test_agent_that_was_ordered_to_end_every_server_is_a_proof() -> None:
+    """By a person who has written the record of a host that lives and cannot be emptied."""
+    machine = Recovery()
+    world = machine.world
+    world.ready = "False"
+    machine.person_orders_the_agent()
+    machine.agent_obeys()
+    for _ in range(8):
+        machine.whole_pass()
+        machine.evacuates()
+        world.now += 15 * S
+        machine.check()
+    assert world.elsewhere
+    assert not world.calls
+
+
 def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent() -> None:
     """Its kubelet has reported that boot, its agent has not, and an owner's server runs there."""
     machine = Recovery()
