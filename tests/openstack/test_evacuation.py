@@ -68,6 +68,28 @@ async def test_servers_of_a_crashed_host_are_evacuated_once_it_is_declared_dead(
         await servers.until_migrated(server, "completed")
 
 
+async def test_a_paused_server_is_evacuated_once_its_state_is_reset(
+    cloud: Cloud, admin: Session, servers: Servers, doomed: str
+) -> None:
+    server = await servers.boot(host=doomed)
+    assert (await servers.act(server, {"pause": None})).code == 202
+    await servers.until(server, lambda s: s["status"] == "PAUSED")
+    await cloud.crash(doomed)
+    await set_service(admin, doomed, forced_down=True)
+
+    refused = await servers.act(server, {"evacuate": {}}, version=VERSION)
+    assert refused.code == 409
+    assert (await servers.act(server, {"os-resetState": {"state": "error"}})).code == 202
+    assert (await servers.act(server, {"evacuate": {}}, version=VERSION)).code == 200
+
+    shown = await servers.until(
+        server, lambda s: s["OS-EXT-SRV-ATTR:host"] != doomed and s["OS-EXT-STS:task_state"] is None
+    )
+    assert shown["status"] == "SHUTOFF"
+    await cloud.restore(doomed)
+    await servers.until_migrated(server, "completed")
+
+
 async def test_a_host_that_is_forced_down_stays_down_however_healthy(
     cloud: Cloud, admin: Session, doomed: str
 ) -> None:

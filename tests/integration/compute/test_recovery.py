@@ -94,6 +94,37 @@ async def test_what_ran_runs_elsewhere_and_what_was_off_stays_off(
     assert (await _settled(nova, made)).status == after
 
 
+async def test_paused_server_is_evacuated_and_stays_off(adapter: Adapter) -> None:
+    """Nova evacuates none that is paused; its memory is gone, and its owner has halted it."""
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    made = world.add_server("node1", vm_state="paused")
+    await _die(adapter, nova)
+    with acted(adapter) as actions:
+        await nova.moves.evacuate(await _server(nova, made))
+    assert actions == [
+        ({"os-resetState": {"state": "error"}}, (2, 90)),
+        ({"evacuate": {}}, (2, 95)),
+    ]
+    there = await _settled(nova, made)
+    assert (there.host != "node1", there.status) == (True, "SHUTOFF")
+
+
+async def test_paused_server_whose_evacuation_has_failed_stays_off_by_the_next_one(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    made = world.add_server("node1", vm_state="paused")
+    await _die(adapter, nova)
+    world.crash("node2")
+    world.hosts["node2"].forced_down = True
+    await nova.moves.evacuate(await _server(nova, made), "node2")
+    failed = await _settled(nova, made)
+    assert (failed.host, failed.status) == ("node1", "ERROR")
+    await nova.moves.evacuate(failed, "node10")
+    there = await _settled(nova, made)
+    assert (there.host, there.status) == ("node10", "SHUTOFF")
+
+
 async def test_evacuation_that_finds_no_host_leaves_an_error_that_the_next_one_ends(
     adapter: Adapter,
 ) -> None:

@@ -689,7 +689,7 @@ async def test_instances_of_a_dead_host_are_evacuated_once_it_is_proven_dead(
     assert not compute.moves.calls["live_migrate"] + compute.moves.calls["cold_migrate"]
     messages = {entry.id: entry.message or "" for entry in done.status.instances}
     assert "evacuated to other-" in messages[ran.id]
-    assert "SHUTOFF there, as before" in messages[off.id]
+    assert "SHUTOFF there: it did not run" in messages[off.id]
 
 
 async def test_maintenance_of_a_host_that_dies_goes_on_by_evacuation(

@@ -1,7 +1,8 @@
 """Servers of a host that was forced down, on another host.
 
 From 2.95 on Nova leaves an evacuated server off; with an older microversion it runs afterwards if
-Nova has it as running, which one that is in ERROR may not be known to be.
+Nova has it as running, which one that is in ERROR may not be known to be. A paused server is not
+evacuated by Nova until its state is reset; its memory is gone with the host, and it is left off.
 
 Source: OpenStack Compute API reference, "Evacuate Server"; nova, compute/api.py, `evacuate`.
 """
@@ -36,16 +37,21 @@ class Evacuation:
         # Recent releases would begin a second one.
         if server.task_state.startswith(_REBUILDING) and not interrupted:
             raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
+        if server.status == ServerStatus.PAUSED:
+            # In ERROR, not active: an attempt that follows has to leave it off as well.
+            await self._reset(server, "error", f"end the pause of server {server.id}")
         try:
             await self._evacuate(server, target)
         except ConflictError:
             if not server.task_state:
                 raise
             # What was begun there never ends: Nova up to 2023 evacuates only without it.
-            about = f"end {server.task_state} of server {server.id}, whose host is dead"
-            action = {"os-resetState": {"state": "active"}}
-            await self._calls.act(about, server.id, action, _ACTING)
+            await self._reset(server, "active", f"end {server.task_state} of server {server.id}")
             await self._evacuate(server, target)
+
+    async def _reset(self, server: Server, state: str, what: str) -> None:
+        action = {"os-resetState": {"state": state}}
+        await self._calls.act(f"{what}, whose host is dead", server.id, action, _ACTING)
 
     async def _evacuate(self, server: Server, target: str) -> None:
         ran = server.running or server.status == ServerStatus.ACTIVE

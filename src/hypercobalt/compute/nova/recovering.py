@@ -15,7 +15,8 @@ PRIORITY: Final = "restart_priority"
 _MOST: Final = 1_000_000
 _YES: Final = frozenset({"true", "1", "yes", "on"})
 _NO: Final = frozenset({"false", "0", "no", "off"})
-_EVACUABLE: Final = frozenset({"active", "stopped", "error"})
+_EVACUABLE: Final = frozenset({"active", "stopped", "error", "paused"})
+"""A paused one once its state was reset."""
 
 
 def priority(*sources: Mapping[str, str]) -> int:

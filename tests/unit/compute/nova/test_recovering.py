@@ -44,13 +44,13 @@ def test_availability_is_the_nearest_truth_value(
     assert recovers(metadata, specs) is wanted
 
 
-@pytest.mark.parametrize("vm_state", ["active", "stopped", "error"])
+@pytest.mark.parametrize("vm_state", ["active", "stopped", "error", "paused"])
 def test_server_on_shared_storage_can_be_evacuated(vm_state: str) -> None:
     assert waits_for_host(vm_state, NOTHING, NOTHING, local_disk=False) == ""
 
 
 @pytest.mark.parametrize(
-    "vm_state", ["building", "paused", "suspended", "rescued", "resized", "shelved_offloaded"]
+    "vm_state", ["building", "suspended", "rescued", "resized", "shelved_offloaded"]
 )
 def test_server_in_any_other_state_waits_for_its_host(vm_state: str) -> None:
     assert vm_state in waits_for_host(vm_state, NOTHING, NOTHING, local_disk=False)

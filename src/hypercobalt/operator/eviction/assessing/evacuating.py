@@ -112,7 +112,7 @@ def _arrived(case: Case, move: Move) -> Found:
 
 
 def _state(there: Server) -> str:
-    return "" if there.status == ServerStatus.ACTIVE else f"; {there.status} there, as before"
+    return "" if there.status == ServerStatus.ACTIVE else f"; {there.status} there: it did not run"
 
 
 def _as_evacuation(found: Found) -> Found:

@@ -140,7 +140,7 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
         pytest.param(
             seen(None, evacuation("done"), elsewhere=server(host="x", status="SHUTOFF")),
             Departed,
-            "SHUTOFF there, as before",
+            "SHUTOFF there: it did not run",
             id="is off on another host",
         ),
         pytest.param(
