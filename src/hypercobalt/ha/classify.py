@@ -19,7 +19,15 @@ from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import Instance, State, Step, is_dump, recent
 from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.signals import EVENT_TYPE, STOPS, EventType, Kind, Signal
+from hypercobalt.ha.signals import (
+    EVENT_TYPE,
+    STOPS,
+    EventType,
+    Kind,
+    Signal,
+    is_grave,
+    is_harmless,
+)
 from hypercobalt.ha.verdict import Nature, Verdict
 
 SETTLE: Final = timedelta(milliseconds=300)
@@ -123,10 +131,14 @@ def _is_worked_at(instance: Instance) -> bool:
     return any(case.step is Step.FOLLOW for case in instance.cases)
 
 
-def _ended_by_boot(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    crash = _crash(
-        signal, instance, config, rule="ran until its host went down; the host has booted since"
-    )
+_WITH_HOST: Final = {
+    Kind.ENDED_BY_BOOT: "ran until its host went down; the host has booted since",
+    Kind.ENDED_BY_AGENT: "ended by the node agent: the host counted as dead, or was cut off",
+}
+
+
+def _ended_with_host(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    crash = _crash(signal, instance, config, rule=_WITH_HOST[signal.kind])
     return replace(crash, type=IncidentType.ENDED_BY_BOOT)
 
 
@@ -362,19 +374,6 @@ def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict
     )
 
 
-def is_grave(signal: Signal) -> bool:
-    """Whether a memory failure is fatal, or hits the hypervisor instead of a guest.
-
-    One that QEMU itself could ignore is the hardware's all the same.
-    """
-    return signal.action == "fatal" or signal.about == "hypervisor"
-
-
-def is_harmless(signal: Signal) -> bool:
-    """Whether a memory failure has reached nobody."""
-    return signal.action == "ignore" and not is_grave(signal)
-
-
 _RULES: Final[dict[Kind, Callable[[Signal, Instance, HaConfig], Verdict]]] = {
     Kind.STOPPED_PLANNED: _stopped_planned,
     Kind.STOPPED_SHUTDOWN: _stopped_shutdown,
@@ -382,7 +381,7 @@ _RULES: Final[dict[Kind, Callable[[Signal, Instance, HaConfig], Verdict]]] = {
     Kind.STOPPED_CRASHED: _crashed,
     Kind.STOPPED_FAILED: _failed,
     Kind.FOUND_OFF: _found_off,
-    Kind.ENDED_BY_BOOT: _ended_by_boot,
+    **dict.fromkeys(_WITH_HOST, _ended_with_host),
     Kind.RUNS_AFTER_BOOT: _runs_after_boot,
     Kind.PANICKED: _panicked,
     Kind.DUMPING: _dumping,

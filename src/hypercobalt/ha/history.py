@@ -25,9 +25,9 @@ from hypercobalt.ha.cases import (
     recent,
     with_time,
 )
-from hypercobalt.ha.classify import COALESCE, CRASHES, is_grave, is_harmless
+from hypercobalt.ha.classify import COALESCE, CRASHES
 from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.signals import STARTS, STOPS, Kind, Signal
+from hypercobalt.ha.signals import STARTS, STOPS, Kind, Signal, is_grave, is_harmless
 from hypercobalt.ha.verdict import Nature, Verdict
 
 RAN_WELL: Final = timedelta(seconds=30)

@@ -53,6 +53,7 @@ class Kind(StrEnum):
     STOPPED_PLANNED = "StoppedPlanned"  # migrated away, saved, or off by a snapshot
     FOUND_OFF = "FoundOff"  # by a listing; libvirt has no reason for it
     ENDED_BY_BOOT = "EndedByBoot"  # by a listing: it ran until the host went down
+    ENDED_BY_AGENT = "EndedByAgent"  # which has fenced its host
     RUNS_AFTER_BOOT = "RunsAfterBoot"  # by a listing: the host has booted, and it runs already
     PANICKED = "Panicked"
     DUMPING = "Dumping"  # its kernel panicked, and a crash kernel saves its memory
@@ -94,6 +95,7 @@ STOPS: Final = frozenset(
         Kind.STOPPED_PLANNED,
         Kind.FOUND_OFF,
         Kind.ENDED_BY_BOOT,
+        Kind.ENDED_BY_AGENT,
     }
 )
 
@@ -132,3 +134,16 @@ class Signal:
         extra = ", ".join(filter(None, (self.action, self.reason, self.about)))
         found = f"{self.kind} ({extra})" if extra else self.kind.value
         return f"{found}, found at a resync" if self.missed else found
+
+
+def is_grave(signal: Signal) -> bool:
+    """Whether a memory failure is fatal, or hits the hypervisor instead of a guest.
+
+    One that QEMU itself could ignore is the hardware's all the same.
+    """
+    return signal.action == "fatal" or signal.about == "hypervisor"
+
+
+def is_harmless(signal: Signal) -> bool:
+    """Whether a memory failure has reached nobody."""
+    return signal.action == "ignore" and not is_grave(signal)

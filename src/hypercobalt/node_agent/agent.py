@@ -25,6 +25,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
 from hypercobalt.node_agent.fencing.peers import Peers, programs
 from hypercobalt.node_agent.fencing.self_fencing import Outside, SelfFencing
@@ -105,8 +106,9 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, report(settings.node, types), board, own)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
+    ended = Ended()
     order = FencingOrder(
-        kube, host.libvirt, hypervisor, board, boot=host.boot.id, clock=manager.clock
+        kube, host.libvirt, hypervisor, board, boot=host.boot.id, ended=ended, clock=manager.clock
     )
     listeners: list[Callable[[Event], None]] = [migrations.on_event, order.on_event]
     agent.act("fencing-order", order.run)
@@ -117,7 +119,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         listeners.append(stored.on_event)
         agent.act("definitions", stored.run)
     if settings.ha_config:
-        incidents = _incidents(settings, manager, host, board, hypervisor)
+        incidents = _incidents(settings, manager, host, board, hypervisor, ended=ended)
         listeners.append(incidents.on_event)
         agent.observe("incidents", incidents.observe)
         agent.act("recoveries", incidents.recover)
@@ -142,6 +144,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
             host.libvirt,
             board,
             boot=host.boot.id,
+            ended=ended,
             watchdog=watchdog,
             clock=manager.clock,
         )
@@ -198,6 +201,8 @@ def _incidents(
     host: Host,
     board: Board,
     hypervisor: Latest[Hypervisor],
+    *,
+    ended: Ended,
 ) -> Incidents:
     namespace, _, name = settings.ha_config.partition("/")
     return Incidents(
@@ -208,6 +213,7 @@ def _incidents(
         hypervisor,
         clock=manager.clock,
         boot=host.boot.id,
+        ended=ended.take,
         config=Latest(manager.informer(ConfigMap, namespace, fields=f"metadata.name={name}")),
         recorder=manager.recorder(REPORTER),
         registry=manager.metrics.registry,

@@ -18,6 +18,7 @@ from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, is_ord
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server
+from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
@@ -38,7 +39,7 @@ class Host:
 
     def __init__(self, kube: Kube, own: Latest[Hypervisor]) -> None:
         self.kube, self.libvirt, self.board = kube, FakeLibvirt(), Board(SystemClock())
-        self.own = own
+        self.own, self.ended = own, Ended()
         for name in ("a", "b"):
             boot(self.libvirt, name)
 
@@ -72,7 +73,13 @@ async def host(kube: Kube, agents: Kube | None = None) -> AsyncIterator[Host]:
     own = Latest(informer)
     made = Host(kube, own)
     order = FencingOrder(
-        agents or kube, made.libvirt, own, made.board, boot=BOOT, clock=SystemClock()
+        agents or kube,
+        made.libvirt,
+        own,
+        made.board,
+        boot=BOOT,
+        ended=made.ended,
+        clock=SystemClock(),
     )
 
     async def listen() -> None:
@@ -165,7 +172,13 @@ async def test_an_order_that_was_taken_back_ends_none(kube: Kube) -> None:
     async with host(kube) as kvm:
         read = kvm.libvirt.calls["domains"]
         order = FencingOrder(
-            kube, kvm.libvirt, stale(kube), kvm.board, boot=BOOT, clock=SystemClock()
+            kube,
+            kvm.libvirt,
+            stale(kube),
+            kvm.board,
+            boot=BOOT,
+            ended=kvm.ended,
+            clock=SystemClock(),
         )
         async with asyncio.timeout(10):
             await order.obey(NODE)

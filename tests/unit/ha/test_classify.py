@@ -493,9 +493,10 @@ def test_a_missed_crash_is_judged_as_one() -> None:
     assert story.cases() == [IncidentType.CRASH]
 
 
-def test_what_ran_until_its_host_ended_is_restarted_as_after_a_crash() -> None:
+@pytest.mark.parametrize("kind", [Kind.ENDED_BY_BOOT, Kind.ENDED_BY_AGENT])
+def test_what_ran_until_its_host_ended_is_restarted_as_after_a_crash(kind: Kind) -> None:
     story = running()
-    story.see(Kind.ENDED_BY_BOOT, missed=True)
+    story.see(kind)
     assert story.cases() == [IncidentType.ENDED_BY_BOOT]
     (recovery,) = story.plan(after=1).recoveries
     assert (recovery.trigger, recovery.mode) == ("InstanceCrash", EvictionMode.AUTO)

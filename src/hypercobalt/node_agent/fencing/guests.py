@@ -22,7 +22,27 @@ class Guests(Observe, Power, Protocol):
     """What is needed of libvirt."""
 
 
-async def stop_all(libvirt: Guests, reason: str) -> int:
+class Ended:
+    """The guests that this agent has ended, each until its end was judged.
+
+    No owner has wanted it: what is not started elsewhere runs again once its host is back.
+    """
+
+    def __init__(self) -> None:
+        self._uuids: set[str] = set()
+
+    def note(self, uuid: str) -> None:
+        """A guest is about to be ended."""
+        self._uuids.add(uuid)
+
+    def take(self, uuid: str) -> bool:
+        """Whether the end of a guest that has just ended is this agent's; it is so once."""
+        known = uuid in self._uuids
+        self._uuids.discard(uuid)
+        return known
+
+
+async def stop_all(libvirt: Guests, reason: str, noted: Ended) -> int:
     """End the process of every domain; give how many there were.
 
     It tries until none is left: libvirt may be away, and a process that waits for lost storage
@@ -31,6 +51,7 @@ async def stop_all(libvirt: Guests, reason: str) -> int:
     Args:
         libvirt: of the host.
         reason: for the log.
+        noted: takes each guest before its end.
     """
     ended, failures = set[str](), 0
     turn = asyncio.Semaphore(AT_ONCE)
@@ -38,6 +59,7 @@ async def stop_all(libvirt: Guests, reason: str) -> int:
     async def end(uuid: str, name: str) -> None:
         async with turn:
             log.warning("guest_stopped", domain=name, uuid=uuid, reason=reason)
+            noted.note(uuid)
             try:
                 await libvirt.destroy(uuid)
             except LibvirtError as error:

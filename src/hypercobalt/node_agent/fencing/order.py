@@ -20,7 +20,7 @@ from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.fencing.guests import Guests, stop_all
+from hypercobalt.node_agent.fencing.guests import Ended, Guests, stop_all
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Backoff, Clock, Kube
 from hypercobalt.runtime.tasks import first
@@ -41,6 +41,7 @@ class FencingOrder:
         hypervisor: the own one.
         board: takes `guestsStopped`.
         boot: the boot that this process runs in; "" obeys nothing.
+        ended: takes the guests that are ended.
     """
 
     def __init__(
@@ -51,11 +52,12 @@ class FencingOrder:
         board: Board,
         *,
         boot: str,
+        ended: Ended,
         clock: Clock,
     ) -> None:
         self._kube, self._libvirt, self._board = kube, libvirt, board
         self._hypervisor, self._boot = hypervisor, boot
-        self._clock = clock
+        self._ended, self._clock = ended, clock
         self._stands = False  # an order was obeyed, and is not known to be withdrawn
         self._started = asyncio.Event()
 
@@ -84,7 +86,8 @@ class FencingOrder:
             await self._started.wait()
             self._started.clear()
             if self._stands:
-                await stop_all(self._libvirt, "this boot of the host is proven dead")
+                why = "this boot of the host is proven dead"
+                await stop_all(self._libvirt, why, self._ended)
 
     async def obey(self, name: str) -> None:
         """End every guest if the API still has the order, and report it."""
@@ -92,7 +95,8 @@ class FencingOrder:
         self._stands = fencing is not None
         if fencing is None:
             return
-        count = await stop_all(self._libvirt, f"status.fencing of {name} is {fencing.phase}")
+        why = f"status.fencing of {name} is {fencing.phase}"
+        count = await stop_all(self._libvirt, why, self._ended)
         done = self._board.parts.guests_stopped
         if count == 0 and done is not None and done.startedAt == fencing.startedAt:
             return

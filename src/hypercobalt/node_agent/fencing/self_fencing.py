@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.ha.self_fencing import History, Sign, is_cut_off
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.fencing.guests import Guests, stop_all
+from hypercobalt.node_agent.fencing.guests import Ended, Guests, stop_all
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Clock
 
@@ -60,6 +60,7 @@ class SelfFencing:
         libvirt: of the host.
         board: takes `guestsStopped`.
         boot: the boot that this process runs in.
+        ended: takes the guests that are ended.
         watchdog: None without one.
     """
 
@@ -71,12 +72,13 @@ class SelfFencing:
         board: Board,
         *,
         boot: str,
+        ended: Ended,
         watchdog: Feeds | None,
         clock: Clock,
     ) -> None:
         self._window, self._outside, self._boot = window, outside, boot
         self._libvirt, self._board = libvirt, board
-        self._watchdog, self._clock = watchdog, clock
+        self._ended, self._watchdog, self._clock = ended, watchdog, clock
         self._renewals, self._history = 0, History()
 
     async def run(self) -> None:
@@ -110,7 +112,8 @@ class SelfFencing:
         """End the guests. The watchdog is not fed meanwhile: it resets what cannot be ended."""
         window = self._window.total_seconds()
         log.critical("self_fencing", silent_seconds=window)
-        count = await stop_all(self._libvirt, f"cut off from everything for {window:.0f} s")
+        why = f"cut off from everything for {window:.0f} s"
+        count = await stop_all(self._libvirt, why, self._ended)
         stopped = GuestsStopped(self._boot, None, self._clock.now(), count)
         self._board.put(replace(self._board.parts, guests_stopped=stopped))
         self._history = History()  # each sign has to be there once more first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -42,6 +42,7 @@ class Incidents:
 
     Args:
         boot: names the host's present boot.
+        ended: whether the agent has ended an instance, to fence its host.
         config: the ConfigMap.
     """
 
@@ -55,6 +56,7 @@ class Incidents:
         *,
         clock: Clock,
         boot: str,
+        ended: Callable[[str], bool],
         config: Latest[ConfigMap],
         recorder: Recorder,
         registry: CollectorRegistry,
@@ -73,6 +75,7 @@ class Incidents:
             metrics,
             clock=clock,
             boot=boot,
+            ended=ended,
             config=active,
         )
         self._probing = Probing(

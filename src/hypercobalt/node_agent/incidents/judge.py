@@ -8,6 +8,7 @@ events that came since. The queue is bounded; when it overflows everything is li
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from hypercobalt.ha.classify import classify
 from hypercobalt.ha.clock import by_this_clock
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.history import record
-from hypercobalt.ha.signals import EVENT_TYPE, HOST, EventType, Kind, Signal
+from hypercobalt.ha.signals import EVENT_TYPE, HOST, STOPS, EventType, Kind, Signal
 from hypercobalt.ha.storm import admit
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.journal import Journal
@@ -52,6 +53,7 @@ class Judge:
 
     Args:
         boot: names the host's present boot; differs from boot to boot, "" when it is not known.
+        ended: whether the agent has ended an instance that has just ended, to fence its host.
         config: the configuration that is active now.
     """
 
@@ -64,12 +66,14 @@ class Judge:
         *,
         clock: Clock,
         boot: str,
+        ended: Callable[[str], bool] = lambda _: False,
         config: Callable[[], HaConfig],
         resync: timedelta = RESYNC,
         write_again: timedelta = WRITE_AGAIN,
     ) -> None:
         self._libvirt, self._store, self._journal = libvirt, store, journal
         self._metrics, self._clock, self._boot = metrics, clock, boot
+        self._ended = ended
         self._config, self._resync_every, self._write_again = config, resync, write_again
         self._queue: deque[Event] = deque()
         self._wake = asyncio.Event()
@@ -129,6 +133,8 @@ class Judge:
         """Judge one signal, and remember it."""
         if signal.kind is Kind.MEMORY_FAILURE:
             signal = _of_host(signal)
+        if signal.kind in STOPS and self._ended(signal.instance):
+            signal = _by_agent(signal)
         before = self._store.get(signal.instance)
         verdict = classify(signal, before, self._config())
         after = record(before, signal, verdict, self._config())
@@ -239,6 +245,12 @@ def _ends_with_boot(case: Case) -> bool:
     """
     reported = case.type is IncidentType.MEMORY_FAILURE and case.step is Step.EXPIRE
     return reported or case.step is Step.NONE
+
+
+def _by_agent(signal: Signal) -> Signal:
+    """The stop of an instance that the agent has ended, if it has ended by that."""
+    destroyed = signal.kind is Kind.STOPPED_DESTROYED
+    return dataclasses.replace(signal, kind=Kind.ENDED_BY_AGENT) if destroyed else signal
 
 
 def _of_host(signal: Signal) -> Signal:

@@ -13,6 +13,7 @@ import pytest
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.fencing.self_fencing import Outside, SelfFencing
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import FakeClock
@@ -75,7 +76,14 @@ async def watched() -> AsyncIterator[Site]:
     made.libvirt.put(Domain("a", "a", True, DomainState.RUNNING))
     outside = Outside(lambda: made.renewals, made.ask_witness, made.ask_storage)
     concern = SelfFencing(
-        WINDOW, outside, made.libvirt, made.board, boot="b1", watchdog=made.watchdog, clock=clock
+        WINDOW,
+        outside,
+        made.libvirt,
+        made.board,
+        boot="b1",
+        ended=Ended(),
+        watchdog=made.watchdog,
+        clock=clock,
     )
     tasks = [asyncio.create_task(made.renew()), asyncio.create_task(concern.run())]
     yield made

@@ -82,6 +82,7 @@ class Starting:
             Latest(informer(Hypervisor)),
             clock=self.clock,
             boot="",
+            ended=lambda _: False,
             config=Latest(self.stored),
             recorder=Recorder(self.server, "test/agent", "test", clock=self.clock, metrics=metrics),
             registry=metrics.registry,

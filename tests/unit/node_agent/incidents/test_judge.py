@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +27,7 @@ from hypercobalt.ha.classify import SETTLE
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.escalation import plan
 from hypercobalt.ha.signals import HOST
+from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.judge import Judge
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
@@ -44,6 +46,7 @@ class Judging:
     def __init__(self, directory: Path, boot: str = "b1") -> None:
         self.store, self.libvirt, self.clock = Store(), FakeLibvirt(), FakeClock()
         self.store.put(Instance(uuid=U1, name="vm1", state=State.RUNNING, start="1.1", domain_id=1))
+        self.ended = Ended()
         self.judge = Judge(
             self.libvirt,
             self.store,
@@ -51,6 +54,7 @@ class Judging:
             IncidentMetrics(CollectorRegistry()),
             clock=self.clock,
             boot=boot,
+            ended=self.ended.take,
             config=HaConfig,
             write_again=timedelta(milliseconds=10),
         )
@@ -117,6 +121,31 @@ async def test_report_of_the_host_ends_with_its_boot(tmp_path: Path, boot: str, 
     judging.libvirt.put(CRASHED)
     await judging.compare(lambda: bool(judging.types))
     assert judging.store.host.cases == cases[-left:]
+
+
+@pytest.mark.parametrize(
+    ("reason", "types"),
+    [
+        pytest.param(ShutoffReason.DESTROYED, [IncidentType.ENDED_BY_BOOT], id="by the agent"),
+        pytest.param(ShutoffReason.CRASHED, [IncidentType.CRASH], id="before the agent got to it"),
+    ],
+)
+async def test_instance_that_the_agent_has_ended_is_recovered_with_its_host(
+    tmp_path: Path, reason: ShutoffReason, types: list[IncidentType]
+) -> None:
+    judging = Judging(tmp_path)
+    judging.ended.note(U1)
+    judging.libvirt.put(dataclasses.replace(CRASHED, reason=reason))
+    await judging.compare(lambda: bool(judging.types))
+    assert judging.types == types
+    assert not judging.ended.take(U1), "what a person ends later is that person's"
+
+
+async def test_what_a_person_ends_is_only_reported(tmp_path: Path) -> None:
+    judging = Judging(tmp_path)
+    judging.libvirt.put(dataclasses.replace(CRASHED, reason=ShutoffReason.DESTROYED))
+    await judging.compare(lambda: bool(judging.types))
+    assert judging.types == [IncidentType.OUT_OF_BAND]
 
 
 async def test_clock_that_is_set_back_hides_neither_a_crash_nor_a_departure(
