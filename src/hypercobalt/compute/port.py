@@ -151,8 +151,8 @@ class Moves(Protocol):
     ) -> None:
         """Begin to have a server of a host that was forced down on another one.
 
-        What ran there runs afterwards; what was off stays off. `moves` has the record, of kind
-        `evacuation`. "" lets the service choose the target.
+        What ran there, or has died, runs afterwards; what was off stays off. `moves` has the
+        record, of kind `evacuation`. "" lets the service choose the target.
 
         Args:
             server: as read.

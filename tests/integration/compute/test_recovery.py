@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -107,6 +108,22 @@ async def test_paused_server_is_evacuated_and_stays_off(adapter: Adapter) -> Non
     ]
     there = await _settled(nova, made)
     assert (there.host != "node1", there.status) == (True, "SHUTOFF")
+
+
+async def test_server_that_nova_has_stopped_since_its_guest_died_runs_elsewhere(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    made = world.add_server("node1", vm_state="stopped")
+    await _die(adapter, nova)
+    with acted(adapter) as actions:
+        await nova.moves.evacuate(replace(await _server(nova, made), died=True))
+    assert actions == [
+        ({"os-resetState": {"state": "active"}}, (2, 90)),
+        ({"evacuate": {}}, (2, 94)),
+    ]
+    there = await _settled(nova, made)
+    assert (there.host != "node1", there.status) == (True, "ACTIVE")
 
 
 async def test_paused_server_whose_evacuation_has_failed_stays_off_by_the_next_one(

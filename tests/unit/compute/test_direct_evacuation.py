@@ -81,6 +81,19 @@ async def test_what_ran_runs_elsewhere_and_what_was_off_stays_off(world: Memory)
     assert running(world) == [B]
 
 
+async def test_what_had_died_before_its_host_runs_elsewhere(world: Memory) -> None:
+    """That is for its host's agent to report: what is stored of a domain has no reason."""
+    await world.add("a", disk="shared", runs=False)
+    await world.lose(A)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        assert (server.running, server.died) == (False, None)
+        await service.moves.evacuate(replace(server, died=True), B)
+        assert (await ended(service, server)).status == "done"
+        assert await service.moves.servers(A) == ()
+    assert running(world) == [B]
+
+
 async def test_dead_host_counts_what_has_not_left_it(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.add("local", disk="local")

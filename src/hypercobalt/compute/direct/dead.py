@@ -98,7 +98,8 @@ def server(
     """The server that a domain of a dead host is."""
     found = servers.server(domain, place.name, is_shared, autostart=autostart)
     move = site.records.under_way(domain.uuid)
-    return replace(found, hindrance="", task_state=EVACUATING if move else "")
+    died = None if not domain.active else found.died  # libvirt's reason is not stored
+    return replace(found, hindrance="", died=died, task_state=EVACUATING if move else "")
 
 
 def _unknown(place: Place, uuid: str, name: str) -> Server:

@@ -171,6 +171,8 @@ class DirectMoves:
                 reason="NotFound",
                 code=404,
             )
+        if server.died:
+            found = replace(found, domain=replace(found.domain, active=True))
         was = dead.strict(self._site, found)
         if was.waits_for_host:
             raise RefusedError(

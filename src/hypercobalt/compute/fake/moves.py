@@ -342,7 +342,8 @@ class FakeMoves:
         if job.move.kind == MoveKind.COLD:
             status = ServerStatus.VERIFY_RESIZE
         elif job.move.kind == MoveKind.EVACUATION:
-            status = ServerStatus.ACTIVE if job.server.running else ServerStatus.SHUTOFF
+            ran = job.server.running or job.server.died
+            status = ServerStatus.ACTIVE if ran else ServerStatus.SHUTOFF
         self._servers[known.id] = replace(known, host=job.move.target, status=status, task_state="")
         if over := _OVER.get(job.move.kind):
             self._records.change(job.move.id, status=over, remaining=0)

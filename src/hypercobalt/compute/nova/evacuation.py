@@ -3,6 +3,7 @@
 From 2.95 on Nova leaves an evacuated server off; with an older microversion it runs afterwards if
 Nova has it as running, which one that is in ERROR may not be known to be. A paused server is not
 evacuated by Nova until its state is reset; its memory is gone with the host, and it is left off.
+One whose guest has died was stopped by Nova itself, and would stay off with any microversion.
 
 Source: OpenStack Compute API reference, "Evacuate Server"; nova, compute/api.py, `evacuate`.
 """
@@ -40,6 +41,8 @@ class Evacuation:
         if server.status == ServerStatus.PAUSED:
             # In ERROR, not active: an attempt that follows has to leave it off as well.
             await self._reset(server, "error", f"end the pause of server {server.id}")
+        if server.died and server.status == ServerStatus.SHUTOFF:
+            await self._reset(server, "active", f"undo Nova's stop of server {server.id}")
         try:
             await self._evacuate(server, target)
         except ConflictError:
@@ -54,7 +57,7 @@ class Evacuation:
         await self._calls.act(f"{what}, whose host is dead", server.id, action, _ACTING)
 
     async def _evacuate(self, server: Server, target: str) -> None:
-        ran = server.running or server.status == ServerStatus.ACTIVE
+        ran = server.running or server.status == ServerStatus.ACTIVE or bool(server.died)
         version = _RUNS_AFTERWARDS if ran else _STAYS_OFF
         arguments = {"host": target} if target else {}
         about = f"evacuate server {server.id} from host {server.host}"

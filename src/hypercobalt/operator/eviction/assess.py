@@ -146,6 +146,8 @@ def assess_one(
         policy: waits and attempts.
         moment: now.
     """
+    if about.course is Course.EVACUATE:
+        seen = _as_its_owner_wants_it(seen)
     left_over = tuple(move for move in seen.moves if _is_left_over(move, seen, policy, moment))
     case = Case(
         replace(seen, moves=tuple(move for move in seen.moves if move not in left_over)),
@@ -168,6 +170,14 @@ def assess_one(
         found = brought_up(case, found)
     state, track = found
     return Assessment(case.seen, state, track, case.attempts, case.mode)
+
+
+def _as_its_owner_wants_it(seen: Observed) -> Observed:
+    """An instance that has died runs elsewhere; not if its owner has requested its end."""
+    server = seen.server
+    if server is None or not (server.died and is_ended(seen.requests)):
+        return seen
+    return replace(seen, server=replace(server, died=False))
 
 
 def _mode(seen: Observed, course: Course) -> EvictionMode:

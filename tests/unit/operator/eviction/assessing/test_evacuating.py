@@ -26,7 +26,7 @@ from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.model import Host, Move
+from hypercobalt.compute.model import Host, Move, ServerAction
 from hypercobalt.operator.eviction.assess import assess, assess_one
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About
 from hypercobalt.operator.eviction.assessing.course import Course
@@ -48,6 +48,27 @@ from hypercobalt.operator.eviction.model.tracks import FRESH, Begun, Blocking, R
 JUST_NOW = {"updated": NOW.now - timedelta(seconds=1)}
 ABOUT = About(BEGAN, BEGAN, Course.EVACUATE, only_if_wanted=True)
 THERE = server(host="there")
+
+
+STOP = ServerAction("stop", NOW.now, user="u", project="p")
+SYNC = ServerAction("stop", NOW.now)
+
+
+@pytest.mark.parametrize(
+    ("requests", "died"),
+    [
+        pytest.param((), True, id="of which nothing was requested"),
+        pytest.param((SYNC,), True, id="that Nova has stopped"),
+        pytest.param((STOP,), False, id="whose owner has stopped it"),
+    ],
+)
+def test_instance_that_has_died_is_started_elsewhere_unless_its_owner_wants_it_off(
+    requests: tuple[ServerAction, ...], died: bool
+) -> None:
+    off = server(status="SHUTOFF", died=True)
+    found = assessed(replace(seen(off), requests=requests))
+    assert isinstance(found.state, Ready)
+    assert found.server == replace(off, died=died)
 
 
 def evacuation(status: str = "pre-migrating", **fields: object) -> Move:
