@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ from hypercobalt.api.migration import SERVER, Migration, MigrationSpec
 from hypercobalt.apiserver.server import Server, serve
 from hypercobalt.ha.config import KEY
 from hypercobalt.node_agent.agent import report
+from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.incidents.journal import NAME
 from hypercobalt.node_agent.libvirt.state import LibvirtState
@@ -51,6 +53,8 @@ from hypercobalt.runtime.write_cache import Latest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+_GIVEN_BACK = timedelta(seconds=10)
+"""Between two looks at whether the HA service has given the host back."""
 U1 = "11111111-0000-4000-8000-000000000001"
 
 
@@ -62,6 +66,7 @@ class Watching:
     board: Board
     metrics: Metrics
     writes: list[HypervisorStatus]
+    ended: Ended
 
     async def judged(self, count: int, kind: str = "StoppedFailed") -> None:
         """Wait until so many events of a kind were judged."""
@@ -91,7 +96,7 @@ class Watching:
 async def watching(
     server: Server, libvirt: FakeLibvirt, state_dir: Path | None = None, *, boot: str = "boot-1"
 ) -> AsyncIterator[Watching]:
-    metrics, clock = Metrics(), SystemClock()
+    metrics, clock, ended = Metrics(), SystemClock(), Ended()
     settings = Settings(
         node=NODE, label=NODE, namespace="default", state_dir=state_dir, ha_config="default/ha"
     )
@@ -112,6 +117,7 @@ async def watching(
                 Latest(own),
                 clock=clock,
                 boot=boot,
+                ended=ended.take,
                 config=Latest(config),
                 recorder=Recorder(kube, "test/agent", "test", clock=clock, metrics=metrics),
                 registry=metrics.registry,
@@ -123,7 +129,7 @@ async def watching(
             async with background(
                 own.run, config.run, applier.run, state.run, incidents.observe, incidents.recover
             ):
-                yield Watching(libvirt, board, metrics, writes)
+                yield Watching(libvirt, board, metrics, writes, ended)
 
 
 def incidents_of(hypervisor: Hypervisor) -> list[Incident]:
@@ -185,6 +191,31 @@ async def held_back(kube: Kube) -> Incident:
     stored = await until(kube, is_held)
     (incident,) = incidents_of(stored)
     return incident
+
+
+async def test_an_instance_that_the_agent_has_ended_is_recovered_once_its_host_is_given_back(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    order = {"bootID": "boot-1", "fencing": {"phase": "Fenced", "bootID": "boot-1"}}
+    await kube.merge_patch(Hypervisor, NODE, {"status": order}, subresource="status")
+    async with watching(server, FakeLibvirt()) as agent:
+        boot_persistent(agent.libvirt, U1, "vm1")
+        await agent.judged(1, "Started")
+        agent.ended.note(U1)
+        agent.libvirt.stop(U1, Stopped.DESTROYED)
+        await agent.judged(1, "EndedByAgent")
+        assert not await evictions(kube)
+        over = {"fencing": {"phase": "Released"}}
+        await kube.merge_patch(Hypervisor, NODE, {"status": over}, subresource="status")
+
+        made = DEADLINE + _GIVEN_BACK.total_seconds()
+        stored = await until(
+            kube, lambda h: any(one.eviction for one in incidents_of(h)), deadline=made
+        )
+
+    (incident,) = incidents_of(stored)
+    assert (incident.type, incident.instance) == (IncidentType.ENDED_BY_BOOT, U1)
 
 
 async def test_an_instance_that_runs_again_has_no_incident(server: Server, kube: Kube) -> None:

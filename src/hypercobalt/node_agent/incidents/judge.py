@@ -44,6 +44,8 @@ _WRITE_EVERY: Final = timedelta(milliseconds=200)
 WRITE_AGAIN: Final = timedelta(seconds=30)
 """After a write that failed, if nothing changes: the disk may be back."""
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
+_ENDS: Final = STOPS - {Kind.FOUND_OFF}
+"""What ends an instance; a listing may show it off before its events were judged."""
 _TOGETHER: Final = 100
 """Events that are judged before others get a turn."""
 
@@ -133,7 +135,7 @@ class Judge:
         """Judge one signal, and remember it."""
         if signal.kind is Kind.MEMORY_FAILURE:
             signal = _of_host(signal)
-        if signal.kind in STOPS and self._ended(signal.instance):
+        if signal.kind in _ENDS and self._ended(signal.instance):
             signal = _by_agent(signal)
         before = self._store.get(signal.instance)
         verdict = classify(signal, before, self._config())
