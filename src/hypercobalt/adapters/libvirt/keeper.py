@@ -21,8 +21,8 @@ from typing import Any, Final
 from hypercobalt.adapters.libvirt import inventory
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, EventQueue
+from hypercobalt.adapters.libvirt.heartbeat import Heartbeat
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import ClosedError, RpcError
 from hypercobalt.adapters.libvirt.rpc.transport import connect
@@ -40,7 +40,8 @@ class Pace:
     """How fast a fault is noticed and how often a connection is tried; seconds.
 
     Args:
-        heartbeat: between two questions, and how long an answer may take.
+        heartbeat: between two questions. With `patience`, a hang is reported within 0.9 s.
+        patience: how long an answer may take.
         patience_to_connect: how long an attempt may take before that is reported; it goes on.
         longest_attempt: after which one over TCP is given up, lest it wait for ever for a machine
             that is gone; the end of a Unix socket is always seen.
@@ -49,7 +50,8 @@ class Pace:
         longest_wait_remote: for one elsewhere, each wait then spread over its upper half.
     """
 
-    heartbeat: float = 0.4
+    heartbeat: float = 0.5
+    patience: float = 0.4
     patience_to_connect: float = 3.0
     longest_attempt: float = 60.0
     first_wait: float = 0.05
@@ -93,7 +95,7 @@ class Keeper:
         # Events between subscription and `Connected`: what is older than the newest of them is
         # covered by the listing that follows. The oldest without the newest would undo that.
         self._early = deque[DomainEvent](maxlen=_MAX_EARLY)
-        self._sign: asyncio.Future[None] | None = None  # of life, from a daemon that was silent
+        self._heartbeat: Heartbeat | None = None
 
     def client(self) -> Client:
         """The connection.
@@ -116,7 +118,7 @@ class Keeper:
                 self._link = await self._open()
                 attempt = 0
                 self._begin(self._link)
-                await self._listen(self._link.client)
+                await self._listen(self._link)
             except RpcError as exc:
                 self._report_disconnected(str(exc))
             except Exception as exc:
@@ -125,7 +127,7 @@ class Keeper:
             finally:
                 if self._link is not None:
                     self._link.client.close()
-                    self._link = self._sign = None
+                    self._link = None
             # Backoff: a daemon that is away reports its return by nothing but a connection.
             await asyncio.sleep(self._pace.wait(attempt, local=local))
             attempt += 1
@@ -164,21 +166,21 @@ class Keeper:
             self._events.put(event)
         self._early.clear()
 
-    async def _listen(self, client: Client) -> None:
+    async def _listen(self, link: _Link) -> None:
         """Ask at each heartbeat whether the daemon answers, until the connection breaks."""
-        heartbeat = self._pace.heartbeat
-        while not client.closed.done():
-            answer = client.start(protocol.GET_LIB_VERSION, protocol.Void())
-            await self._passes(heartbeat, client.closed)
-            while not (answer.done() or client.closed.done()):
-                self._sign = asyncio.get_running_loop().create_future()
-                self._report_silent(heartbeat)
-                signs: set[asyncio.Future[Any]] = {answer, self._sign, client.closed}
-                await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
-                if not answer.done():
-                    await self._passes(heartbeat, client.closed)
-            if not client.closed.done():
-                self._revive()
+        client, pace = link.client, self._pace
+        self._heartbeat = Heartbeat(
+            client,
+            pace.heartbeat,
+            pace.patience,
+            silent=lambda: self._report_silent(pace.patience),
+            alive=lambda: self._events.put(link.connected),
+        )
+        try:
+            await asyncio.wait({client.closed})
+        finally:
+            self._heartbeat.stop()
+            self._heartbeat = None
         raise ClosedError(client.closed.result())
 
     async def _passes(self, seconds: float, until: asyncio.Future[Any]) -> bool:
@@ -192,25 +194,17 @@ class Keeper:
             done, _ = await asyncio.wait({until}, timeout=seconds)
             if done:
                 return False
-            if loop.time() - due < self._pace.heartbeat / 2:
+            if loop.time() - due < self._pace.patience / 2:
                 return True
 
     def _on_event(self, event: DomainEvent) -> None:
         if changes_definition(event):
             self._definitions.forget(event.uuid)
-        if self._link is not None:
-            self._revive()
-            self._events.put(event)
-        else:
+        if self._heartbeat is None:
             self._early.append(event)
-
-    def _revive(self) -> None:
-        """The daemon answers again: end what was reported of its silence."""
-        if self._sign is not None and self._link is not None:
-            if not self._sign.done():
-                self._sign.set_result(None)
-            self._sign = None
-            self._events.put(self._link.connected)
+        else:
+            self._heartbeat.sign()
+            self._events.put(event)
 
     def _report_silent(self, seconds: float) -> None:
         self._report_disconnected(f"libvirt has not answered for {seconds:g} s")
