@@ -253,24 +253,27 @@ async def test_an_emulator_that_hangs_is_found_by_a_probe_and_called_once(libvir
         assert stopped.detail == Stopped.DESTROYED
 
 
-async def test_an_emulator_that_has_answered_and_hangs_then_is_called_once(
+async def test_an_emulator_that_hangs_among_others_is_called_once_and_found(
     libvirtd: Daemon,
 ) -> None:
-    await asyncio.to_thread(start_guests, libvirtd, ["a"])
+    await asyncio.to_thread(start_guests, libvirtd, list("abc"))
     async with connected(libvirtd.uri, deadline=1) as (subject, listener):
-        (found,) = await subject.domains()
-        assert await subject.block_stats(found.uuid) == await subject.block_stats(found.uuid)
-        libvirtd.send_guest("a", signal.SIGSTOP)
-        with pytest.raises(DomainHungError, match="within 1 s"):
-            await subject.block_stats(found.uuid)
-        control = await subject.control_info(found.uuid)
-        assert control
-        assert control.state is ControlState.OCCUPIED
-        with pytest.raises(DomainHungError):
-            await subject.block_stats(found.uuid)
-        await subject.destroy(found.uuid)
-        await listener.lifecycle(found.uuid, Lifecycle.STOPPED)
-        assert await subject.block_stats(found.uuid) is None
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        assert (await subject.block_stats_of(uuids.values())).keys() == {*uuids.values()}
+        libvirtd.send_guest("b", signal.SIGSTOP)
+        with pytest.raises(DomainHungError, match=r"disks of 3 domains.* within 1 s"):
+            await subject.block_stats_of(uuids.values())
+        with pytest.raises(DomainHungError, match="has been silent"):
+            await subject.block_stats(uuids["b"])
+        states = {name: await subject.control_info(uuids[name]) for name in "abc"}
+        assert [one and one.state.name for one in states.values()] == ["OK", "OCCUPIED", "OK"]
+        assert await subject.block_stats(uuids["a"])
+        assert await subject.block_stats(uuids["c"]), "it is behind the one that hangs"
+        well = [uuids["a"], uuids["c"]]
+        assert (await subject.block_stats_of(well)).keys() == {*well}
+        await subject.destroy(uuids["b"])
+        await listener.lifecycle(uuids["b"], Lifecycle.STOPPED)
+        assert (await subject.block_stats_of(uuids.values())).keys() == {*well}
 
 
 async def test_an_emulator_that_hangs_does_not_hold_up_a_list_with_jobs(libvirtd: Daemon) -> None:

@@ -318,6 +318,7 @@ class Contract:
             for off in (uuid, NOBODY):
                 assert await world.libvirt.control_info(off) is None
                 assert await world.libvirt.block_stats(off) is None
+                assert await world.libvirt.block_stats_of([off]) == {}
                 assert await world.libvirt.disk_errors(off) == ()
                 assert await world.libvirt.agent_answers(off) is None
 
@@ -375,7 +376,9 @@ class QemuContract(Contract):
             control = await world.libvirt.control_info(uuid)
             assert control
             assert (control.state, control.seconds) == (ControlState.OK, 0)
-            assert await world.libvirt.block_stats(uuid) is not None
+            counted = await world.libvirt.block_stats(uuid)
+            assert counted is not None
+            assert await world.libvirt.block_stats_of([NOBODY, uuid]) == {uuid: counted}
             assert await world.libvirt.disk_errors(uuid) == ()
             assert await world.libvirt.agent_answers(uuid) is None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -198,7 +198,13 @@ class FakeLibvirt(FakeDomains):
         self._check_answers(uuid)
         if not self._runs(uuid):
             return None
-        return self.counters[uuid].blocks if uuid in self.counters else ()
+        return self._blocks(uuid)
+
+    async def block_stats_of(self, uuids: Collection[str]) -> Mapping[str, tuple[BlockStats, ...]]:
+        await self._answer("block_stats_of")
+        for uuid in uuids:
+            self._check_answers(uuid)
+        return {uuid: self._blocks(uuid) for uuid in uuids if self._runs(uuid)}
 
     async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
         await self._answer("disk_errors")
@@ -333,6 +339,9 @@ class FakeLibvirt(FakeDomains):
 
     def _files(self, directory: str) -> set[str]:
         return self._peers.shared_files if directory in self._peers.shared else self.files
+
+    def _blocks(self, uuid: str) -> tuple[BlockStats, ...]:
+        return self.counters[uuid].blocks if uuid in self.counters else ()
 
     def _domain(self, uuid: str) -> Domain:
         if uuid not in self.here:

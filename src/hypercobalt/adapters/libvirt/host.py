@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 from hypercobalt.adapters.libvirt import control, inventory, probes, storage
@@ -76,7 +77,6 @@ class Host:
         self._probes, self._definitions = probes or connection, definitions
         self._deadline, self._slow_deadline = deadline, slow_deadline
         self._reads = SharedReads[str, PoolRef | None]()
-        self._answered: set[str] = set()  # UUIDs of domains whose emulator has just done so
 
     async def capabilities(self) -> HostCapabilities:
         return await self._ask(
@@ -114,16 +114,16 @@ class Host:
         )
 
     async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
-        answered = uuid in self._answered
-        self._answered.discard(uuid)
-        found = await self._probe(
-            f"disks of {uuid}",
-            lambda link: probes.block_stats(link, uuid, answered=answered),
-            subject=uuid,
+        return await self._probe(
+            f"disks of {uuid}", lambda link: probes.block_stats(link, uuid), subject=uuid
         )
-        if found is not None:
-            self._answered.add(uuid)
-        return found
+
+    async def block_stats_of(self, uuids: Collection[str]) -> Mapping[str, tuple[BlockStats, ...]]:
+        return await self._probe(
+            f"disks of {len(uuids)} domains",
+            lambda link: probes.block_stats_of(link, uuids),
+            subject=" ".join(uuids),
+        )
 
     async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
         return await self._probe(

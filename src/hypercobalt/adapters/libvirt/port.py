@@ -8,7 +8,7 @@ connection that broke, no answer within the deadline.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Protocol
 
 from hypercobalt.adapters.libvirt.events import Event
@@ -95,6 +95,14 @@ class Probe(Protocol):
         """Counters of the disks of one domain, by its emulator; None while it is off.
 
         One whose emulator owes an answer already is not asked again, but raises `DomainHungError`.
+        """
+        ...
+
+    async def block_stats_of(self, uuids: Collection[str]) -> Mapping[str, tuple[BlockStats, ...]]:
+        """The same of several domains in one call, by UUID, without those that are off.
+
+        It asks each emulator whatever that owes, and answers when all have: `DomainHungError`
+        when one hangs, which `block_stats` of each finds.
         """
         ...
 

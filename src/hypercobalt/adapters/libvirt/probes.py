@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
-from hypercobalt.adapters.libvirt import monitor
+from hypercobalt.adapters.libvirt import monitor, statistics
 from hypercobalt.adapters.libvirt.inventory import lookup
 from hypercobalt.adapters.libvirt.model import ControlInfo, DiskError
 from hypercobalt.adapters.libvirt.port import DomainHungError
@@ -15,7 +16,7 @@ from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
 from hypercobalt.adapters.libvirt.rpc.numbers import DomainStat, ErrorCode, StatsFlag
 from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef
-from hypercobalt.adapters.libvirt.statistics import BlockStats, block_stats_of
+from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.adapters.libvirt.vocabulary import ControlState, DiskFault
 
 _MOST_ERRORS: Final = 256  # REMOTE_DOMAIN_DISK_ERRORS_MAX
@@ -39,20 +40,22 @@ async def disk_errors(client: Client, uuid: str) -> tuple[DiskError, ...]:
     return tuple(DiskError(one.disk, _fault(one.error)) for one in found.errors) if found else ()
 
 
-async def block_stats(
-    client: Client, uuid: str, *, answered: bool = False
-) -> tuple[BlockStats, ...] | None:
-    """Counters of the domain's disks, by its emulator.
-
-    Where that has answered the last time, it is not looked first whether it owes an answer: one
-    call instead of three.
-    """
-    ref = DomainRef("", UUID(uuid).bytes) if answered else await _asked(client, uuid)
-    if ref is None:
+async def block_stats(client: Client, uuid: str) -> tuple[BlockStats, ...] | None:
+    """Counters of the domain's disks, by its emulator."""
+    if await _asked(client, uuid) is None:
         return None
-    asked = protocol.AllStats((ref,), DomainStat.BLOCK, StatsFlag.ACTIVE)
+    return (await block_stats_of(client, (uuid,))).get(uuid)
+
+
+async def block_stats_of(
+    client: Client, uuids: Collection[str]
+) -> dict[str, tuple[BlockStats, ...]]:
+    """Counters of the disks of domains, each by its emulator; without those that are off."""
+    refs = tuple(DomainRef("", UUID(uuid).bytes) for uuid in uuids)
+    asked = protocol.AllStats(refs, DomainStat.BLOCK, StatsFlag.ACTIVE)
     found = await unless(NOT_RUNNING, client.call(protocol.GET_ALL_DOMAIN_STATS, asked))
-    return block_stats_of(dict(found.records[0].parameters)) if found and found.records else None
+    records = found.records if found else ()
+    return {ref.uuid_text: statistics.block_stats(dict(values)) for ref, values in records}
 
 
 async def agent_answers(client: Client, uuid: str) -> bool | None:

@@ -103,14 +103,14 @@ def domain_stats(uuid: str, name: str, values: Parameters) -> DomainStats:
         vcpu_count=count(values, "vcpu.current"),
         memory_bytes=count(values, "balloon.current") * 1024,
         memory_usage_bytes=_used(values) * 1024,
-        blocks=block_stats_of(values),
+        blocks=block_stats(values),
         interfaces=tuple(
             _interface(values, prefix, name) for prefix, name in _parts(values, "net")
         ),
     )
 
 
-def block_stats_of(values: Parameters) -> tuple[BlockStats, ...]:
+def block_stats(values: Parameters) -> tuple[BlockStats, ...]:
     """The disks of one domain's record."""
     return tuple(_block(values, prefix, name) for prefix, name in _parts(values, "block"))
 

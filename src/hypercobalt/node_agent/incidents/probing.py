@@ -1,19 +1,22 @@
 """Probes instances: when a case is due, and all running ones in turn.
 
 libvirt sends no event of an emulator that hangs. Probes have a connection of their own, so that a
-hung emulator holds up nothing else. A round over all instances is staggered over its period.
+hung emulator holds up nothing else. A round over all instances goes by groups, spread over its
+period.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.adapters.libvirt.vocabulary import ControlState
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Case, Instance, State, Step
@@ -31,6 +34,9 @@ log = get_logger(__name__)
 
 ROUND: Final = timedelta(seconds=30)
 """In which each running instance is probed once; that finds what has no event."""
+
+GROUPS: Final = 6
+"""Of instances that are probed together. Each wakes this process, libvirt and some emulators."""
 
 
 class Probing:
@@ -141,20 +147,15 @@ class Probing:
     async def _quiet(self, uuid: str) -> float:
         """Seconds for which the disks have neither read nor written; 0 when not known."""
         try:
-            return await self._count(uuid)
+            return self._count(uuid, await self._libvirt.block_stats(uuid))
         except LibvirtError:
             return 0
 
-    async def _count(self, uuid: str) -> float:
-        """The same; it waits for the emulator.
-
-        Raises:
-            LibvirtError: the emulator does not answer, or libvirt does not.
-        """
-        now = self._clock.now()
-        disks = await self._libvirt.block_stats(uuid)
+    def _count(self, uuid: str, disks: Sequence[BlockStats] | None) -> float:
+        """The same, by counters that were read now; None of one that is off."""
         if disks is None:
             return 0
+        now = self._clock.now()
         count = sum(disk.read_requests + disk.write_requests for disk in disks)
         last = self._counters.get(uuid)
         if last is None or last[0] != count:
@@ -178,21 +179,39 @@ class Probing:
             running = [one.uuid for one in self._store.known.values() if one.active]
             self._counters = {u: c for u, c in self._counters.items() if u in self._store.known}
             self._silent &= set(running)
-            pause = self._period.total_seconds() / (len(running) or 1)
+            size = ceil(len(running) / GROUPS) or 1
+            groups = [running[at : at + size] for at in range(0, len(running), size)]
+            pause = self._period.total_seconds() / (len(groups) or 1)
             unprobed = 0
-            for uuid in running:
-                unprobed += not await self._ask(uuid)
+            for group in groups:
+                unprobed += await self._ask(group)
                 await asyncio.sleep(pause)
             self._metrics.unprobed.set(unprobed)
             if not running:
                 await asyncio.sleep(pause)
 
-    async def _ask(self, uuid: str) -> bool:
+    async def _ask(self, group: Sequence[str]) -> int:
+        """Probe instances by one call, which costs hardly more than one about a single instance.
+
+        Returns:
+            How many have not answered, and are not known to owe an answer either.
+        """
+        counters: Mapping[str, Sequence[BlockStats]] = {}
+        with suppress(LibvirtError):  # one hangs perhaps, and holds up the answer for all
+            asked = [uuid for uuid in group if uuid not in self._silent]
+            counters = await self._libvirt.block_stats_of(asked) if asked else {}
+        return sum([not await self._reach(uuid, counters.get(uuid)) for uuid in group])
+
+    async def _reach(self, uuid: str, disks: Sequence[BlockStats] | None) -> bool:
         """Report an emulator whose control info shows a call that waits for it.
 
         libvirt gives a job up after 30 s and answers without the emulator; that is later than the
         deadline of the call. One that was silent is not called again before that call has ended:
         waiting for it would hold up the round.
+
+        Args:
+            uuid: of the instance.
+            disks: its counters, if the emulator has just answered.
 
         Returns:
             Whether the emulator has answered, or is known not to.
@@ -200,7 +219,9 @@ class Probing:
         if uuid not in self._silent or not await self._report_silence(uuid):
             self._silent.discard(uuid)
             with suppress(LibvirtError):
-                quiet = timedelta(seconds=await self._count(uuid))
+                if disks is None:
+                    disks = await self._libvirt.block_stats(uuid)
+                quiet = timedelta(seconds=self._count(uuid, disks))
                 await self._stalls.look(self._store.get(uuid), self._disks(uuid), quiet)
                 return True
             if not await self._report_silence(uuid):

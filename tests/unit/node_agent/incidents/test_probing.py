@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,23 +15,36 @@ from tests.unit.ha.signs import U1, uuid
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.cases import Case, Instance, State, Step
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import Kind, Signal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.incidents.probing import Probing
+from hypercobalt.node_agent.incidents.probing import GROUPS, Probing
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.tasks import first
 
 
+class Counted(FakeLibvirt):
+    """It remembers which domains were probed together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups: list[tuple[str, ...]] = []
+
+    async def block_stats_of(self, uuids: Collection[str]) -> Mapping[str, tuple[BlockStats, ...]]:
+        self.groups.append(tuple(uuids))
+        return await super().block_stats_of(uuids)
+
+
 class Looking:
     """The probes of a host with one instance, for as long as a test needs them."""
 
     def __init__(self, root: Path) -> None:
-        self.clock, self.store, self.libvirt = FakeClock(), Store(), FakeLibvirt()
+        self.clock, self.store, self.libvirt = FakeClock(), Store(), Counted()
         self.signals: list[Signal] = []
         self.registry = CollectorRegistry()
         self.disk = Disk("vda", path="/disk")
@@ -109,17 +122,38 @@ async def test_however_many_emulators_hang_each_is_reported(tmp_path: Path) -> N
     await looking.until(lambda: everybody <= {one.instance for one in looking.signals})
 
 
+async def test_emulator_that_hangs_is_told_from_those_that_are_probed_with_it(
+    tmp_path: Path,
+) -> None:
+    looking = Looking(tmp_path)
+    well = [looking.run_too(number) for number in range(2, 2 + GROUPS)]
+    looking.libvirt.hung[U1] = 90
+    await looking.until(lambda: looking.unprobed == 0 and len(looking.signals) >= 2)
+    assert {signal.instance for signal in looking.signals} == {U1}
+    assert len(well) + 1 > GROUPS
+    assert looking.libvirt.calls["block_stats"] == 2, "one by one only after the call that failed"
+
+
+async def test_instances_are_probed_in_few_calls_spread_over_the_round(tmp_path: Path) -> None:
+    looking = Looking(tmp_path)
+    everybody = {U1, *(looking.run_too(number) for number in range(2, 5 * GROUPS + 1))}
+    await looking.until(lambda: len(looking.libvirt.groups) >= GROUPS)
+    groups = looking.libvirt.groups[:GROUPS]
+    assert {len(group) for group in groups} == {5}
+    assert {uuid for group in groups for uuid in group} == everybody
+
+
 async def test_emulator_that_is_silent_is_not_called_again_until_it_has_answered(
     tmp_path: Path,
 ) -> None:
     looking = Looking(tmp_path)
     looking.libvirt.hung[U1] = 90
     await looking.until(lambda: len(looking.signals) >= 5)
-    assert looking.libvirt.calls["block_stats"] == 1
+    assert looking.libvirt.calls["block_stats_of"] == 1
     del looking.libvirt.hung[U1]
-    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 3)
+    await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 3)
     seen = len(looking.signals)
-    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 6)
+    await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 6)
     assert len(looking.signals) == seen
 
 
@@ -127,22 +161,23 @@ async def test_instance_that_cannot_be_asked_is_counted(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
     looking.run_too(2)
     looking.libvirt.hung[U1] = 90
-    looking.libvirt.failures["block_stats"] = LibvirtError("9 calls about other domains hang")
+    hang = LibvirtError("9 calls about other domains hang")
+    looking.libvirt.failures |= dict.fromkeys(("block_stats", "block_stats_of"), hang)
     await looking.until(lambda: looking.unprobed == 1)
-    del looking.libvirt.failures["block_stats"]
+    looking.libvirt.failures.clear()
     await looking.until(lambda: looking.unprobed == 0)
 
 
 async def test_an_emulator_that_answers_is_not(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
-    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 3)
+    await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 3)
     assert looking.signals == []
 
 
 async def test_an_answer_of_the_emulator_is_all_that_a_round_asks_for(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
-    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 3)
-    assert looking.libvirt.calls["control_info"] == 0
+    await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 3)
+    assert looking.libvirt.calls.keys() == {"block_stats_of"}
 
 
 async def test_a_paused_instance_resumes_once_its_disk_can_be_used(tmp_path: Path) -> None:
@@ -168,7 +203,7 @@ async def test_while_libvirt_is_away_nothing_is_concluded(tmp_path: Path) -> Non
 async def test_quiet_disks_of_an_instance_that_runs_are_read_beside_it(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
     os.mkfifo(tmp_path / "disk")  # opening it hangs
-    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 2)
+    await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 2)
     assert not reads()
     looking.clock.advance(timedelta(seconds=60))
     await looking.until(lambda: len(reads()) == 1)
