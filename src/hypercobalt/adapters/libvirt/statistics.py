@@ -80,6 +80,11 @@ _TYPES = (
     JobType.FAILED,
     JobType.CANCELLED,
 )
+# In the order of the fields of `BlockStats` and `InterfaceStats`.
+_BLOCK = ("rd.bytes", "rd.reqs", "wr.bytes", "wr.reqs")
+_INTERFACE = tuple(
+    f"{way}.{key}" for way in ("rx", "tx") for key in ("bytes", "pkts", "errs", "drop")
+)
 # More than any domain has; a driver that counts wrongly must not cost memory.
 _MAX_PARTS = 16 * 1024
 
@@ -144,27 +149,11 @@ def _used(values: Parameters) -> int:
 
 
 def _block(values: Parameters, prefix: str, device: str) -> BlockStats:
-    return BlockStats(
-        device=device,
-        read_bytes=count(values, f"{prefix}.rd.bytes"),
-        read_requests=count(values, f"{prefix}.rd.reqs"),
-        write_bytes=count(values, f"{prefix}.wr.bytes"),
-        write_requests=count(values, f"{prefix}.wr.reqs"),
-    )
+    return BlockStats(device, *(count(values, f"{prefix}.{key}") for key in _BLOCK))
 
 
 def _interface(values: Parameters, prefix: str, device: str) -> InterfaceStats:
-    return InterfaceStats(
-        device=device,
-        receive_bytes=count(values, f"{prefix}.rx.bytes"),
-        receive_packets=count(values, f"{prefix}.rx.pkts"),
-        receive_errors=count(values, f"{prefix}.rx.errs"),
-        receive_drops=count(values, f"{prefix}.rx.drop"),
-        transmit_bytes=count(values, f"{prefix}.tx.bytes"),
-        transmit_packets=count(values, f"{prefix}.tx.pkts"),
-        transmit_errors=count(values, f"{prefix}.tx.errs"),
-        transmit_drops=count(values, f"{prefix}.tx.drop"),
-    )
+    return InterfaceStats(device, *(count(values, f"{prefix}.{key}") for key in _INTERFACE))
 
 
 def _parts(values: Parameters, group: str) -> Iterator[tuple[str, str]]:

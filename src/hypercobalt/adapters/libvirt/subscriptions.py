@@ -9,11 +9,10 @@ Source: virDomainEventID and the callback types in libvirt-domain.h; QEMU's QMP 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -28,92 +27,32 @@ from hypercobalt.adapters.libvirt.statistics import ended_job_of
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 
 Handler = Callable[[DomainEvent], None]
-Payload = TypeVar("Payload", bound=tuple[Any, ...])
 
 # After these a domain's document may differ.
 _CHANGING = {Lifecycle.DEFINED, Lifecycle.UNDEFINED, Lifecycle.STARTED, Lifecycle.STOPPED}
 
+_KINDS: Final[Mapping[EventType[Any], EventKind]] = {
+    event_types.LIFECYCLE: EventKind.LIFECYCLE,
+    event_types.REBOOT: EventKind.REBOOT,
+    event_types.WATCHDOG: EventKind.WATCHDOG,
+    event_types.IO_ERROR: EventKind.IO_ERROR,
+    event_types.CONTROL_ERROR: EventKind.CONTROL_ERROR,
+    event_types.AGENT_LIFECYCLE: EventKind.AGENT_LIFECYCLE,
+    event_types.MIGRATION_ITERATION: EventKind.MIGRATION_ITERATION,
+    event_types.JOB_COMPLETED: EventKind.JOB_COMPLETED,
+    event_types.MEMORY_FAILURE: EventKind.MEMORY_FAILURE,
+    event_types.DISK_CHANGE: EventKind.DISK_CHANGE,
+    event_types.BLOCK_THRESHOLD: EventKind.BLOCK_THRESHOLD,
+    event_types.DEVICE_ADDED: EventKind.DEVICE_CHANGED,
+    event_types.DEVICE_REMOVED: EventKind.DEVICE_CHANGED,
+    event_types.TUNABLE: EventKind.DEVICE_CHANGED,
+    event_types.BALLOON_CHANGE: EventKind.DEVICE_CHANGED,
+}
+_CARRIED: Final = ("type", "detail", "reason", "path", "alias", "flags")  # as libvirt has them
+
 
 class _Details(msgspec.Struct):
     status: str = ""
-
-
-def _migration_status(bare: DomainEvent, event: event_types.QemuEvent) -> DomainEvent:
-    with suppress(msgspec.DecodeError):
-        status = msgspec.json.decode(event.details or "{}", type=_Details).status
-        return replace(bare, reason=status)
-    return bare
-
-
-@dataclass(frozen=True, slots=True)
-class _Source(Generic[Payload]):
-    """An event of libvirt's, what it is to us, and how it gets what it carries besides."""
-
-    event: EventType[Payload]
-    kind: EventKind
-    fill: Callable[[DomainEvent, Payload], DomainEvent] = lambda bare, _: bare
-
-
-_SOURCES: Final[tuple[_Source[Any], ...]] = (
-    _Source(
-        event_types.LIFECYCLE,
-        EventKind.LIFECYCLE,
-        lambda bare, event: replace(bare, type=event.first, detail=event.second),
-    ),
-    _Source(event_types.REBOOT, EventKind.REBOOT),
-    _Source(
-        event_types.WATCHDOG,
-        EventKind.WATCHDOG,
-        lambda bare, event: replace(bare, detail=event.number),
-    ),
-    _Source(
-        event_types.IO_ERROR,
-        EventKind.IO_ERROR,
-        lambda bare, event: replace(
-            bare, detail=event.action, reason=event.reason, path=event.path, alias=event.alias
-        ),
-    ),
-    _Source(event_types.CONTROL_ERROR, EventKind.CONTROL_ERROR),
-    _Source(
-        event_types.AGENT_LIFECYCLE,
-        EventKind.AGENT_LIFECYCLE,
-        lambda bare, event: replace(bare, type=event.first, detail=event.second),
-    ),
-    _Source(
-        event_types.MIGRATION_ITERATION,
-        EventKind.MIGRATION_ITERATION,
-        lambda bare, event: replace(bare, detail=event.number),
-    ),
-    _Source(
-        event_types.JOB_COMPLETED,
-        EventKind.JOB_COMPLETED,
-        lambda bare, event: replace(bare, stats=ended_job_of(dict(event.parameters))),
-    ),
-    _Source(
-        event_types.MEMORY_FAILURE,
-        EventKind.MEMORY_FAILURE,
-        lambda bare, event: replace(
-            bare, type=event.recipient, detail=event.action, flags=event.flags
-        ),
-    ),
-    _Source(
-        event_types.DISK_CHANGE,
-        EventKind.DISK_CHANGE,
-        lambda bare, event: replace(
-            bare, detail=event.reason, path=event.old_path or "", alias=event.alias
-        ),
-    ),
-    _Source(
-        event_types.BLOCK_THRESHOLD,
-        EventKind.BLOCK_THRESHOLD,
-        lambda bare, event: replace(bare, path=event.path or "", alias=event.device),
-    ),
-    _Source(event_types.DEVICE_ADDED, EventKind.DEVICE_CHANGED),
-    _Source(event_types.DEVICE_REMOVED, EventKind.DEVICE_CHANGED),
-    _Source(event_types.TUNABLE, EventKind.DEVICE_CHANGED),
-    _Source(event_types.BALLOON_CHANGE, EventKind.DEVICE_CHANGED),
-)
-_QEMU: Final = _Source(event_types.QEMU_EVENT, EventKind.MIGRATION_STATUS, _migration_status)
 
 
 def changes_definition(event: DomainEvent) -> bool:
@@ -137,32 +76,43 @@ async def subscribe(client: Client, handler: Handler) -> tuple[str, ...]:
         RpcError: the connection broke meanwhile.
     """
     missing: dict[str, None] = {}
-    for source in _SOURCES:
-        client.listen(source.event, _listener(source, handler))
-        registered = client.call(protocol.EVENT_REGISTER, protocol.Subscribe(source.event.id))
+    for event, kind in _KINDS.items():
+        client.listen(event, _listener(event, kind, handler))
+        registered = client.call(protocol.EVENT_REGISTER, protocol.Subscribe(event.id))
         if await unless(UNSUPPORTED, registered) is None:
-            missing[f"{source.kind} events"] = None
+            missing[f"{kind} events"] = None
     # A daemon that does not pass QEMU's events on lacks nothing that is needed.
     if (await client.call(protocol.GET_TYPE, protocol.Void())).text == "QEMU":
-        client.listen(_QEMU.event, _listener(_QEMU, handler))
+        qemu = event_types.QEMU_EVENT
+        client.listen(qemu, _listener(qemu, EventKind.MIGRATION_STATUS, handler))
         migration = protocol.SubscribeQemu(None, "MIGRATION")
         await unless(UNSUPPORTED, client.call(protocol.QEMU_EVENT_REGISTER, migration))
     return tuple(missing)
 
 
-def _listener(source: _Source[Any], handler: Handler) -> Listener:
-    payload = codec(source.event.payload)
+def _listener(event: EventType[Any], kind: EventKind, handler: Handler) -> Listener:
+    payload = codec(event.payload)
 
     def listener(data: bytes) -> None:
-        event = payload.decode(data)
-        ref: DomainRef = event.domain
-        bare = DomainEvent(
-            kind=source.kind,
-            uuid=ref.uuid_text,
-            name=ref.readable_name,
-            at=datetime.now(UTC),
-            domain_id=ref.id,
+        found = payload.decode(data)
+        ref: DomainRef = found.domain
+        carried: dict[str, Any] = {
+            name: value for name in _CARRIED if (value := getattr(found, name, None)) is not None
+        }
+        if kind is EventKind.JOB_COMPLETED:
+            carried["stats"] = ended_job_of(dict(found.parameters))
+        elif kind is EventKind.MIGRATION_STATUS:
+            carried["reason"] = _status(found.details or "{}")
+        at = datetime.now(UTC)
+        handler(
+            DomainEvent(kind, ref.uuid_text, ref.readable_name, at, domain_id=ref.id, **carried)
         )
-        handler(source.fill(bare, event))
 
     return listener
+
+
+def _status(details: str) -> str:
+    """QEMU's status of a migration."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(details, type=_Details).status
+    return ""

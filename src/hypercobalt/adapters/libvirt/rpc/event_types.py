@@ -1,5 +1,7 @@
 """The events of libvirt that we register for, and what each carries.
 
+Fields that `events.DomainEvent` has, too, have its names.
+
 Source: `remote_domain_event_…_msg` in libvirt's src/remote/remote_protocol.x, `qemu_…_msg` in its
 qemu_protocol.x; virDomainEventID in libvirt-domain.h.
 """
@@ -23,14 +25,14 @@ class DomainEvent(NamedTuple):
 class NumberEvent(NamedTuple):
     callback: Int
     domain: DomainRef
-    number: Int
+    detail: Int
 
 
 class PairEvent(NamedTuple):
     callback: Int
     domain: DomainRef
-    first: Int
-    second: Int
+    type: Int
+    detail: Int
 
 
 class IoErrorEvent(NamedTuple):
@@ -38,23 +40,23 @@ class IoErrorEvent(NamedTuple):
     domain: DomainRef
     path: str
     alias: str
-    action: Int
+    detail: Int  # action
     reason: str
 
 
 class DiskChangeEvent(NamedTuple):
     callback: Int
     domain: DomainRef
-    old_path: str | None
+    path: str | None  # old
     new_path: str | None
     alias: str
-    reason: Int
+    detail: Int  # reason
 
 
 class BlockThresholdEvent(NamedTuple):
     callback: Int
     domain: DomainRef
-    device: str
+    alias: str  # device
     path: str | None
     threshold: UHyper
     excess: UHyper
@@ -63,7 +65,7 @@ class BlockThresholdEvent(NamedTuple):
 class DeviceEvent(NamedTuple):
     callback: Int
     domain: DomainRef
-    alias: str
+    device: str
 
 
 class BalloonEvent(NamedTuple):
@@ -81,8 +83,8 @@ class ParametersEvent(NamedTuple):
 class MemoryFailureEvent(NamedTuple):
     callback: Int
     domain: DomainRef
-    recipient: Int
-    action: Int
+    type: Int  # recipient
+    detail: Int  # action
     flags: UInt
 
 
