@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +11,7 @@ from tests.integration.operator.conftest import operator, until
 from tests.integration.operator.documented import UNMANAGED, Cloud
 from tests.integration.operator.eviction_world import add_eviction_of, ended, state
 from tests.integration.operator.lifecycle import QUICK
+from tests.simulated_openstack.http import Request
 from tests.simulated_openstack.model import Server
 
 from hypercobalt.api.eviction import Eviction
@@ -116,6 +119,46 @@ async def test_what_crashes_while_a_person_empties_its_host_is_started_and_then_
     assert [next(iter(body)) for body in sent(cloud, shut_down)] == ["migrate", "confirmResize"]
     assert {one.host for one in there.values()} == {f"other-{cloud.name}"}
     assert (crashed.vm_state, shut_down.vm_state) == ("active", "stopped")
+
+
+async def test_what_crashes_while_others_move_is_started_before_the_servers_are_due_to_be_listed(
+    cloud: Cloud,
+) -> None:
+    there = {one.id: one for one in (server(cloud, "active") for _ in range(3))}
+    cloud.world.pace.live = 60  # no place for another move becomes free meanwhile
+    await cloud.registered(DISABLED, spec=UNMANAGED)
+    await add_eviction_of(cloud.kube, cloud.name, parallelism=1)
+    lists_no_servers = passes_without_listing(cloud)
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        begun = await until(cloud.kube, Eviction, cloud.name, is_under_way)
+        pending = next(entry.id for entry in begun.status.instances if entry.phase == "Pending")
+        async with asyncio.timeout(30):
+            await lists_no_servers.wait()
+        cloud.world.power_sync(there[pending])
+        reported = time.monotonic()
+        await reports_crash(cloud, there[pending])
+        await until(cloud.kube, Eviction, cloud.name, lambda e: is_restarted(e, pending))
+    assert sent(cloud, there[pending]) == [{"os-start": None}]
+    waited = cloud.script.times["compute POST /servers/{id}/action os-start"] - reported
+    assert waited < 5, "so long before their listing is 10 s old"
+
+
+def passes_without_listing(cloud: Cloud) -> asyncio.Event:
+    """Set once a pass takes the servers as they were listed before."""
+    found, since = asyncio.Event(), list[str]()
+
+    def moves(_: Request) -> None:
+        if not since:
+            found.set()
+        since.clear()
+
+    cloud.script.before("compute GET /servers/detail", lambda _: since.append("servers"))
+    cloud.script.before("compute GET /os-migrations", moves)
+    return found
+
+
+def is_restarted(eviction: Eviction, id_: str) -> bool:
+    return any(one.id == id_ and one.mode == "restart" for one in eviction.status.instances)
 
 
 def is_under_way(eviction: Eviction) -> bool:

@@ -9,6 +9,7 @@ from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.act import Actions
+from hypercobalt.operator.eviction.assessing.deaths import reported
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
@@ -112,5 +113,6 @@ def _facts(hypervisor: Hypervisor) -> tuple[object, ...]:
         if fencing
         else None
     )
-    off = recovery_off(hypervisor)
-    return off, proof, disabled, hypervisor.spec.maintenance, status.hypervisorId, status.serviceId
+    off, deaths = recovery_off(hypervisor), reported(hypervisor)
+    registered = (status.hypervisorId, status.serviceId)
+    return off, proof, deaths, disabled, hypervisor.spec.maintenance, registered

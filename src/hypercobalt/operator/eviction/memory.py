@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase, has_ended
 from hypercobalt.compute.model import Host, Move, Server
+from hypercobalt.operator.eviction.assessing.deaths import Death
 from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.tracks import Track
 from hypercobalt.operator.eviction.planning.estimate import Timings
@@ -20,10 +21,15 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What was on a host, and on its way from it."""
+    """What was on a host, and on its way from it.
+
+    Args:
+        deaths: that its node agent had reported then.
+    """
 
     servers: tuple[Server, ...]
     moves: tuple[Move, ...]
+    deaths: frozenset[Death] = frozenset()
 
     def goes_on_as(self, moves: Iterable[Move]) -> bool:
         """Whether every move that was under way still is: new ones may have begun."""

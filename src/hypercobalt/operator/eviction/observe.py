@@ -17,7 +17,7 @@ from hypercobalt.compute.model import Capacity, Host, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
-from hypercobalt.operator.eviction.assessing.deaths import with_deaths
+from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.memory import Listing, Memory
 from hypercobalt.operator.eviction.model.decision import Questions
@@ -154,7 +154,7 @@ class Observer:
     async def _instances(self, facts: Facts, memory: Memory) -> Facts:
         """Read what is on the host, and of its instances what the host does not show."""
         host = facts.host.name if facts.host is not None else facts.source
-        listing, reused = await self._list(host, memory)
+        listing, reused = await self._list(host, memory, reported(facts.hypervisor))
         memory.listing = listing
         servers = with_deaths(listing.servers, facts.hypervisor)
         facts = replace(facts, servers=servers, moves=listing.moves, reused=reused)
@@ -169,19 +169,22 @@ class Observer:
             moment=self.moment(),
         )
 
-    async def _list(self, host: str, memory: Memory) -> tuple[Listing, bool]:
-        """List moves, and servers where a move has ended, or in time; gives whether they are known.
+    async def _list(
+        self, host: str, memory: Memory, deaths: frozenset[Death]
+    ) -> tuple[Listing, bool]:
+        """List moves, and servers where one has moved or died, or in time; gives if they are known.
 
         The servers are read first: one that leaves in between is then still seen, rather than
         neither here nor on its way.
         """
         started, known = self._clock.monotonic(), memory.listing
-        if known is not None and started - memory.listed_at <= _SERVERS_AGE:
+        recent = started - memory.listed_at <= _SERVERS_AGE
+        if known is not None and recent and known.deaths == deaths:
             moves = await self._compute.moves.moves(host)
             if known.goes_on_as(moves):
-                return Listing(known.servers, moves), True
+                return replace(known, moves=moves), True
         servers = await self._compute.moves.servers(host)
-        listing = Listing(servers, await self._compute.moves.moves(host))
+        listing = Listing(servers, await self._compute.moves.moves(host), deaths)
         memory.listed_at = started
         return listing, False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import Incident, IncidentType
@@ -23,6 +23,9 @@ _DEATHS: Final = frozenset(
         IncidentType.MANY_CRASHES,
     }
 )
+
+Death: TypeAlias = tuple[str, str | None, datetime | None]
+"""An incident, its instance (None: of the host as a whole) and when it was seen last."""
 
 
 def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tuple[Server, ...]:
@@ -58,6 +61,11 @@ def has_just_died(
         one.instance == server.id and one.lastSeen is not None and now - one.lastSeen < within
         for one in _deaths(hypervisor)
     )
+
+
+def reported(hypervisor: Hypervisor | None) -> frozenset[Death]:
+    """The deaths that the node agent reports now; another set once there is one more, or again."""
+    return frozenset((one.id, one.instance, one.lastSeen) for one in _deaths(hypervisor))
 
 
 def _deaths(hypervisor: Hypervisor | None) -> Iterator[Incident]:

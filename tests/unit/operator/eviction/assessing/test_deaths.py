@@ -23,7 +23,7 @@ from hypercobalt.api.incident import Incident
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.assessing.deaths import with_deaths
+from hypercobalt.operator.eviction.assessing.deaths import reported, with_deaths
 from hypercobalt.operator.eviction.model.states import Crashed, Ready, Waiting
 from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read
 
@@ -124,3 +124,26 @@ def test_what_nova_shows_off_already_is_not_waited_for() -> None:
     of = facts(servers=(OFF,), hypervisor=reporting("Crash", seen=NOW.now))
     (found,) = assess(of, {}, POLICY)
     assert isinstance(found.state, Ready), found.state
+
+
+@pytest.mark.parametrize(
+    ("later", "differs"),
+    [
+        pytest.param(reporting("Crash", seen=NOW.now), False, id="as before"),
+        pytest.param(reporting("Crash", seen=NOW.now + timedelta(seconds=9)), True, id="again"),
+        pytest.param(reporting("Crash", "b", NOW.now), True, id="of another"),
+        pytest.param(reporting("ManyCrashes", None, NOW.now), True, id="of many"),
+        pytest.param(hypervisor(), True, id="over"),
+    ],
+)
+def test_another_death_on_a_host_is_told_from_those_reported_before(
+    later: Hypervisor, differs: bool
+) -> None:
+    assert (reported(later) != reported(reporting("Crash", seen=NOW.now))) is differs
+
+
+@pytest.mark.parametrize(
+    "host", [pytest.param(reporting("IOError", seen=NOW.now), id="no death"), None, hypervisor()]
+)
+def test_host_without_deaths_reports_none(host: Hypervisor | None) -> None:
+    assert not reported(host)
