@@ -76,9 +76,9 @@ def is_ended(actions: Iterable[ServerAction]) -> bool:
     """Whether the newest request explains why an instance does not run.
 
     Args:
-        actions: newest first.
+        actions: newest first; one that neither ends nor starts a guest (`lock` …) explains nothing.
     """
-    newest = next(iter(actions), None)
+    newest = next((one for one in actions if one.name in _ENDS | _STARTS), None)
     return newest is not None and newest.name in _ENDS and not newest.by_service
 
 

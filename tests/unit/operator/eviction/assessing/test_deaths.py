@@ -64,6 +64,7 @@ def test_server_that_is_off_has_died_where_its_node_agent_reports_so(
 STOP = ServerAction("stop", NOW.now, "owner")
 START = ServerAction("start", NOW.now, "owner")
 SYNC = ServerAction("stop", NOW.now)
+LOCK = ServerAction("lock", NOW.now, "owner")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,8 @@ SYNC = ServerAction("stop", NOW.now)
         pytest.param((START, STOP), True, Crashed, id="started by its owner, and Nova is late"),
         pytest.param((SYNC, STOP), True, Crashed, id="stopped, started and died"),
         pytest.param((STOP,), True, Ready, id="stopped by its owner after it had died"),
+        pytest.param((LOCK, STOP), True, Ready, id="stopped and locked by its owner"),
+        pytest.param((LOCK, SYNC), True, Crashed, id="locked by its owner after it had died"),
         pytest.param((SYNC,), None, Ready, id="was off when the Eviction began"),
     ],
 )
