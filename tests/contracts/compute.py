@@ -22,6 +22,7 @@ from hypercobalt.compute.port import Aggregates, ComputeService, Hosts, Moves, S
 
 T = TypeVar("T")
 NOBODY = "00000000-0000-0000-0000-000000000000"
+LOCK = "contract"
 _WITHIN = 90.0
 _FIRST_STEP, _STEP = 0.01, 0.5
 
@@ -366,6 +367,47 @@ async def a_server_has_no_actions_of_others(site: Site) -> None:
     assert await moves.actions(NOBODY, begun) == ()
 
 
+async def a_locked_server_is_found_by_its_reason_until_it_is_unlocked(site: Site) -> None:
+    moves, id_, reason = site.service.moves, await site.boot(site.hosts[0]), f"{LOCK}: ü"
+
+    async def found() -> Server | None:
+        return next((one for one in await moves.locked(LOCK) if one.id == id_), None)
+
+    assert await found() is None
+    before = await _server(moves, id_)
+    assert (before.locked, before.locked_reason) == (False, "")
+    await moves.lock(before, reason)
+    seen = await _server(moves, id_)
+    assert (seen.locked, seen.locked_reason) == (True, reason)
+    assert await found() == replace(seen, group=None)
+    assert seen in await moves.servers(site.hosts[0])
+    assert id_ not in {one.id for one in await moves.locked(f"not {LOCK}")}
+    await _restarts(site, id_)  # as an administrator's: the lock does not hinder it
+    for _ in range(2):
+        await moves.unlock(seen)
+        assert await _server(moves, id_) == before
+        assert await found() is None
+    await moves.unlock(Server(NOBODY, "gone", site.hosts[0], "ACTIVE"))
+
+
+async def a_locked_server_of_a_dead_host_is_evacuated_and_still_locked(site: Site) -> None:
+    hosts, moves, (dead, target) = site.service.hosts, site.service.moves, site.hosts
+    id_ = await site.boot(dead)
+    await moves.lock(await _server(moves, id_), LOCK)
+    await site.crash(dead)
+    try:
+        await hosts.force_down(await _known(hosts, dead))
+        await moves.evacuate(await _server(moves, id_), target)
+        await _ended(moves, dead, id_)
+        there = await until(partial(_server, moves, id_), lambda now: not now.task_state)
+        assert (there.host, there.running, there.locked_reason) == (target, True, LOCK)
+        await moves.unlock(there)
+    finally:
+        await site.restore(dead)
+        await until(partial(_enabled, hosts, dead), bool)
+    assert not (await _server(moves, id_)).locked
+
+
 async def nothing_is_evacuated_from_a_host_that_is_not_forced_down(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot(source)
@@ -407,6 +449,11 @@ async def _enabled(hosts: Hosts, name: str) -> bool:
         return False
     return True
 
+
+LOCKS = (
+    a_locked_server_is_found_by_its_reason_until_it_is_unlocked,
+    a_locked_server_of_a_dead_host_is_evacuated_and_still_locked,
+)
 
 RECOVERY = (
     a_stopped_server_is_started_where_it_is,
@@ -589,6 +636,7 @@ CONTRACTS: tuple[Callable[[Site], Awaitable[None]], ...] = (
     *HOSTS,
     *MOVES,
     *RECOVERY,
+    *LOCKS,
     *AGGREGATES,
     *TRAITS,
     *SMOKE_TESTS,

@@ -190,6 +190,7 @@ class Server:
         move_fails: why its live migrations fail in the end; "" when they do not.
         pace: how long a live migration of it takes, the world's pace when None.
         paused: its guest is, whatever Nova takes it for.
+        locked_by: `owner` or `admin`; "" while it is not locked.
         acted: what was asked of it, oldest first.
     """
 
@@ -206,7 +207,8 @@ class Server:
     created: datetime = field(default_factory=now)
     updated: datetime = field(default_factory=now)
     launched: datetime | None = None
-    locked: bool = False
+    locked_by: str = ""
+    locked_reason: str | None = None
     metadata: dict[str, str] = field(default_factory=dict[str, str])
     fault: Fault | None = None
     group: str = ""

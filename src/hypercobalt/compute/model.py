@@ -81,6 +81,7 @@ class Server:
         size: by its flavor.
         local_disk: part of its disks lies on the host itself, not on storage that hosts share.
         locked: its owner's actions are refused; an administrator's are not.
+        locked_reason: why, in the words of whoever has locked it; "" when none were given.
         fault: why it is in ERROR, in the service's words.
         hindrance: why it cannot be moved at all (a pinned device, a vTPM …); "" when nothing is
             known to be in the way.
@@ -105,6 +106,7 @@ class Server:
     size: Size = Size(0, 0)
     local_disk: bool = False
     locked: bool = False
+    locked_reason: str = ""
     fault: str = ""
     hindrance: str = ""
     group: ServerGroup | None = None

@@ -165,6 +165,25 @@ class Moves(Protocol):
         """
         ...
 
+    async def lock(self, server: Server, reason: str) -> None:
+        """Have its owner's actions refused until `unlock`; an administrator's are not.
+
+        Nothing happens where the service has no such locks, or could not show their reason.
+
+        Args:
+            server: as read; an owner's lock and its reason are overwritten.
+            reason: for its owner, and to find it again; at most 255 characters.
+        """
+        ...
+
+    async def unlock(self, server: Server) -> None:
+        """Take back any lock; one that is not locked, or is gone, is no error."""
+        ...
+
+    async def locked(self, prefix: str) -> tuple[Server, ...]:
+        """Servers of all hosts that are locked for a reason which begins so, in one call."""
+        ...
+
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         """What was asked of a server since then, newest first, but not by this operator.
 

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tests.simulated_openstack.compute.servers import found
+from tests.simulated_openstack.compute.servers import LOCK_REASONS, found, must_be_unlocked
 from tests.simulated_openstack.http import Answer, Json, RefusalError, Request, Route, route
 from tests.simulated_openstack.life import Life
 from tests.simulated_openstack.model import Acted, Migration, Server
 
 Action = Callable[[Request, Server, Json], Answer]
 
+_LOCKS: Final = frozenset({"lock", "unlock"})
 _ASYNCHRONOUS: Final = (2, 34)
 _STOPPED_BY_EVACUATION: Final = (2, 95)
 _STATES: Final[dict[str, frozenset[str]]] = {
@@ -64,8 +65,8 @@ def routes(life: Life) -> Sequence[Route]:
         ((name, arguments),) = body.items()
         if name not in actions:
             raise RefusalError(400, f"There is no such action: {name}")
-        if server.locked and not request.token.admin:
-            raise RefusalError(409, f"Instance {server.id} is locked")
+        if name not in _LOCKS:
+            must_be_unlocked(request, server)
         _check(request, server, name)
         last = next(reversed(request.world.migrations), 0)
         answer = actions[name](request, server, arguments or {})
@@ -206,14 +207,26 @@ def _console(request: Request, server: Server, arguments: Json) -> Answer:
     return Answer(200, {"output": "\n".join(lines)})
 
 
-def _lock(_request: Request, server: Server, _arguments: Json) -> Answer:
-    server.locked = True
+def _lock(request: Request, server: Server, arguments: Json) -> Answer:
+    by = _locker(request, server)
+    if server.locked_by and by == "owner":
+        return Answer(202)  # whoever it is by
+    server.locked_by = by
+    if request.version >= LOCK_REASONS and (reason := arguments.get("locked_reason")):
+        server.locked_reason = str(reason)
     return Answer(202)
 
 
-def _unlock(_request: Request, server: Server, _arguments: Json) -> Answer:
-    server.locked = False
+def _unlock(request: Request, server: Server, _arguments: Json) -> Answer:
+    if server.locked_by not in {"", _locker(request, server)}:
+        request.must_be_admin("os_compute_api:os-lock-server:unlock:unlock_override")
+    server.locked_by, server.locked_reason = "", None
     return Answer(202)
+
+
+def _locker(request: Request, server: Server) -> str:
+    """As Nova has it: by the project alone."""
+    return "owner" if server.project == request.token.project else "admin"
 
 
 def _reset(request: Request, server: Server, arguments: Json) -> Answer:

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from tests.simulated_openstack.http import (
     Answer,
@@ -20,6 +21,8 @@ from tests.simulated_openstack.http import (
 from tests.simulated_openstack.life import Life
 from tests.simulated_openstack.model import Host, Port, Server, Volume
 
+LOCK_REASONS: Final = (2, 73)
+
 
 def routes(life: Life) -> Sequence[Route]:
     def create(request: Request) -> Answer:
@@ -32,6 +35,7 @@ def routes(life: Life) -> Sequence[Route]:
 
     def delete(request: Request) -> Answer:
         server = found(request)
+        must_be_unlocked(request, server)
         server.set(task_state="deleting")
         life.begin(life.delete(server))
         return Answer(204)
@@ -56,6 +60,16 @@ def found(request: Request) -> Server:
     if server is None or not (request.token.admin or server.project == request.token.project):
         raise RefusalError(404, f"Instance {id} could not be found.")
     return server
+
+
+def must_be_unlocked(request: Request, server: Server) -> None:
+    """Refuse what an owner wants of a locked server.
+
+    Raises:
+        RefusalError: 409.
+    """
+    if server.locked_by and not request.token.admin:
+        raise RefusalError(409, f"Instance {server.id} is locked")
 
 
 # -- shown -----------------------------------------------------------------------------------------
@@ -108,12 +122,13 @@ def _view(request: Request, server: Server, *, one: bool) -> Json:
         "os-extended-volumes:volumes_attached": [
             {"id": id, "delete_on_termination": True} for id in server.volumes
         ],
-        "locked": server.locked,
-        "locked_reason": None,
+        "locked": bool(server.locked_by),
         "description": None,
         "tags": [],
         "trusted_image_certificates": None,
     }
+    if request.version >= LOCK_REASONS:
+        shown["locked_reason"] = server.locked_reason
     if request.version < (2, 47):
         shown["flavor"] = {"id": flavor.id, "links": []}
     if server.vm_state == "error" and server.fault is not None:
@@ -173,6 +188,8 @@ def _wanted(request: Request) -> Iterable[Server]:
         servers = (s for s in servers if pattern.search(s.name))
     if "status" in query:
         servers = (s for s in servers if s.status == query["status"].upper())
+    if "locked" in query and request.version >= LOCK_REASONS:
+        servers = (s for s in servers if bool(s.locked_by) == request.flag("locked"))
     if "uuid" in query:
         servers = (s for s in servers if s.id == query["uuid"])
     return sorted(servers, key=lambda s: s.created, reverse=True)

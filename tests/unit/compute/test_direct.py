@@ -114,6 +114,18 @@ async def test_port(world: Memory, contract: Callable[[Site], Awaitable[None]]) 
         await service.close()
 
 
+async def test_servers_without_owners_are_not_locked(
+    world: Memory,
+) -> None:
+    await world.add("a")
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.lock(server, "reason")
+        assert await named(service, A, "a") == server
+        assert await service.moves.locked("") == ()
+        await service.moves.unlock(server)
+
+
 # -- candidates ----------------------------------------------------------------------------------
 
 

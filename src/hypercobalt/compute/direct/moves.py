@@ -184,6 +184,16 @@ class DirectMoves:
             move = self._begin(found.domain, MoveKind.EVACUATION, source, to)
             self._start(Evacuation(self._site, move, found, to).run())
 
+    async def lock(self, server: Server, reason: str) -> None:
+        """See the port. Without OpenStack servers have no owners, so there is nothing to lock."""
+
+    async def unlock(self, server: Server) -> None:
+        """See the port; likewise."""
+
+    async def locked(self, prefix: str) -> tuple[Server, ...]:
+        """See the port; likewise."""
+        return ()
+
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         """See the port. Without OpenStack servers have no owners, so there are none."""
         return ()

@@ -196,6 +196,23 @@ class FakeMoves:
         self._begin(server, target, MoveKind.EVACUATION, allowed, "REBUILD")
         self._did("evacuate", server.id)
 
+    async def lock(self, server: Server, reason: str) -> None:
+        await self._called("lock", server.id)
+        known = self._known(server)
+        self._servers[server.id] = replace(known, locked=True, locked_reason=reason)
+        self._did("lock", server.id)
+
+    async def unlock(self, server: Server) -> None:
+        await self._called("unlock", server.id)
+        if known := self._servers.get(server.id):
+            self._servers[server.id] = replace(known, locked=False, locked_reason="")
+        self._did("unlock", server.id)
+
+    async def locked(self, prefix: str) -> tuple[Server, ...]:
+        await self._called("locked", prefix)
+        known = self._servers.values()
+        return tuple(one for one in known if one.locked and one.locked_reason.startswith(prefix))
+
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         await self._called("actions", server)
         found = (one for one in self.acted.get(server, ()) if one.started >= since)

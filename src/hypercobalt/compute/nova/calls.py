@@ -143,6 +143,10 @@ class Calls:
         for newest in self._newest.values():
             await newest.close()
 
+    async def offers(self, service: str, version: Version) -> bool:
+        """Whether a service has a microversion."""
+        return await self._newest[service].get() >= version
+
     async def _version(self, service: str, asked: Version) -> str:
         newest = await self._newest[service].get()
         major, minor = min(asked, newest)

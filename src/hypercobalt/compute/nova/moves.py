@@ -33,6 +33,7 @@ from hypercobalt.compute.nova import actions
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.candidates import Candidates
 from hypercobalt.compute.nova.evacuation import Evacuation
+from hypercobalt.compute.nova.locks import Locks
 from hypercobalt.compute.nova.pages import LIMIT, MOST_PAGES
 from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.recovery import Recovery
@@ -75,6 +76,7 @@ class Moves:
     ) -> None:
         self._calls, self._candidates, self._recovery = calls, candidates, recovery
         self._evacuation, self._local_disks = Evacuation(calls), local_disks
+        self._locks = Locks(calls)
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
@@ -140,6 +142,18 @@ class Moves:
     ) -> None:
         _checked(server.id)
         await self._evacuation.of(server, target, interrupted=interrupted)
+
+    async def lock(self, server: Server, reason: str) -> None:
+        await self._locks.set(_checked(server.id), reason)
+
+    async def unlock(self, server: Server) -> None:
+        await self._locks.clear(_checked(server.id))
+
+    async def locked(self, prefix: str) -> tuple[Server, ...]:
+        """See the port. The servers are without their groups."""
+        found = await self._locks.listed()
+        ours = (one for one in found if (one.locked_reason or "").startswith(prefix))
+        return tuple(to_server(one, {}, local_disks=self._local_disks) for one in ours)
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         return await actions.of_others(self._calls, _checked(server), since)

@@ -54,6 +54,7 @@ class NovaServer(msgspec.Struct, frozen=True):
     task_state: str | None = msgspec.field(default=None, name="OS-EXT-STS:task_state")
     power_state: int | None = msgspec.field(default=None, name="OS-EXT-STS:power_state")
     locked: bool = False
+    locked_reason: str | None = None
     fault: Fault | None = None
     flavor: Flavor = Flavor()
     image: msgspec.Raw = msgspec.Raw(b'""')
@@ -106,6 +107,7 @@ def to_server(
         size=Size(flavor.vcpus, flavor.ram, disk),
         local_disk=local_disk,
         locked=found.locked,
+        locked_reason=found.locked_reason or "",
         fault=found.fault.message if found.fault else "",
         hindrance=hindrance(
             specs,
