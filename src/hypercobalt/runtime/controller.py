@@ -125,6 +125,11 @@ def mapped(
     return Watch(attach, informer.wait_synced)
 
 
+def initially(key: str) -> Watch:
+    """A key that is reconciled when the controller begins, whatever there is."""
+    return Watch(lambda add: add(key), _at_once)
+
+
 class Source:
     """Keys that reach a controller from anything but an informer."""
 

@@ -26,6 +26,7 @@ from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
+from hypercobalt.operator.eviction.unlocking import UnlockingReconciler
 from hypercobalt.operator.proofs import Proofs
 from hypercobalt.runtime import (
     Informer,
@@ -255,7 +256,18 @@ async def check_evacuation(kube: Kube, client: Kube, compute: World, dying: Dyin
     elsewhere = [server for n in range(2) for server in compute.moves.on(f"other-{n}")]
     assert {server.id: server.running for server in elsewhere} == before
     assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
+    assert all(server.locked for server in elsewhere)
+    await unlock(kube, compute)
+    assert not await compute.moves.locked("")
     return deaths
+
+
+async def unlock(kube: Kube, compute: World) -> None:
+    """One pass over the locked servers, by what the server has."""
+    compute.moves.on_call = compute.moves.on_done = None
+    evictions, hosts = await kube.list(Eviction), await kube.list(Hypervisor)
+    uids = {host.metadata.uid for host in hosts.items}
+    await UnlockingReconciler(compute.moves, lambda: evictions.items, lambda: uids).reconcile("all")
 
 
 async def test_nothing_is_evacuated_twice_wherever_the_operator_dies(

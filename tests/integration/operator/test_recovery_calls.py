@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.contracts.compute import until as until_seen
 from tests.integration.operator.conftest import operator, until
 from tests.integration.operator.documented import UNMANAGED, Cloud
 from tests.integration.operator.eviction_world import add_eviction_of, ended, state
@@ -20,6 +22,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.eviction.assessing.locks import Lock
 from hypercobalt.operator.eviction.model.policy import Policy
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,7 +47,7 @@ def server(cloud: Cloud, state: str, task: str | None = None) -> Server:
     if len(cloud.world.hosts) == 1:
         cloud.world.add_host(f"other-{cloud.name}")
     made = cloud.world.add_server(cloud.name, vm_state=state)
-    made.image = ""
+    made.image, made.project = "", "its-owners"
     made.set(task_state=task)
     return made
 
@@ -65,11 +68,95 @@ async def test_instances_of_a_dead_host_are_evacuated_and_are_as_they_were(cloud
     await add_eviction_of(cloud.kube, cloud.name, mode="evacuate", trigger="NodeFailure")
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
         done = await over(cloud)
+        for one in (ran, off, broken, moving):
+            await until_unlocked(one)
     assert state(done) == "False/Succeeded", done.status
     for one in (ran, off, broken, moving):
-        assert sent(cloud, one) == [{"evacuate": {}}]
+        assert [next(iter(body)) for body in sent(cloud, one)] == ["lock", "evacuate", "unlock"]
         assert one.host == f"other-{cloud.name}"
     assert (ran.vm_state, off.vm_state) == ("active", "stopped")
+
+
+async def until_unlocked(one: Server) -> None:
+    async def locked_by() -> str:
+        return one.locked_by
+
+    await until_seen(locked_by, lambda by: not by)
+
+
+async def dead_host(cloud: Cloud) -> Hypervisor:
+    cloud.host.forced_down = True
+    return await cloud.registered(DISABLED, spec=UNMANAGED, bootID="1", fencing=DEAD)
+
+
+async def test_server_that_was_locked_before_stays_so_with_its_reason(cloud: Cloud) -> None:
+    kept = {by: server(cloud, "active") for by in ("owner", "admin")}
+    for by, one in kept.items():
+        one.locked_by, one.locked_reason = by, "mine"
+    await dead_host(cloud)
+    await add_eviction_of(cloud.kube, cloud.name, mode="evacuate", trigger="NodeFailure")
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        assert state(await over(cloud)) == "False/Succeeded"
+    for by, one in kept.items():
+        assert sent(cloud, one) == [{"evacuate": {}}]
+        assert (one.locked_by, one.locked_reason) == (by, "mine")
+
+
+async def test_server_is_unlocked_when_its_evacuation_is_given_up(cloud: Cloud) -> None:
+    one = server(cloud, "active")
+    cloud.world.hosts[f"other-{cloud.name}"].enabled = False
+    await dead_host(cloud)
+    await add_eviction_of(cloud.kube, cloud.name, mode="evacuate", trigger="NodeFailure")
+    given_up = replace(SOON, retry_after=timedelta(seconds=0.1), evacuation_attempts=2)
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=given_up):
+        assert state(await over(cloud)) == "False/Failed"
+        await until_unlocked(one)
+    assert one.host == cloud.name
+    tried = [next(iter(body)) for body in sent(cloud, one)]
+    assert tried == ["lock", "evacuate", "evacuate", "unlock"], "locked until the last attempt"
+
+
+async def test_server_is_unlocked_when_its_eviction_is_deleted(cloud: Cloud) -> None:
+    one = server(cloud, "active")
+    cloud.world.pace.evacuation = 60
+    await dead_host(cloud)
+    await add_eviction_of(cloud.kube, cloud.name, mode="evacuate", trigger="NodeFailure")
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        await until(cloud.kube, Eviction, cloud.name, lambda e: is_evacuating(e, one))
+        assert one.locked_by == "admin"
+        await cloud.kube.delete(Eviction, cloud.name)
+        await until_unlocked(one)
+    assert one.task_state == "rebuilding", "what was begun goes on"
+
+
+def is_evacuating(eviction: Eviction, of: Server) -> bool:
+    return any(one.id == of.id and one.phase == "Evacuating" for one in eviction.status.instances)
+
+
+async def test_operator_that_begins_to_lead_finds_locks_that_have_outlived_their_evictions(
+    cloud: Cloud,
+) -> None:
+    left, of_another_operator, owners = (server(cloud, "active") for _ in range(3))
+    host = await cloud.registered(spec=UNMANAGED)
+    for one, reason in (
+        (left, Lock("gone", host.metadata.uid).reason),
+        (of_another_operator, Lock("gone", "of-another-cluster").reason),
+        (owners, "mine"),
+    ):
+        one.locked_by, one.locked_reason = "admin", reason
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        await until_unlocked(left)
+    assert [one.locked_by for one in (of_another_operator, owners)] == ["admin", "admin"]
+
+
+async def test_evacuation_goes_on_where_nova_refuses_to_lock(cloud: Cloud) -> None:
+    one = server(cloud, "active")
+    cloud.fail("compute POST /servers/{id}/action lock", code=403)
+    await dead_host(cloud)
+    await add_eviction_of(cloud.kube, cloud.name, mode="evacuate", trigger="NodeFailure")
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        assert state(await over(cloud)) == "False/Succeeded"
+    assert (one.host, one.locked_by) == (f"other-{cloud.name}", "")
 
 
 async def test_forced_down_alone_evacuates_nothing(cloud: Cloud) -> None:

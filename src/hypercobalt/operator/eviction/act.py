@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from hypercobalt.compute.errors import (
+    ComputeError,
     ConflictError,
     MayRunElsewhereError,
     RefusedError,
@@ -127,10 +128,20 @@ class Actions:
             case Mode.COLD:
                 await self._moves.cold_migrate(server, target)
             case Mode.EVACUATE:
+                await self._lock(start)
                 await self._moves.evacuate(server, target, interrupted=start.interrupted)
             case _:
                 assert_never(mode)
         return Accepted()
+
+    async def _lock(self, start: Start) -> None:
+        """Lock the server, if it is to be; its evacuation does not depend on that."""
+        if not start.lock:
+            return
+        try:
+            await self._moves.lock(start.server, start.lock)
+        except ComputeError as error:
+            log.warning("instance_not_locked", server=start.server.id, error=str(error))
 
     async def _confirm(self, id_: str) -> CallOutcome:
         server = await self._moves.server(id_)

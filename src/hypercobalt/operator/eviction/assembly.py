@@ -8,6 +8,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.eviction import unlocking
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assessing.deaths import reported
 from hypercobalt.operator.eviction.model.policy import Policy
@@ -16,7 +17,16 @@ from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
 from hypercobalt.operator.proofs import Proofs
-from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
+from hypercobalt.runtime import (
+    Controller,
+    Informer,
+    Manager,
+    Metrics,
+    Recorder,
+    initially,
+    mapped,
+    primary,
+)
 from hypercobalt.runtime.write_cache import WriteCache
 
 _WORKERS = 16
@@ -70,6 +80,7 @@ def add_eviction(
         events=events,
         migrations=migrations,
     )
+    _add_unlocking(manager, compute, hypervisors, evictions)
     manager.add(
         Controller(
             NAME,
@@ -80,6 +91,29 @@ def add_eviction(
                 migrations.source.watch,
             ),
             concurrency=_WORKERS,
+        )
+    )
+
+
+def _add_unlocking(
+    manager: Manager,
+    compute: ComputeService,
+    hypervisors: Informer[Hypervisor],
+    evictions: Informer[Eviction],
+) -> None:
+    manager.add(
+        Controller(
+            unlocking.NAME,
+            unlocking.UnlockingReconciler(
+                compute.moves,
+                lambda: evictions.cache,
+                lambda: frozenset(one.metadata.uid for one in hypervisors.cache),
+            ),
+            watches=(
+                mapped(evictions, lambda _: (unlocking.KEY,), when=unlocking.worth_a_pass),
+                mapped(hypervisors, lambda _: ()),  # whose locks they are is known then
+                initially(unlocking.KEY),
+            ),
         )
     )
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from hypercobalt.api.eviction import EvictionInstance, EvictionReason
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assessing.course import Course, course_of
-from hypercobalt.operator.eviction.model.actions import Action, Restart
+from hypercobalt.operator.eviction.assessing.locks import Lock, is_to_be_locked
+from hypercobalt.operator.eviction.model.actions import Action, Restart, Start
 from hypercobalt.operator.eviction.model.decision import (
     End,
     Load,
@@ -20,6 +21,7 @@ from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy, order_of
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
+    Mode,
     Observed,
     Ready,
     Restarted,
@@ -103,7 +105,8 @@ def plan(
             others=others,
         )
     stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first
-    begun: dict[str, Action] = {} if stale else {s.server.id: s for s in starts.chosen}
+    chosen = () if stale else starts.chosen
+    begun: dict[str, Action] = {s.server.id: _locking(s, facts) for s in chosen}
     actions = _remedies(instances, restarts=not (checks.obstacles or facts.reused)) | begun
     expected = tuple(
         once_accepted(_placeless(one, starts.homeless), actions.get(one.id), policy, facts.moment)
@@ -159,6 +162,14 @@ def _remedies(instances: Iterable[Assessment], *, restarts: bool) -> dict[str, A
     """What moves under way need, which no check stops; a restart begins something, as a move."""
     found = {one.id: action for one in instances if (action := remedy(one)) is not None}
     return {id_: one for id_, one in found.items() if restarts or not isinstance(one, Restart)}
+
+
+def _locking(start: Start, facts: Facts) -> Start:
+    """The start of an evacuation, which keeps the owner's hands off its server."""
+    if start.mode is not Mode.EVACUATE or facts.hypervisor is None:
+        return start
+    lock = Lock(facts.eviction.metadata.uid, facts.hypervisor.metadata.uid)
+    return replace(start, lock=lock.reason) if is_to_be_locked(start.server, lock) else start
 
 
 def _placeless(instance: Assessment, homeless: Mapping[str, str]) -> Assessment:

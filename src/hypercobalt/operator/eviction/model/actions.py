@@ -15,12 +15,14 @@ class Start:
     Args:
         target: host to go to; "" leaves it to the compute service.
         interrupted: see `Ready`.
+        lock: reason for which the server is locked before; "" leaves that as it is.
     """
 
     server: Server
     mode: Mode
     target: str = ""
     interrupted: bool = False
+    lock: str = ""
 
 
 @dataclass(frozen=True, slots=True)

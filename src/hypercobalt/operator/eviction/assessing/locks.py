@@ -1,0 +1,92 @@
+"""Which servers are locked while they are evacuated, and which no longer have to be. Pure.
+
+The lock's reason names what it is for, so that any process finds it again and knows whose it is. A
+server that is locked for another reason is its owner's, or an administrator's, and left to them.
+
+Source: OpenStack Compute API reference, "Lock Server", microversion 2.73.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.eviction import Eviction, EvictionMode, InstancePhase, has_ended
+from hypercobalt.compute.model import Server
+
+PREFIX: Final = "hypercobalt recovers this server, whose host has failed"
+"""Of every such reason. Owners see it, so that it names no host."""
+
+_REASON: Final = re.compile(rf"{PREFIX} \(eviction ([^ ,()]+), hypervisor ([^ ,()]+)\)")
+_OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED, InstancePhase.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a server is locked for.
+
+    Args:
+        eviction: its uid.
+        hypervisor: uid of that of the dead host: other operators unlock for theirs.
+    """
+
+    eviction: str
+    hypervisor: str
+
+    @property
+    def reason(self) -> str:
+        """As it is shown."""
+        return f"{PREFIX} (eviction {self.eviction}, hypervisor {self.hypervisor})"
+
+
+def lock_of(reason: str) -> Lock | None:
+    """The lock that has this reason; None for one that is none of ours."""
+    found = _REASON.fullmatch(reason)
+    return Lock(found[1], found[2]) if found else None
+
+
+def is_to_be_locked(server: Server, lock: Lock) -> bool:
+    """Whether a server is locked before its evacuation: not if others than ours have done so."""
+    if not server.locked:
+        return True
+    present = lock_of(server.locked_reason)
+    return present is not None and present != lock
+
+
+def outlived(
+    locked: Iterable[Server], evictions: Iterable[Eviction], hypervisors: Collection[str]
+) -> tuple[Server, ...]:
+    """Servers whose recovery is over, however it went.
+
+    Args:
+        locked: servers that are locked, for whatever reason.
+        evictions: all there are.
+        hypervisors: uids of those that this operator manages.
+    """
+    running = {one.metadata.uid: one for one in evictions if is_running(one)}
+
+    def is_over(server: Server) -> bool:
+        lock = lock_of(server.locked_reason)
+        if not server.locked or lock is None or lock.hypervisor not in hypervisors:
+            return False
+        eviction = running.get(lock.eviction)
+        return eviction is None or server.id in recovered(eviction)
+
+    return tuple(server for server in locked if is_over(server))
+
+
+def is_running(eviction: Eviction) -> bool:
+    """Whether it may still begin something."""
+    return eviction.metadata.deletionTimestamp is None and not has_ended(eviction.status)
+
+
+def recovered(eviction: Eviction) -> frozenset[str]:
+    """Instances that it is done with, well or not: UUIDs."""
+    return frozenset(entry.id for entry in eviction.status.instances if entry.phase in _OVER)
+
+
+def has_recoveries(eviction: Eviction) -> bool:
+    """Whether it has evacuated anything."""
+    return any(entry.mode == EvictionMode.EVACUATE for entry in eviction.status.instances)
