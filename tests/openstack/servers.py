@@ -123,6 +123,12 @@ class Servers:
             "compute", "POST", f"/servers/{server}/action", action, version=version
         )
 
+    async def actions(self, server: str) -> list[str]:
+        """What was requested of a server, the newest first."""
+        path = f"/servers/{server}/os-instance-actions"
+        answer = await self._session("compute", "GET", path, version=VERSION)
+        return [str(one["action"]) for one in answer.ok()["instanceActions"]]
+
     async def console(self, server: str, lines: int = 20) -> str:
         """The last lines of a server's console."""
         answer = await self.act(server, {"os-getConsoleOutput": {"length": lines}})

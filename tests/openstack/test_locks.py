@@ -8,7 +8,7 @@ import pytest
 
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.servers import VERSION, Servers
+from tests.openstack.servers import Servers
 
 REASON = {"lock": {"locked_reason": "a host has failed"}}
 
@@ -21,14 +21,8 @@ async def owned(cloud: Cloud, tester: Session) -> AsyncIterator[Servers]:
     await made.remove_all()
 
 
-async def actions(admin: Session, server: str) -> list[str]:
-    path = f"/servers/{server}/os-instance-actions"
-    answer = await admin("compute", "GET", path, version=VERSION)
-    return [one["action"] for one in answer.ok()["instanceActions"]]
-
-
 async def test_lock_of_an_administrator_stops_the_owner_and_no_administrator(
-    admin: Session, tester: Session, owned: Servers, servers: Servers
+    tester: Session, owned: Servers, servers: Servers
 ) -> None:
     server = await owned.boot()
     assert (await servers.act(server, REASON)).code == 202
@@ -51,8 +45,7 @@ async def test_lock_of_an_administrator_stops_the_owner_and_no_administrator(
     seen = await owned.show(server)
     assert (seen["locked"], seen["locked_reason"]) == (False, None)
     assert (await owned.act(server, {"os-stop": None})).code == 202
-    requested = await actions(admin, server)
-    assert requested[:5] == ["stop", "unlock", "start", "stop", "lock"]
+    assert (await servers.actions(server))[:5] == ["stop", "unlock", "start", "stop", "lock"]
 
 
 async def test_lock_of_the_owner_is_taken_over_by_that_of_an_administrator(

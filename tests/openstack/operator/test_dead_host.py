@@ -99,6 +99,8 @@ async def test_servers_of_a_dead_host_are_as_they_were_elsewhere_and_the_host_co
             assert shown["status"] == status
             record = await servers.until_migrated(server, "done")
             assert record["migration_type"] == "evacuation"
+            await servers.until(server, lambda s: not s["locked"])
+            assert (await servers.actions(server))[:3] == ["unlock", "evacuate", "lock"]
         found = await service(admin, host)
         assert (found["forced_down"], found["status"], found["disabled_reason"]) == (
             *(True, "disabled", "Hypervisor CRD: spec.maintenance=ha"),
