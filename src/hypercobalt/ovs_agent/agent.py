@@ -24,7 +24,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent import probes
 from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.exporter import Exporter
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import Facts, with_hosted
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.settings import Settings
@@ -157,7 +157,7 @@ async def _follow_instances(hypervisor: Latest[Hypervisor], observer: Observer) 
 
 
 def _with_instances(facts: Facts, instances: dict[str, bool] | None) -> Facts:
-    return replace(facts, instances=instances)
+    return with_hosted(replace(facts, instances=instances))
 
 
 def instances_of(hypervisor: Hypervisor | None) -> dict[str, bool] | None:

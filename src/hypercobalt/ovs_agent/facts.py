@@ -135,6 +135,7 @@ class Facts:
         samples: of traffic, oldest first, three at most.
         instances: whether each instance of this host runs, by UUID; None when the node agent does
             not report.
+        hosted: UUIDs of the Interfaces whose instance has been on this host while they were.
     """
 
     database: Reading[Database] = Reading()
@@ -157,6 +158,7 @@ class Facts:
     openflow_peers: Reading[int] = Reading()
     samples: tuple[Sample, ...] = ()
     instances: Mapping[str, bool] | None = None
+    hosted: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> Database | None:
@@ -226,6 +228,20 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
         scans={},
         samples=(),
     )
+
+
+def with_hosted(facts: Facts) -> Facts:
+    """The facts after news of rows or instances: ports meet their instances, and keep that.
+
+    A port is plugged before its instance is defined, and stays when the instance goes: of a port
+    without an instance, only this shows which of the two it is.
+    """
+    database, instances = facts.database.value, facts.instances or {}
+    rows = database.interfaces if database else {}
+    known = facts.hosted & rows.keys()
+    met = {uuid for uuid, row in rows.items() if row.instance.lower() in instances}
+    hosted = known | met
+    return facts if hosted == facts.hosted else replace(facts, hosted=hosted)
 
 
 def sample_of(

@@ -30,7 +30,7 @@ TOGETHER: Final = timedelta(seconds=1)
 """How long after a change further ones are collected."""
 
 PENDING: Final = timedelta(seconds=1)
-"""Between looks while a finding has not lasted for its grace."""
+"""At least between two looks while a finding has not lasted for its grace."""
 
 _JITTER: Final = 0.1
 _MOST_NEWS: Final = 256
@@ -78,9 +78,9 @@ class Judge:
 
     def _wait(self) -> float:
         """Seconds until the next look, if no fact changes."""
-        until_due = max(0.0, self._due - self._clock.monotonic())
-        pending = any(not one.is_issue for one in self._ledger.values())
-        return min(until_due, PENDING.total_seconds()) if pending else until_due
+        now = self._clock.monotonic()
+        lasted = max(issues.due_in(self._ledger, now), PENDING.total_seconds())
+        return min(max(0.0, self._due - now), lasted)
 
     def _judge(self) -> bool:
         """Judge once; gives whether the board has changed."""

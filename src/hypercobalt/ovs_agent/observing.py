@@ -23,7 +23,7 @@ from hypercobalt.adapters.ovs.model import DaemonName
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.logs import get_logger
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Facts, Reading, with_hosted
 from hypercobalt.runtime import Clock
 from hypercobalt.runtime.observable import Observable
 
@@ -147,7 +147,7 @@ class Observer:
         known = self.facts.value.database
         if database.is_filled or known.value is None or not known.value.is_filled:
             self._release()
-            self.update(lambda f: replace(f, database=Reading(database)))
+            self.update(lambda f: with_hosted(replace(f, database=Reading(database))))
             return
         if known.failures:
             self.update(lambda f: replace(f, database=Reading(known.value)))
@@ -158,7 +158,7 @@ class Observer:
 
     def _take_unfilled(self) -> None:
         self._held, database = None, self._unfilled
-        self.update(lambda f: replace(f, database=Reading(database)))
+        self.update(lambda f: with_hosted(replace(f, database=Reading(database))))
 
     def _release(self) -> None:
         if self._held is not None:

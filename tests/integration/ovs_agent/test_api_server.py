@@ -109,28 +109,33 @@ async def versions(kube: Kube, stored: OVSNode) -> list[OVSNode]:
     return found
 
 
-VM = "0f2c1a5e-0000-4000-8000-000000000001"
+VM, EARLY = (f"0f2c1a5e-0000-4000-8000-00000000000{last}" for last in "12")
 
 
-async def test_port_whose_instance_the_node_agent_does_not_have_is_left_over(
+async def test_port_whose_instance_has_gone_is_left_over_and_one_plugged_ahead_is_not(
     server: Server, kube: Kube, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ports, "GRACE", timedelta(seconds=1))
-    bridge = ("set", "bridge", "br-int", "datapath_type=netdev")
-    tap = ("set", "interface", "tap1", "type=internal", "external_ids:iface-id=i")
-    daemons.vsctl("add-br", "br-int", "--", *bridge, "--", "add-port", "br-int", "tap1")
-    daemons.vsctl(*tap, f"external_ids:vm-uuid={VM}")
+    daemons.vsctl("add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev")
+    for name, instance in (("tap1", VM), ("tap2", EARLY)):
+        daemons.vsctl(
+            *("add-port", "br-int", name, "--", "set", "interface", name, "type=internal"),
+            *(f"external_ids:iface-id={name}", f"external_ids:vm-uuid={instance}"),
+        )
     host = await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
     await kube.create(Hypervisor(metadata=ObjectMeta(name="kvm-b")))
     async with registered(server, daemons):
         unknown = await until(kube, lambda node: state(node, "PortsHealthy") == "True/NoIssues")
-        await report(kube, host, connected=True)
-        orphan = await until(kube, lambda node: codes(node) == [("OrphanPortNoDomain", "tap1")])
         await report(kube, host, VM.upper(), connected=True)
+        await until(kube, lambda node: "OrphanPortNoDomain" not in message(node))
+        await report(kube, host, connected=True)
+        orphan = await until(kube, lambda node: bool(codes(node)))
+        await report(kube, host, VM, connected=True)
         await until(kube, lambda node: codes(node) == [])
         await report(kube, host, connected=False)
         lost = await until(kube, lambda node: "OrphanPortNoDomain" in message(node))
     assert "OrphanPortNoDomain" in message(unknown)
+    assert codes(orphan) == [("OrphanPortNoDomain", "tap1")]
     assert state(orphan, "PortsHealthy") == "False/OrphanPorts"
     assert state(lost, "PortsHealthy") == "True/NoIssues"
 

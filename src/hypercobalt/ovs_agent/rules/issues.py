@@ -118,6 +118,14 @@ def young(ledger: Ledger) -> tuple[Tracked, ...]:
     return tuple(tracked for tracked in ledger.values() if not tracked.is_issue)
 
 
+def due_in(ledger: Ledger, monotonic: float) -> float:
+    """Seconds until the first young finding may have lasted; infinite without any."""
+    waits = (
+        one.first + one.finding.grace.total_seconds() - monotonic for one in young(ledger)
+    )
+    return max(0.0, min(waits, default=float("inf")))
+
+
 def listed(ledger: Ledger) -> tuple[tuple[Issue, ...], int]:
     """Issues for the status, as many as it has room for, and how many there are."""
     found = issues_of(ledger)

@@ -2,7 +2,8 @@
 
 A port has one code at a time, the one that explains most; that two carry one `iface-id` is another
 matter and comes besides. Each has to last a minute: plugging, unplugging and moving pass through
-most of these states. Nothing is ever deleted.
+most of these states. A port whose instance has never been here may be early, which lasts longer.
+Nothing is ever deleted.
 
 Source: ovs-vswitchd.conf.db(5), table Interface; Nova and os-vif for the external IDs; OVN,
 controller/binding.c.
@@ -41,6 +42,10 @@ _OF_ONE_PORT: Final = CODES - {Code.DUPLICATE_IFACE_ID}
 GRACE: Final = timedelta(seconds=60)
 """How long a port may be in a state; younger ones are being plugged, unplugged or moved."""
 
+ARRIVAL: Final = timedelta(minutes=10)
+"""How long a port may wait for its instance: Nova plugs it first, on a live migration's destination
+too, and waits up to 300 s for Neutron before libvirt has the domain (`vif_plugging_timeout`)."""
+
 LEAST_PACKETS: Final = 10
 """Packets that a device must deliver between two samples for the switch's silence to count."""
 
@@ -71,7 +76,7 @@ class _Check:
 
     def __init__(self, facts: Facts, database: Database, settings: OvnSettings) -> None:
         self._links = facts.links.proven
-        self._instances = facts.instances
+        self._instances, self._hosted = facts.instances, facts.hosted
         self._dead = silently_dead(facts.samples)
         alive = facts.ovn_controller.proven is not None and settings.is_configured
         bindings = facts.bindings.proven if alive else None
@@ -121,7 +126,8 @@ class _Check:
         if not _UUID.match(instance) or instance.lower() in self._instances:
             return None  # a name that another tool wrote is no domain of libvirt's
         message = f"Port {row.name} is left over: libvirt has no instance {instance}"
-        return _finding(Code.ORPHAN_PORT_NO_DOMAIN, row, message)
+        grace = GRACE if row.uuid in self._hosted else ARRIVAL
+        return _finding(Code.ORPHAN_PORT_NO_DOMAIN, row, message, grace=grace)
 
     def _of_ovn(self, row: InterfaceRow) -> Finding | None:
         if self._bindings is None or row.uuid not in self._bound:
@@ -228,5 +234,6 @@ def _finding(
     row: InterfaceRow,
     message: str,
     severity: IssueSeverity = IssueSeverity.WARNING,
+    grace: timedelta | None = None,
 ) -> Finding:
-    return Finding(code, row.name, severity, message, GRACE)
+    return Finding(code, row.name, severity, message, GRACE if grace is None else grace)

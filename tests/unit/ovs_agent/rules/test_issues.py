@@ -9,7 +9,15 @@ from tests.unit.ovs_agent.switches import NOW, later
 from hypercobalt.api.ovsnode import Issue, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.rules.findings import Finding
-from hypercobalt.ovs_agent.rules.issues import Ledger, adopt, changes, follow, issues_of, listed
+from hypercobalt.ovs_agent.rules.issues import (
+    Ledger,
+    adopt,
+    changes,
+    due_in,
+    follow,
+    issues_of,
+    listed,
+)
 
 MINUTE = timedelta(seconds=60)
 
@@ -48,6 +56,15 @@ def test_finding_with_grace_is_an_issue_once_it_has_lasted() -> None:
     ledger = look(ledger, one, at=60)
     assert objects(ledger) == ["tap1"]
     assert listed(ledger)[0][0].detectedAt == NOW
+
+
+def test_next_look_is_due_when_the_first_finding_has_lasted() -> None:
+    assert due_in({}, 0.0) == float("inf")
+    ledger = look({}, finding(grace=MINUTE), finding("tap2", grace=10 * MINUTE), at=0)
+    assert due_in(ledger, 20.0) == 40.0
+    assert due_in(ledger, 90.0) == 0.0
+    found = look(ledger, finding(grace=MINUTE), finding("tap2", grace=10 * MINUTE), at=60)
+    assert (objects(found), due_in(found, 60.0)) == (["tap1"], 540.0)
 
 
 def test_one_look_is_not_enough_however_long_ago_the_last_was() -> None:

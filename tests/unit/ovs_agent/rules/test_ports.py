@@ -25,9 +25,15 @@ from tests.unit.ovs_agent.switches import (
 from hypercobalt.adapters.ovs.model import Link, LocalBinding
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
+from hypercobalt.ovs_agent.facts import Facts, Reading, Sample, with_hosted
 from hypercobalt.ovs_agent.rules.findings import LONGEST_MESSAGE, LONGEST_OBJECT
-from hypercobalt.ovs_agent.rules.ports import CODES, GRACE, assess_ports, silently_dead
+from hypercobalt.ovs_agent.rules.ports import (
+    ARRIVAL,
+    CODES,
+    GRACE,
+    assess_ports,
+    silently_dead,
+)
 
 IDS = dict(tap().external_ids)
 NOT_INSTALLED = {key: value for key, value in IDS.items() if key != "ovn-installed"}
@@ -145,6 +151,25 @@ def test_port_has_the_code_that_explains_it(case: str) -> None:
 def test_every_port_finding_has_to_last_a_minute() -> None:
     graces = {one.grace for facts, _ in CASES.values() for one in assess_ports(facts).findings}
     assert graces == {GRACE}
+
+
+def test_port_that_waits_for_its_instance_is_given_longer() -> None:
+    """Plugged ahead by Nova; until its instance has been here, it may still come."""
+    (early,) = assess_ports(port(tap(), instances={}, hosted=frozenset())).findings
+    (left,) = assess_ports(port(tap(), instances={})).findings
+    assert (early.code, early.grace) == (left.code, ARRIVAL)
+    assert left.grace == GRACE < ARRIVAL
+
+
+def test_port_meets_its_instance_and_one_of_the_same_name_does_not() -> None:
+    early = but(healthy(hosted=frozenset()), instances={})
+    assert with_hosted(early).hosted == frozenset()
+    met = with_hosted(but(early, instances={VM: False}))
+    assert met.hosted == {tap().uuid}
+    gone_again = with_hosted(but(met, instances={}))
+    assert gone_again.hosted == {tap().uuid}
+    again = database({"br-int": [tap(uuid="i-plugged-again")]})
+    assert with_hosted(but(gone_again, database=Reading(again))).hosted == frozenset()
 
 
 @pytest.mark.parametrize(
