@@ -86,9 +86,11 @@ class Switch(Protocol):
     def watch(self) -> AsyncGenerator[Database | SwitchError]:
         """The database now, and again after each change of a column that `Database` has.
 
-        Changes within 50 ms come as one. A SwitchError for each failed attempt to connect (within
-        RECONNECT of the last), for a connection that ends, and for an echo that is late; after one,
-        the whole database once ovsdb-server answers again. Consumers that are slow get the newest.
+        Changes within 50 ms come as one; the first after a quiet time comes at once, unless rows
+        were added or removed, as ovs-vswitchd fills new ones a moment later. A SwitchError for each
+        failed attempt to connect (within RECONNECT of the last), for a connection that ends, and
+        for an echo that is late; after one, the whole database once ovsdb-server answers again.
+        Consumers that are slow get the newest.
         """
         ...
 

@@ -27,7 +27,8 @@ class Pace:
     Args:
         deadline: for each answer.
         echo: between echoes.
-        together: changes within this come as one.
+        together: changes within this come as one, but for the first after a quiet time that leaves
+            all rows there: a link or an error.
         first_wait: before the second attempt to connect; it doubles with each one.
         longest_wait: bound of that.
     """
@@ -63,13 +64,12 @@ async def watch(socket: Path, pace: Pace | None = None) -> AsyncGenerator[Databa
                 deadline=pace.deadline,
                 echo_period=pace.echo,
             ) as session:
-                snapshots = Snapshots(session.tables)
+                changes = _Changes(session, pace.together)
                 while not session.closed.done():
-                    session.changed.clear()
-                    snapshot = snapshots.take()
+                    snapshot = await changes.taken()
                     attempt = 0
                     yield snapshot
-                    await _change(session, pace.together)
+                    await session.changed.wait()
                 raise again(session.closed.result())
         except SwitchError as exc:
             yield again(exc)
@@ -78,7 +78,41 @@ async def watch(socket: Path, pace: Pace | None = None) -> AsyncGenerator[Databa
         attempt += 1
 
 
-async def _change(session: Session, together: float) -> None:
-    """Wait for a change and those that come along with it, or for the session's end."""
-    await session.changed.wait()
-    await asyncio.wait({session.closed}, timeout=together)
+class _Changes:
+    """Snapshots of a session's tables, with the changes of one moment in one of them.
+
+    ovs-vswitchd fills a row that is new a moment later: it is no news until then. A link that is
+    lost is, and shows at once after a quiet time, as nothing comes along with it.
+
+    Args:
+        session: with the tables.
+        together: seconds within which changes come as one.
+    """
+
+    def __init__(self, session: Session, together: float) -> None:
+        self._session, self._together = session, together
+        self._snapshots = Snapshots(session.tables)
+        self._last: Database | None = None
+        self._taken_at = float("-inf")  # by the loop's clock
+
+    async def taken(self) -> Database:
+        """The database now, or once what comes along with its last change is there too."""
+        now = asyncio.get_running_loop().time()
+        before, is_quiet = self._last, now - self._taken_at >= self._together
+        if before is None:
+            return self._take()
+        if is_quiet and _rows(found := self._take()) == _rows(before):
+            self._taken_at = now
+            return found
+        await asyncio.wait({self._session.closed}, timeout=self._together)
+        self._taken_at = now + self._together
+        return self._take()
+
+    def _take(self) -> Database:
+        self._session.changed.clear()
+        self._last = self._snapshots.take()
+        return self._last
+
+
+def _rows(database: Database) -> tuple[object, ...]:
+    return database.bridges.keys(), database.ports.keys(), database.interfaces.keys()

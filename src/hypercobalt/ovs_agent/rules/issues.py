@@ -120,9 +120,7 @@ def young(ledger: Ledger) -> tuple[Tracked, ...]:
 
 def due_in(ledger: Ledger, monotonic: float) -> float:
     """Seconds until the first young finding may have lasted; infinite without any."""
-    waits = (
-        one.first + one.finding.grace.total_seconds() - monotonic for one in young(ledger)
-    )
+    waits = (one.first + one.finding.grace.total_seconds() - monotonic for one in young(ledger))
     return max(0.0, min(waits, default=float("inf")))
 
 
