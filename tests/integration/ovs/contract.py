@@ -198,6 +198,11 @@ class Contract:
         world.add_bridge("br-ex")
         assert await world.switch.bridges() == {"br-int", "br-ex"}
 
+    async def test_mac_addresses_are_those_of_a_bridge_that_runs(self, world: World) -> None:
+        world.add_bridge("br-int")
+        assert (await world.switch.macs("br-int")).entries == ()
+        assert await fault_of(lambda: world.switch.macs("br-x")) is Fault.REFUSED
+
     async def test_devices_of_the_kernel_are_shown(self, world: World) -> None:
         world.add_bridge("br-int")
         world.add_port("br-int", "p0")
@@ -232,6 +237,7 @@ class Contract:
                 switch.bonds,
                 switch.datapaths,
                 switch.upcalls,
+                switch.datapath_bridges,
             ):
                 assert await fault_of(call) is Fault.CONNECTION_REFUSED
             counts = await fault_of(lambda: switch.flow_counts("br-int"))

@@ -75,6 +75,20 @@ async def test_parts_of_its_work_have_been_timed(central: Central, switch: HostS
     )
 
 
+async def test_zones_parts_of_its_work_and_its_cache_are_shown(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
+    central.daemons.vsctl(
+        *("add-port", "br-int", "tap1", "--", "set", "interface", "tap1", "type=internal"),
+        "external_ids:iface-id=lp1",
+    )
+    await until(switch.zones, lambda zones: zones.get("lp1", 0) > 0)
+    engine = {one.name: one for one in await switch.engine()}
+    assert engine["logical_flow_output"].recompute > 0
+    assert (await switch.lflow_cache())["total"] > 0
+
+
 async def test_bindings_with_and_without_a_logical_port(
     central: Central, switch: HostSwitch
 ) -> None:

@@ -73,8 +73,12 @@ async def test_rows_are_as_ovs_vsctl_has_made_them(daemons: Daemons, watcher: Wa
 
 async def test_changes_are_pushed_and_other_rows_shared(daemons: Daemons, watcher: Watcher) -> None:
     daemons.add_link("p0", "q0")
-    add_bridge(daemons, "--", "add-port", "br-int", "p0", "--", "add-port", "br-int", "none0")
-    before = await watcher.database(has_link("p0", up=True))
+    add_bridge(daemons, "--", "add-port", "br-int", "p0")
+    daemons.vsctl("--no-wait", "add-port", "br-int", "none0")  # a newer ovs-vsctl fails with it
+    await watcher.database(has_link("p0", up=True))
+    before = await watcher.database(
+        lambda one: any(row.name == "none0" and row.error for row in one.interfaces.values())
+    )
     daemons.namespace.run("ip", "link", "set", "q0", "down")
     begun = time.monotonic()
     after = await watcher.database(has_link("p0", up=False))
@@ -121,7 +125,8 @@ async def test_sets_maps_and_optional_values_change_by_what_differs(
 async def test_mirrors_lose_their_ports_and_managers_are_not_connected(
     daemons: Daemons, watcher: Watcher
 ) -> None:
-    add_bridge(daemons, "--", "add-port", "br-int", "p0", "--", "add-port", "br-int", "p1")
+    add_bridge(daemons)
+    daemons.vsctl("--no-wait", "add-port", "br-int", "p0", "--", "add-port", "br-int", "p1")
     daemons.vsctl(
         *("--", "--id=@p0", "get", "port", "p0", "--", "--id=@p1", "get", "port", "p1"),
         *("--", "--id=@m", "create", "mirror", "name=m0", "select_src_port=@p0"),

@@ -9,9 +9,11 @@ Source: ovs-appctl(8), "Target"; unix(7), SO_PEERCRED; proc_pid_stat(5).
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -114,6 +116,19 @@ def version_of(text: str) -> str | None:
     """
     found = _VERSION.search(text)
     return found.group(1) if found else None
+
+
+def started_at(stat: Path, ticks: int | None) -> datetime | None:
+    """The time that is so many clock ticks after the boot."""
+    if ticks is None:
+        return None
+    try:
+        lines = stat.read_text().splitlines()
+        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, ValueError, StopIteration, IndexError):
+        return None
+    since_boot = timedelta(seconds=ticks / os.sysconf("SC_CLK_TCK"))
+    return datetime.fromtimestamp(boot, UTC) + since_boot
 
 
 def _made(path: Path) -> float:

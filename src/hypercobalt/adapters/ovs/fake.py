@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
+from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -46,8 +47,10 @@ class FakeSwitch:
         interface_statistics: of each Interface by UUID.
         flow_table: flows by bridge; a bridge that is not in it does not run.
         bond_states, datapath_states, upcall_states, pmd_states: of ovs-vswitchd.
+        mac_tables, bridge_states: of ovs-vswitchd; the first by bridge.
         memory_use, coverage_totals: by daemon.
         controller_state, start, bindings, watches: of ovn-controller.
+        zone_numbers, engine_nodes, cache_counters: of ovn-controller.
         traces: by the text of the flow; another packet is dropped in table 0.
         southbound_state: of the southbound database; None while it is away.
         explained, logical_ports, routers_ports: of the southbound database; the last two by name
@@ -67,12 +70,17 @@ class FakeSwitch:
         self.datapath_states: tuple[Datapath, ...] = ()
         self.pmd_states: tuple[Pmd, ...] = ()
         self.upcall_states: tuple[Upcalls, ...] = ()
+        self.mac_tables: dict[str, MacTable] = {}
+        self.bridge_states: tuple[BridgeOfDatapath, ...] = ()
         self.memory_use: dict[DaemonName, dict[str, int]] = {}
         self.coverage_totals: dict[DaemonName, dict[str, int]] = {}
         self.controller_state = ControllerState(connected=True, paused=False)
         self.start = ControllerStart()
         self.bindings: tuple[LocalBinding, ...] = ()
         self.watches: tuple[Stopwatch, ...] = ()
+        self.zone_numbers: dict[str, int] = {}
+        self.engine_nodes: tuple[EngineNode, ...] = ()
+        self.cache_counters: dict[str, int] = {}
         self.southbound_state: Southbound | None = Southbound(0)
         self.traces: dict[str, Trace] = {}
         self.explained = Explained()
@@ -178,6 +186,18 @@ class FakeSwitch:
         self._called("coverage", name)
         return dict(self.coverage_totals.get(name, {}))
 
+    async def macs(self, bridge: str) -> MacTable:
+        """See the port."""
+        self._called("macs", _VSWITCHD)
+        if bridge not in self.flow_table:
+            raise SwitchError(Fault.REFUSED, f"{bridge}: no such bridge")
+        return self.mac_tables.get(bridge, MacTable())
+
+    async def datapath_bridges(self) -> tuple[BridgeOfDatapath, ...]:
+        """See the port."""
+        self._called("datapath_bridges", _VSWITCHD)
+        return self.bridge_states
+
     async def trace(
         self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
     ) -> Trace:
@@ -221,6 +241,21 @@ class FakeSwitch:
         """See the port."""
         self._called("stopwatches", _CONTROLLER)
         return self.watches
+
+    async def zones(self) -> Mapping[str, int]:
+        """See the port."""
+        self._called("zones", _CONTROLLER)
+        return dict(self.zone_numbers)
+
+    async def engine(self) -> tuple[EngineNode, ...]:
+        """See the port."""
+        self._called("engine", _CONTROLLER)
+        return self.engine_nodes
+
+    async def lflow_cache(self) -> Mapping[str, int]:
+        """See the port."""
+        self._called("lflow_cache", _CONTROLLER)
+        return dict(self.cache_counters)
 
     async def southbound(
         self, remote: str, chassis: str, tls: TlsFiles | None = None

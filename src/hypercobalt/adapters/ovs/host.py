@@ -8,18 +8,18 @@ except the one that proves whether it lives.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
 from hypercobalt.adapters.ovn import southbound
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
 from hypercobalt.adapters.ovs import database, kernel, ovsdb, startup
-from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
+from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, started_at, version_of
+from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -45,14 +45,23 @@ from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, TRACE_LIMIT, Fault, Sw
 from hypercobalt.adapters.ovs.remote import Remote, parse_remotes
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.schema import Column
-from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths, pmd
-from hypercobalt.adapters.ovs.text.trace import parse_trace
+from hypercobalt.adapters.ovs.text import (
+    bonds,
+    bridges,
+    controller,
+    counters,
+    datapaths,
+    pmd,
+)
+from hypercobalt.adapters.ovs.text.trace import named, parse_trace
 from hypercobalt.adapters.ovs.tls import client_context
 from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.adapters.ovs.watch import Pace, watch
 from hypercobalt.errors import ConfigurationError
 
 _MAP: Final = Column("string", is_map=True)
+_UNNAMED: Final = "--names: unknown option"
+"""Of a switch before 3.1, which cannot name ports in a trace."""
 _SHOWN: Final = 200  # characters of a name in a message
 _LINGERS: Final = 0.5  # seconds until ovs-vswitchd has closed a connection that we have closed
 T = TypeVar("T")
@@ -143,20 +152,38 @@ class HostSwitch:
         """See the port."""
         return counters.parse_coverage(await self._run(name, "coverage/show"))
 
+    async def macs(self, bridge: str) -> MacTable:
+        """See the port."""
+        entries = await self._run(DaemonName.VSWITCHD, "fdb/show", bridge)
+        counted = await self._run(DaemonName.VSWITCHD, "fdb/stats-show", bridge)
+        return MacTable(bridges.parse_macs(entries), bridges.parse_mac_counters(counted))
+
+    async def datapath_bridges(self) -> tuple[BridgeOfDatapath, ...]:
+        """See the port."""
+        return bridges.parse_dpif(await self._run(DaemonName.VSWITCHD, "dpif/show"))
+
     async def trace(
         self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
     ) -> Trace:
         """See the port."""
-        name, deadline = DaemonName.VSWITCHD, TRACE_DEADLINE.total_seconds()
         next_states = (word for state in states for word in ("--ct-next", state))
-        arguments = ("--names", bridge, packet.text(in_port), *next_states)
-        with self._sparing(name, f"trace on {bridge}"):
+        arguments = (bridge, packet.text(in_port), *next_states)
+        try:
+            return parse_trace(await self._traced("--names", *arguments))
+        except SwitchError as exc:
+            if exc.fault is not Fault.REFUSED or _UNNAMED not in str(exc):
+                raise
+        text = await self._traced(*arguments)
+        return named(parse_trace(text), await self.datapath_bridges())
+
+    async def _traced(self, *arguments: str) -> str:
+        name, deadline = DaemonName.VSWITCHD, TRACE_DEADLINE.total_seconds()
+        with self._sparing(name, "trace"):
             control, _ = await self._socket(name).connect(
                 deadline=self._pace.deadline, limit=TRACE_LIMIT
             )
             with closing(control):
-                text = await control.run("ofproto/trace", *arguments, deadline=deadline)
-        return parse_trace(text)
+                return await control.run("ofproto/trace", *arguments, deadline=deadline)
 
     # ovn-controller
 
@@ -186,6 +213,20 @@ class HostSwitch:
         """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "stopwatch/show")
         return controller.parse_stopwatches(text)
+
+    async def zones(self) -> Mapping[str, int]:
+        """See the port."""
+        return controller.parse_zones(await self._run(DaemonName.OVN_CONTROLLER, "ct-zone-list"))
+
+    async def engine(self) -> tuple[EngineNode, ...]:
+        """See the port."""
+        text = await self._run(DaemonName.OVN_CONTROLLER, "inc-engine/show-stats")
+        return controller.parse_engine(text)
+
+    async def lflow_cache(self) -> Mapping[str, int]:
+        """See the port."""
+        text = await self._run(DaemonName.OVN_CONTROLLER, "lflow-cache/show-stats")
+        return controller.parse_lflow_cache(text)
 
     async def southbound(
         self, remote: str, chassis: str, tls: TlsFiles | None = None
@@ -300,11 +341,11 @@ class HostSwitch:
         except ConfigurationError as exc:
             raise SwitchError(Fault.UNSUPPORTED, str(exc)) from exc
 
-    async def _run(self, name: DaemonName, command: str) -> str:
+    async def _run(self, name: DaemonName, command: str, *arguments: str) -> str:
         with self._sparing(name, command):
             control, _ = await self._socket(name).connect(deadline=self._pace.deadline)
             with closing(control):
-                return await control.run(command, deadline=self._pace.deadline)
+                return await control.run(command, *arguments, deadline=self._pace.deadline)
 
     @contextmanager
     def _sparing(self, name: DaemonName, what: str) -> Generator[None]:
@@ -337,22 +378,9 @@ class HostSwitch:
         """When a process started; the same for as long as it runs, although the clock is set."""
         known = self._started.get(name)
         if known is None or known[0] != process:
-            known = process, _time(self._proc / "stat", process.ticks)
+            known = process, started_at(self._proc / "stat", process.ticks)
             self._started[name] = known
         return known[1]
-
-
-def _time(stat: Path, ticks: int | None) -> datetime | None:
-    """The time that is so many clock ticks after the boot."""
-    if ticks is None:
-        return None
-    try:
-        lines = stat.read_text().splitlines()
-        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
-    except (OSError, ValueError, StopIteration, IndexError):
-        return None
-    since_boot = timedelta(seconds=ticks / os.sysconf("SC_CLK_TCK"))
-    return datetime.fromtimestamp(boot, UTC) + since_boot
 
 
 def _uuid(row: Mapping[str, object]) -> str:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
+from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -144,6 +145,14 @@ class Switch(Protocol):
         """Totals of coverage/show; an event that never happened is absent."""
         ...
 
+    async def macs(self, bridge: str) -> MacTable:
+        """MAC addresses of a bridge (fdb/show, fdb/stats-show); Refused for an unknown bridge."""
+        ...
+
+    async def datapath_bridges(self) -> tuple[BridgeOfDatapath, ...]:
+        """Every bridge with its ports in the datapath (dpif/show)."""
+        ...
+
     async def trace(
         self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
     ) -> Trace:
@@ -175,6 +184,18 @@ class Switch(Protocol):
 
     async def stopwatches(self) -> tuple[Stopwatch, ...]:
         """How long ovn-controller's work takes (stopwatch/show)."""
+        ...
+
+    async def zones(self) -> Mapping[str, int]:
+        """Zones of connection tracking by logical port or router (ct-zone-list)."""
+        ...
+
+    async def engine(self) -> tuple[EngineNode, ...]:
+        """How often each part of ovn-controller's work was done (inc-engine/show-stats)."""
+        ...
+
+    async def lflow_cache(self) -> Mapping[str, int]:
+        """Counters of ovn-controller's cache of logical flows (lflow-cache/show-stats)."""
         ...
 
     async def southbound(

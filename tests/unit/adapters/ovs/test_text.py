@@ -10,6 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypercobalt.adapters.ovs.internals import (
+    BridgeOfDatapath,
+    EngineNode,
+    MacEntry,
+    PortOfDatapath,
+)
 from hypercobalt.adapters.ovs.model import (
     BondMember,
     BondState,
@@ -20,7 +26,14 @@ from hypercobalt.adapters.ovs.model import (
     Upcalls,
 )
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
-from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths, pmd
+from hypercobalt.adapters.ovs.text import (
+    bonds,
+    bridges,
+    controller,
+    counters,
+    datapaths,
+    pmd,
+)
 from hypercobalt.adapters.ovs.text.trace import parse_trace
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -43,44 +56,69 @@ def bond(
     )
 
 
-def test_healthy_bonds_of_each_mode() -> None:
+VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.name[0].isdigit())
+of_every_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+def test_versions_before_and_after_that_of_the_lab_are_recorded() -> None:
+    numbers = [tuple(map(int, one.split("."))) for one in VERSIONS]
+    assert min(numbers) < (3, 0)
+    assert max(numbers) >= (3, 7)
+
+
+def bonds_of(version: str, state: str) -> dict[str, BondState]:
+    found = bonds.parse_bonds(recorded(f"{version}/{state}-bond-show.txt"))
+    return {one.name: one for one in found}
+
+
+def members(found: BondState) -> dict[str, bool]:
+    return {one.name: one.enabled for one in found.members}
+
+
+@of_every_version
+def test_healthy_bonds_of_each_mode(version: str) -> None:
+    found = bonds_of(version, "healthy")
     off, negotiated = LacpStatus.OFF, LacpStatus.NEGOTIATED
-    assert bonds.parse_bonds(recorded("3.1.0/healthy-bond-show.txt")) == (
-        bond("bond-tcp", "balance-tcp", negotiated, p0=ENABLED, p1=ACTIVE),
-        bond("bond-slb", "balance-slb", off, p4=ENABLED, p5=ACTIVE),
-        bond(
-            "bond-silent",
-            "active-backup",
-            LacpStatus.CONFIGURED,
-            fallback=True,
-            p6=ENABLED,
-            p7=ACTIVE,
-        ),
-        bond("bond-ab", "active-backup", off, p2=ENABLED, p3=ACTIVE),
-        bond("bond-tor", "balance-tcp", negotiated, q0=ENABLED, q1=ACTIVE),
+    assert {one.name: (one.mode, one.lacp, one.fallback) for one in found.values()} == {
+        "bond-tcp": ("balance-tcp", negotiated, False),
+        "bond-slb": ("balance-slb", off, False),
+        "bond-silent": ("active-backup", LacpStatus.CONFIGURED, True),
+        "bond-ab": ("active-backup", off, False),
+        "bond-tor": ("balance-tcp", negotiated, False),
+    }
+    names = dict(
+        zip(("bond-tcp", "bond-ab", "bond-slb", "bond-silent"), range(0, 8, 2), strict=True)
     )
+    for name, first in names.items():
+        assert members(found[name]) == {f"p{first}": True, f"p{first + 1}": True}
+        assert [one.active for one in found[name].members].count(True) == 1
 
 
-def test_a_cable_that_is_cut_disables_its_member() -> None:
-    found = {one.name: one for one in bonds.parse_bonds(recorded("3.1.0/cut-bond-show.txt"))}
+@of_every_version
+def test_a_cable_that_is_cut_disables_its_member(version: str) -> None:
+    found = bonds_of(version, "cut")
     assert found["bond-tcp"].members == (
         BondMember("p0", enabled=False),
         BondMember("p1", enabled=True, active=True),
     )
 
 
-def test_a_bond_without_any_carrier() -> None:
-    found = {one.name: one for one in bonds.parse_bonds(recorded("3.1.0/broken-bond-show.txt"))}
+@of_every_version
+def test_a_bond_without_any_carrier(version: str) -> None:
+    found = bonds_of(version, "broken")
     off = (BondMember("p4", enabled=False), BondMember("p5", enabled=False))
     assert found["bond-slb"].members == off
-    assert found["bond-tcp"].lacp is LacpStatus.CONFIGURED
+    assert members(found["bond-tcp"]) == {"p0": False, "p1": False}
 
 
-def test_lacp_counts_as_negotiated_for_a_while_although_no_partner_has_answered() -> None:
+@of_every_version
+def test_lacp_counts_as_negotiated_for_a_while_although_no_partner_has_answered(
+    version: str,
+) -> None:
     """Why members count and `lacp_status` alone does not."""
-    (found,) = bonds.parse_bonds(recorded("3.1.0/silent-bond-show.txt"))
-    assert found.lacp is LacpStatus.NEGOTIATED
-    assert not any(member.enabled for member in found.members)
+    (found,) = bonds_of(version, "silent").values()
+    assert found.lacp in {LacpStatus.NEGOTIATED, LacpStatus.CONFIGURED}
+    assert not any(members(found).values())
 
 
 def test_members_were_called_slaves_once() -> None:
@@ -96,6 +134,71 @@ def test_threads_that_poll_have_their_counters() -> None:
     assert (first.counters["Rx packets"], first.counters["Lost upcalls"]) == (2399607, 1)
     assert second.counters == {"Iterations": 0}
     assert pmd.parse_pmds("") == ()
+
+
+@of_every_version
+def test_threads_that_poll_are_read_of_a_real_switch(version: str) -> None:
+    (found,) = pmd.parse_pmds(recorded(f"{version}/pmd-perf-show.txt"))
+    assert found.numa == 0
+    assert found.counters["Iterations"] > 0
+    assert (found.counters["Rx packets"], found.counters["busy iterations"]) == (0, 0)
+
+
+@of_every_version
+def test_datapaths_and_upcalls_are_read_of_a_real_switch(version: str) -> None:
+    text = recorded(f"{version}/dpctl-show.txt")
+    (datapath,) = datapaths.parse_datapaths(text)
+    assert datapath.name == "netdev@ovs-netdev"
+    assert datapath.ports == text.count("  port ") > 5
+    (upcalls,) = datapaths.parse_upcalls(recorded(f"{version}/upcall-show.txt"))
+    assert (upcalls.datapath, upcalls.dump_duration_ms > 0) == ("netdev@ovs-netdev", True)
+    assert upcalls.limit > upcalls.maximum
+
+
+@of_every_version
+def test_mac_addresses_of_a_bridge(version: str) -> None:
+    given, learned = "fa:16:3e:00:00:02", "fa:16:3e:00:00:03"
+    found = bridges.parse_macs(recorded(f"{version}/fdb-show.txt"))
+    assert set(found) >= {
+        MacEntry(1, 7, given, None),
+        MacEntry(1, 0, given, None),
+        MacEntry(2, 9, learned, 0),
+    }
+    counted = bridges.parse_mac_counters(recorded(f"{version}/fdb-stats-show.txt"))
+    assert counted["Current/maximum MAC entries in the table"] == len(found)
+    assert counted["Total number of evicted MAC entries"] == 0
+    assert bridges.parse_macs(" port  VLAN  MAC\nLOCAL     0  fa:16:3e:00:00:02    7\n") == (
+        MacEntry(65534, 0, given, 7),
+    )
+
+
+@of_every_version
+def test_bridges_have_their_ports_in_the_datapath(version: str) -> None:
+    found = {one.name: one for one in bridges.parse_dpif(recorded(f"{version}/dpif-show.txt"))}
+    assert found.keys() == {"br-ex", "br-int"}
+    assert {one.datapath for one in found.values()} == {"netdev@ovs-netdev"}
+    assert found["br-ex"].ports == (
+        PortOfDatapath("br-ex", 65534, 2, "tap"),
+        PortOfDatapath("e0", 2, 6, "system"),
+        PortOfDatapath("patch-ex", 1, None, "patch", "peer=patch-int"),
+    )
+    assert found["br-int"].ports[-1] == PortOfDatapath("vx0", 4, 5, "vxlan", "remote_ip=192.0.2.9")
+
+
+def test_bridges_of_two_datapaths() -> None:
+    text = (
+        "netdev@ovs-netdev: hit:1 missed:2\n  br-a:\n    br-a 65534/1: (tap)\n"
+        "system@ovs-system: hit:3 missed:4\n  br-b:\n  br-c:\n    p 1/2: (internal)\n"
+    )
+    assert bridges.parse_dpif(text) == (
+        BridgeOfDatapath(
+            "br-a", "netdev@ovs-netdev", 1, 2, (PortOfDatapath("br-a", 65534, 1, "tap"),)
+        ),
+        BridgeOfDatapath("br-b", "system@ovs-system", 3, 4),
+        BridgeOfDatapath(
+            "br-c", "system@ovs-system", 3, 4, (PortOfDatapath("p", 1, 2, "internal"),)
+        ),
+    )
 
 
 def test_datapaths_in_user_space_and_in_the_kernel() -> None:
@@ -142,6 +245,20 @@ def test_stopwatches_have_their_times() -> None:
     )
 
 
+def test_zones_parts_of_the_work_and_cache_of_ovn_controller() -> None:
+    zones = controller.parse_zones(recorded("3.1.0/ct-zone-list.txt"))
+    network = "34853ec3-c5b3-427a-bb74-d3b941800c1f"
+    assert zones == {"lp1": 1, "lp2": 4, f"{network}_dnat": 3, f"{network}_snat": 2}
+    text = recorded("3.1.0/engine-show-stats.txt")
+    engine = {one.name: one for one in controller.parse_engine(text)}
+    assert len(engine) == text.count("Node: ")
+    assert engine["logical_flow_output"] == EngineNode("logical_flow_output", 1, 7, 0)
+    renamed = text.replace("- abort: ", "- cancel:")  # since 23.06
+    assert controller.parse_engine(renamed) == tuple(engine.values())
+    cache = controller.parse_lflow_cache(recorded("3.1.0/lflow-cache-show-stats.txt"))
+    assert (cache["total"], cache["cache-matches"], cache["Mem usage (KB)"]) == (61, 60, 5)
+
+
 def test_bindings_with_and_without_a_logical_port() -> None:
     assert controller.parse_local_bindings(recorded("3.1.0/local-bindings.txt")) == (
         LocalBinding("lp1", "tap1", 1),
@@ -159,6 +276,9 @@ def test_bindings_with_and_without_a_logical_port() -> None:
         datapaths.parse_upcalls,
         controller.parse_local_bindings,
         controller.parse_stopwatches,
+        controller.parse_engine,
+        bridges.parse_macs,
+        bridges.parse_dpif,
     ],
 )
 def test_nothing_is_nothing(parse: Callable[[str], object]) -> None:
@@ -182,6 +302,7 @@ def test_states_of_the_controller() -> None:
         (bonds.parse_bonds, "---- bond0 ----\nbond_mode: balance-tcp\nlacp_status: odd\n"),
         (datapaths.parse_datapaths, "system@ovs-system:\n  flows: 8\n"),
         (datapaths.parse_datapaths, "ovs-system\n"),
+        (bridges.parse_dpif, "  br-int:\n"),
         (datapaths.parse_upcalls, "system@ovs-system:\n  nothing\n"),
         (datapaths.parse_datapaths, f"system@ovs-system:\n  flows: {'9' * 5000}\n"),
         (parse_trace, ""),
@@ -225,6 +346,12 @@ PARSERS: list[tuple[Callable[[str], object], str]] = [
     (counters.parse_memory, "3.1.0/memory-show.txt"),
     (controller.parse_local_bindings, "3.1.0/local-bindings.txt"),
     (controller.parse_stopwatches, "3.1.0/stopwatch-show.txt"),
+    (controller.parse_zones, "3.1.0/ct-zone-list.txt"),
+    (controller.parse_engine, "3.1.0/engine-show-stats.txt"),
+    (controller.parse_lflow_cache, "3.1.0/lflow-cache-show-stats.txt"),
+    (bridges.parse_macs, "3.7.1/fdb-show.txt"),
+    (bridges.parse_mac_counters, "3.7.1/fdb-stats-show.txt"),
+    (bridges.parse_dpif, "3.7.1/dpif-show.txt"),
     (parse_trace, "3.1.0/trace-tunnel.txt"),
 ]
 

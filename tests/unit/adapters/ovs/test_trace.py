@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.adapters.ovs.text.trace import parse_trace
+from hypercobalt.adapters.ovs.text.bridges import parse_dpif
+from hypercobalt.adapters.ovs.text.trace import named, parse_trace
 from hypercobalt.adapters.ovs.traced import Action, Trace, TracedStep
 
-RECORDED = Path(__file__).parent / "recorded" / "3.1.0"
-NAMES = sorted(path.stem.removeprefix("trace-") for path in RECORDED.glob("trace-*.txt"))
+OF_ALL = Path(__file__).parent / "recorded"
+RECORDED = OF_ALL / "3.1.0"
+NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in OF_ALL.glob("*/trace-*.txt"))
 
 
 def trace(name: str) -> Trace:
@@ -20,7 +22,8 @@ def trace(name: str) -> Trace:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_and_action_of_a_recorded_trace_is_read(name: str) -> None:
-    text, found = (RECORDED / f"trace-{name}.txt").read_text(), trace(name)
+    text = (OF_ALL / f"{name}.txt").read_text()
+    found = parse_trace(text)
     steps = [step for one in found.passes for step in one.steps]
     assert len(steps) == len(re.findall(r"^ *\d+\. ", text, re.MULTILINE))
     assert [step.cookie for step in steps if step.cookie] == [
@@ -99,3 +102,20 @@ def test_the_slow_path_is_a_remark() -> None:
         "This flow is handled by the userspace slow path because it:",
         "- Uses action(s) not supported by datapath.",
     )
+
+
+def outputs(found: Trace) -> list[str]:
+    steps = [step for one in found.passes for step in one.steps]
+    texts = [action.text for step in steps for action in step.actions]
+    sent = [text.replace('"', "") for text in texts if text.startswith("output:")]
+    return [*sent, found.passes[-1].datapath_actions]
+
+
+@pytest.mark.parametrize("name", ["ct", "patch", "no-route"])
+def test_ports_have_names_also_of_a_switch_that_gives_numbers(name: str) -> None:
+    old, new = (OF_ALL / version for version in ("2.17.12", "3.7.1"))
+    unnamed = parse_trace((old / f"trace-{name}.txt").read_text())
+    bridges = parse_dpif((old / "dpif-show.txt").read_text())
+    expected = outputs(parse_trace((new / f"trace-{name}.txt").read_text()))
+    assert outputs(unnamed) != expected
+    assert outputs(named(unnamed, bridges)) == expected

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hypercobalt.adapters.ovs.internals import EngineNode
 from hypercobalt.adapters.ovs.model import LocalBinding, Stopwatch
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
@@ -19,6 +20,15 @@ _BINDING: Final = re.compile(
     re.MULTILINE,
 )
 
+_ZONE: Final = re.compile(r"^(?P<name>\S.*) (?P<zone>\d{1,10})$", re.MULTILINE)
+_NODE: Final = re.compile(
+    r"^Node: (?P<name>\S+)\n"
+    r"- recompute: +(?P<recompute>\d{1,20})\n"
+    r"- compute: +(?P<compute>\d{1,20})\n"
+    r"- (?:abort|cancel): +(?P<abort>\d{1,20})$",
+    re.MULTILINE,
+)
+_OF_CACHE: Final = re.compile(r"^(?P<name>[a-zM][^:\n]*?) *: (?P<value>\d{1,20})$", re.MULTILINE)
 _STOPWATCH: Final = re.compile(
     r"^Statistics for '(?P<name>[^']*)'\n"
     r"  Total samples: (?P<samples>\d{1,20})\n"
@@ -70,6 +80,25 @@ def parse_stopwatches(text: str) -> tuple[Stopwatch, ...]:
         )
         for one in _STOPWATCH.finditer(text)
     )
+
+
+def parse_zones(text: str) -> dict[str, int]:
+    """Zones of connection tracking by logical port or router, of `ct-zone-list`."""
+    return {one["name"]: int(one["zone"]) for one in _ZONE.finditer(text)}
+
+
+def parse_engine(text: str) -> tuple[EngineNode, ...]:
+    """Read the reply to `inc-engine/show-stats`; a part whose lines are others is left out."""
+    counts = ("recompute", "compute", "abort")
+    return tuple(
+        EngineNode(one["name"], *(int(one[count]) for count in counts))
+        for one in _NODE.finditer(text)
+    )
+
+
+def parse_lflow_cache(text: str) -> dict[str, int]:
+    """Numbers by name of the reply to `lflow-cache/show-stats`; empty while it is disabled."""
+    return {one["name"]: int(one["value"]) for one in _OF_CACHE.finditer(text)}
 
 
 def _word(command: str, text: str, meanings: dict[str, bool]) -> bool:

@@ -9,10 +9,11 @@ Source: Open vSwitch's ofproto/ofproto-dpif-trace.c and ofproto-dpif-xlate.c.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from hypercobalt.adapters.ovs.internals import BridgeOfDatapath
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 
@@ -26,6 +27,8 @@ _RULER: Final = re.compile(r"^ *(?:-+|=+)$")
 _RESUMED: Final = "recirc("
 _HEADS: Final = ("Flow: ", "Final flow: ", "Megaflow: ", "Datapath actions: ")
 _NOTE, _ERROR = "-> ", ">> "
+_OUTPUT: Final = re.compile(r"^output:(\d{1,10})$")
+_PORT: Final = re.compile(r"(?<![^,])\d{1,10}(?![^,])")
 
 
 @dataclass(slots=True)
@@ -132,6 +135,39 @@ def parse_trace(text: str) -> Trace:
                 Fault.MALFORMED, f"ofproto/trace: no line {missing[0].strip()!r} in {text[:80]!r}"
             )
     return Trace(tuple(one.closed() for one in passes))
+
+
+def named(trace: Trace, bridges: Iterable[BridgeOfDatapath]) -> Trace:
+    """A trace with names of ports where it has their numbers, as Open vSwitch before 3.1 has it.
+
+    Args:
+        trace: of a switch that does not name ports.
+        bridges: with the names of all.
+    """
+    known = tuple(bridges)
+    ofports = {(one.name, port.ofport): port.name for one in known for port in one.ports}
+    numbers = {str(port.number): port.name for one in known for port in one.ports}
+
+    def action(bridge: str, one: Action) -> Action:
+        found = _OUTPUT.match(one.text)
+        name = ofports.get((bridge, int(found[1]))) if found else None
+        return replace(one, text=f"output:{name}") if name else one
+
+    def step(one: TracedStep) -> TracedStep:
+        return replace(one, actions=tuple(action(one.bridge, each) for each in one.actions))
+
+    return Trace(
+        tuple(
+            replace(
+                one,
+                steps=tuple(map(step, one.steps)),
+                datapath_actions=_PORT.sub(
+                    lambda found: numbers.get(found[0], found[0]), one.datapath_actions
+                ),
+            )
+            for one in trace.passes
+        )
+    )
 
 
 def _passes(text: str) -> Iterator[_Pass]:
