@@ -102,7 +102,7 @@ app.command(
 )
 app.command(
     "hypercobalt.cli.network:bridges",
-    help=f"Show the bridges of a host, by its OVSNode.{_ENDS}",
+    help=f"Show the bridges of a host, by its OVSNode, or one as its agent reads it now.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.network:bonds",
@@ -111,6 +111,10 @@ app.command(
 app.command(
     "hypercobalt.cli.ports:ports",
     help=f"Show the ports of a host, as its OVS agent reads them now.{_ENDS}",
+)
+app.command(
+    "hypercobalt.cli.ovn:ovn",
+    help=f"Show what ovn-controller of a host has bound and computed, read now.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.trace:trace",

@@ -10,7 +10,7 @@ from cyclopts import App
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
-from hypercobalt.cli import asking, endings, switches
+from hypercobalt.cli import asking, endings, ovn, switches
 from hypercobalt.cli.asking import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
 from hypercobalt.errors import InvalidRequestError
@@ -39,14 +39,25 @@ def check(*, output: Output = "text", kubeconfig: Kubeconfig = None) -> int:
     return asking.run("network check", _check(output, kubeconfig), unavailable=NOT_CHECKED)
 
 
-def bridges(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = None) -> int:
+def bridges(
+    node: Node,
+    bridge: str | None = None,
+    /,
+    *,
+    output: Output = "text",
+    kubeconfig: Kubeconfig = None,
+) -> int:
     """Show the bridges of a host.
 
     Parameters
     ----------
+    bridge
+        One of them, as its agent reads it now: ports in the datapath, and MAC addresses.
     output
-        text, or json: as the OVSNode has them.
+        text, or json: as the OVSNode has them, or all that the agent reads of one.
     """
+    if bridge:
+        return asking.run("bridges", ovn.bridge(node, bridge, output, kubeconfig))
     return asking.run("bridges", _bridges(node, output, kubeconfig))
 
 

@@ -24,6 +24,7 @@ from hypercobalt.adapters.ovs.model import DaemonName
 from hypercobalt.api.coordination import Event, Lease
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.server import Server
+from hypercobalt.cli.network import bridges as show_bridges
 from hypercobalt.cli.ports import ports
 from hypercobalt.cli.trace import trace
 from hypercobalt.runtime import Kube
@@ -140,6 +141,9 @@ async def test_people_trace_and_list_ports_at_the_agent(
         await until(kube, lambda node: healthy(node) and node.status.diagnostics is not None)
         shown = await asyncio.to_thread(ports, NODE, "eth0", kubeconfig=where)
         assert (shown, capsys.readouterr().out.split()[:4]) == (0, ["port", "eth0", "on", "br-ex"])
+        assert await asyncio.to_thread(show_bridges, NODE, "br-ex", kubeconfig=where) == 0
+        shown_ports = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [line[0] for line in shown_ports if line[3:4] == ["system"]] == ["eth0"]
         traced = await asyncio.to_thread(
             trace,
             NODE,

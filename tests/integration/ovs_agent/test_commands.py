@@ -1,4 +1,4 @@
-"""`cobalt trace` and `cobalt ports` at an agent, on a switch in memory and a real API server."""
+"""Commands at an agent: its switch is in memory, the API server is real."""
 
 from __future__ import annotations
 
@@ -26,12 +26,21 @@ from tests.unit.ovs_agent.diagnostics.networks import (
 from tests.unit.ovs_agent.switches import but
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
-from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName
+from hypercobalt.adapters.ovs.internals import (
+    BridgeOfDatapath,
+    EngineNode,
+    MacEntry,
+    MacTable,
+    PortOfDatapath,
+)
+from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName, LocalBinding
 from hypercobalt.agent.diagnostics.use import Use
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access.pki import load
 from hypercobalt.apiserver.server import Server
+from hypercobalt.cli.network import bridges
+from hypercobalt.cli.ovn import ovn
 from hypercobalt.cli.ports import ports
 from hypercobalt.cli.trace import trace
 from hypercobalt.ovs_agent.diagnostics.uses import uses
@@ -203,3 +212,43 @@ async def test_a_switch_that_is_away_is_no_mistake_of_the_person(
     site.fake.recover(DaemonName.VSWITCHD)
     assert made == 1
     assert "ovs-vswitchd: made to fail" in capsys.readouterr().err
+
+
+async def test_a_bridge_shows_its_mac_addresses_and_its_ports_in_the_datapath(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = PortOfDatapath("eth0", 1, 3, "system")
+    site.fake.bridge_states = (BridgeOfDatapath("br-ex", "system@ovs-system", 10, 2, (port,)),)
+    learned = (MacEntry(1, 7, "fa:16:3e:00:00:02", 5),)
+    site.fake.mac_tables["br-ex"] = MacTable(learned, {"Total number of evicted MAC entries": 3})
+    assert await asyncio.to_thread(bridges, NODE, "br-ex", kubeconfig=site.admin) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert shown[:2] == [
+        "br-ex on system@ovs-system",
+        "packets of the datapath: 10 by a cached flow, 2 without one",
+    ]
+    assert "eth0 1 3 system -" in shown
+    assert "Total number of evicted MAC entries: 3" in shown
+    assert shown[-1] == "fa:16:3e:00:00:02 7 eth0 5 s"
+    assert await asyncio.to_thread(bridges, NODE, "br-none", kubeconfig=site.admin) == 2
+    assert "there are br-ex, br-int" in capsys.readouterr().err
+
+
+async def test_ovn_controller_shows_what_it_has_bound_and_computed(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.fake.bindings = (LocalBinding(lport(1), "tap1", 1), LocalBinding("gone", "tap9", 0))
+    site.fake.zone_numbers = {lport(1): 4}
+    site.fake.engine_nodes = tuple(EngineNode(f"n{one}", one, 0, 0) for one in range(12))
+    site.fake.cache_counters = {"total": 61}
+    assert await asyncio.to_thread(ovn, NODE, kubeconfig=site.admin) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert shown[0] == "connected"
+    assert f"tap1 {lport(1)} yes 4" in shown
+    assert "tap9 gone no -" in shown
+    assert "n11 11 0 0" in shown
+    assert "and 2 more (-o json has them)" in shown
+    assert shown[-1] == "cache of logical flows: total 61"
+    for command in (partial(ovn, NODE), partial(bridges, NODE, "br-ex")):
+        assert await asyncio.to_thread(command, kubeconfig=site.eve) == 1
+        assert "may not get ovsnodes/diagnose" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from msgspec.inspect import ListType, StructType, Type, UnionType, VarTupleType
 from tests.pages import ROOT, first_cells, named_tests, proven, section, tables, unknown_tests
 
 from hypercobalt.adapters.capture import filters, order
+from hypercobalt.adapters.ovs import unixctl
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.packet import FIELDS, MOST_STATES, PROTOCOLS
@@ -29,6 +30,7 @@ from hypercobalt.api.ovsnode import (
 from hypercobalt.ovs_agent import exporter, flow_scan, probes
 from hypercobalt.ovs_agent.diagnostics import tracing
 from hypercobalt.ovs_agent.diagnostics.captures import Captures
+from hypercobalt.ovs_agent.diagnostics.internals import MOST_MACS
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import FILL, Observer
@@ -144,6 +146,9 @@ def test_limits_are_those_of_the_code() -> None:
     (trace,) = re.findall(r"^\| `POST \S+/trace` \|.*", PAGE, re.MULTILINE)
     seconds, mebibytes = TRACE_DEADLINE.seconds, TRACE_LIMIT // 1024**2
     assert f"{seconds} s and {mebibytes} MB of ovs-vswitchd" in trace
+    (bridge,) = re.findall(r"^\| `GET \S+/bridge` \|.*", PAGE, re.MULTILINE)
+    assert f"{MOST_MACS:,} MAC addresses listed" in bridge
+    assert f"{unixctl.LIMIT // 1024**2} MiB of each reply" in bridge
     assert f"{MOST_STATES} answers of connection tracking; {tracing.NAMING:g} s of" in trace
 
 

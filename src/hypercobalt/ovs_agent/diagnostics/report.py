@@ -1,4 +1,4 @@
-"""Answers of diagnostics, as they are sent: `cobalt trace` and `cobalt ports` read them."""
+"""Answers of diagnostics, as they are sent, and as the commands of `cobalt` read them."""
 
 from __future__ import annotations
 
@@ -190,4 +190,103 @@ class PortsReport(msgspec.Struct, frozen=True, rename="camel"):
     """Ports of a host by bridge and name; `notes` has what could not be read, and why."""
 
     ports: tuple[PortReport, ...]
+    notes: tuple[str, ...] = ()
+
+
+class LearnedMac(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A MAC address that a bridge knows.
+
+    Args:
+        mac: with colons.
+        vlan: that it was seen in; 0 for none.
+        port: name of the port that it is behind; its number, if that has no name.
+        age: seconds since the last packet; absent for one that was given and does not age.
+    """
+
+    mac: str
+    vlan: int
+    port: str
+    age: int | None = None
+
+
+class BridgePort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A port of a bridge, and of the datapath below it.
+
+    Args:
+        name: of the interface.
+        ofport: OpenFlow number.
+        type: as the datapath has it: `system`, `tap`, `vxlan` …
+        number: in the datapath; absent for one that is not in it, as a patch port.
+        options: as `remote_ip=192.0.2.9`; "" for none.
+    """
+
+    name: str
+    ofport: int
+    type: str
+    number: int | None = None
+    options: str = ""
+
+
+class BridgeReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A bridge as ovs-vswitchd runs it.
+
+    Args:
+        name: of the bridge.
+        datapath: as `system@ovs-system`, which bridges of one type share; "" if unknown.
+        hits: packets of the datapath with a cached flow.
+        missed: packets of the datapath without.
+        ports: by name.
+        macs: of the bridge, by VLAN and address; of very many the first.
+        macs_total: how many there are.
+        mac_counters: since ovs-vswitchd started, by their names there.
+        notes: what could not be read, and why.
+    """
+
+    name: str
+    datapath: str = ""
+    hits: int | None = None
+    missed: int | None = None
+    ports: tuple[BridgePort, ...] = ()
+    macs: tuple[LearnedMac, ...] = ()
+    macs_total: int = 0
+    mac_counters: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+class BoundPort(msgspec.Struct, frozen=True, rename="camel"):
+    """An interface as ovn-controller binds it: `ports` is 0 if no logical port has its name."""
+
+    iface_id: str = msgspec.field(name="ifaceID")
+    interface: str
+    ports: int
+
+
+class EnginePart(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of what ovn-controller computes, and how often it did: anew, by change, in vain."""
+
+    name: str
+    recompute: int
+    compute: int
+    abort: int
+
+
+class ControllerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """ovn-controller as it shows itself.
+
+    Args:
+        connected: whether its session with the southbound database is up; absent if unknown.
+        paused: by debug/pause; absent if unknown.
+        bindings: of interfaces, by name of the interface.
+        zones: of connection tracking, by logical port or router.
+        engine: parts of its work; those that were computed anew most often first.
+        cache: counters of its cache of logical flows, by their names there.
+        notes: what could not be read, and why.
+    """
+
+    connected: bool | None = None
+    paused: bool | None = None
+    bindings: tuple[BoundPort, ...] = ()
+    zones: dict[str, int] = {}
+    engine: tuple[EnginePart, ...] = ()
+    cache: dict[str, int] = {}
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the OVS agent offers to people: a trace, and the ports."""
+"""What the OVS agent offers to people: a trace, the ports, a bridge, ovn-controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from hypercobalt.adapters.ovs.port import Switch
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, Use
-from hypercobalt.ovs_agent.diagnostics import ports, tracing
+from hypercobalt.ovs_agent.diagnostics import internals, ports, tracing
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.rules.issues import Tracked
 from hypercobalt.runtime.routes import Answer
@@ -44,9 +44,17 @@ def uses(
     async def list_ports(asked: Asked) -> Answer:
         return _answer(await ports.ports(switch, facts(), issues(), asked.parameters))
 
+    async def show_bridge(asked: Asked) -> Answer:
+        return _answer(await internals.bridge(switch, facts(), asked.parameters))
+
+    async def show_controller(_: Asked) -> Answer:
+        return _answer(await internals.controller(switch))
+
     return (
         Use("trace", "trace", trace, "POST", tracing.PARAMETERS, seconds=SECONDS),
         Use("ports", "diagnose", list_ports, "GET", ports.PARAMETERS),
+        Use("bridge", "diagnose", show_bridge, "GET", internals.PARAMETERS),
+        Use("ovn", "diagnose", show_controller),
     )
 
 

@@ -12,7 +12,12 @@ from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.agent.diagnostics.use import Asked, BusyError, Use
-from hypercobalt.ovs_agent.diagnostics.report import PortsReport, TraceReport
+from hypercobalt.ovs_agent.diagnostics.report import (
+    BridgeReport,
+    ControllerReport,
+    PortsReport,
+    TraceReport,
+)
 from hypercobalt.ovs_agent.diagnostics.uses import uses
 from hypercobalt.runtime.routes import Answer, Requester
 
@@ -31,6 +36,8 @@ def test_each_use_needs_its_right() -> None:
     assert {(one.name, one.method, one.right) for one in offered(switch()).values()} == {
         ("trace", "POST", "trace"),
         ("ports", "GET", "diagnose"),
+        ("bridge", "GET", "diagnose"),
+        ("ovn", "GET", "diagnose"),
     }
 
 
@@ -42,6 +49,16 @@ async def test_a_trace_and_the_ports_are_answered() -> None:
     assert isinstance(listed, Answer)
     assert msgspec.json.decode(traced.body, type=TraceReport).port == "tap1"
     assert msgspec.json.decode(listed.body, type=PortsReport).ports[0].name == "tap1"
+
+
+async def test_a_bridge_and_ovn_controller_are_answered() -> None:
+    found = offered(switch())
+    bridge = await found["bridge"].handle(asked(bridge="br-int"))
+    controller = await found["ovn"].handle(asked())
+    assert isinstance(bridge, Answer)
+    assert isinstance(controller, Answer)
+    assert msgspec.json.decode(bridge.body, type=BridgeReport).name == "br-int"
+    assert msgspec.json.decode(controller.body, type=ControllerReport).connected is True
 
 
 async def test_one_trace_at_a_time_is_made() -> None:

@@ -1,0 +1,127 @@
+"""`cobalt ovn`, and one bridge of `cobalt bridges`: what daemons show of themselves at an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.cli import agents, asking, endings
+from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli.tables import Output, number, print_json, table
+from hypercobalt.operator.wording import printable
+from hypercobalt.ovs_agent.diagnostics.report import BridgeReport, ControllerReport
+
+_LOCAL: Final = 65534
+"""OpenFlow's number of a bridge's own port."""
+
+_PARTS: Final = 10  # of ovn-controller's work that are shown, those computed anew most often
+
+
+def ovn(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = None) -> int:
+    """Show what ovn-controller of a host has bound and computed.
+
+    Parameters
+    ----------
+    output
+        text, or json: everything, with all parts of its work.
+    """
+    return asking.run("ovn", _ovn(node, output, kubeconfig))
+
+
+async def _ovn(node: str, output: str, kubeconfig: Path | None) -> int:
+    body = await agents.whole(OVSNode, node, "ovn", {}, kubeconfig=kubeconfig)
+    report = msgspec.json.decode(body, type=ControllerReport)
+    return _printed("ovn", report, report.notes, _of_controller(report), output)
+
+
+async def bridge(node: str, name: str, output: str, kubeconfig: Path | None) -> int:
+    """Print one bridge of a host, as ovs-vswitchd runs it; gives the exit code."""
+    asked = {"bridge": name}
+    body = await agents.whole(OVSNode, node, "bridge", asked, kubeconfig=kubeconfig)
+    report = msgspec.json.decode(body, type=BridgeReport)
+    return _printed("bridges", report, report.notes, bridge_lines(report), output)
+
+
+def _printed(
+    command: str, report: object, notes: Iterable[str], lines: Iterable[str], output: str
+) -> int:
+    if output == "json":
+        print_json(report)
+        return 0
+    for note in notes:
+        endings.complain(command, note)
+    for line in lines:
+        print(printable(line))
+    return 0
+
+
+def bridge_lines(report: BridgeReport) -> Iterator[str]:
+    """A bridge as it is printed."""
+    yield f"{report.name} on {report.datapath or 'no datapath'}"
+    hits, missed = number(report.hits), number(report.missed)
+    yield f"packets of the datapath: {hits} by a cached flow, {missed} without one"
+    yield ""
+    yield from table(
+        ("PORT", "NUMBER", "IN DATAPATH", "TYPE", "OPTIONS"),
+        (
+            (
+                one.name,
+                "local" if one.ofport == _LOCAL else str(one.ofport),
+                "-" if one.number is None else str(one.number),
+                one.type or "-",
+                one.options or "-",
+            )
+            for one in report.ports
+        ),
+    )
+    yield ""
+    for name, value in report.mac_counters.items():
+        yield f"{name}: {value}"
+    if report.macs:
+        yield from table(
+            ("MAC ADDRESS", "VLAN", "PORT", "AGE"),
+            (
+                (one.mac, str(one.vlan), one.port, "static" if one.age is None else f"{one.age} s")
+                for one in report.macs
+            ),
+        )
+    if (more := report.macs_total - len(report.macs)) > 0:
+        yield f"and {more} more"
+
+
+def _of_controller(report: ControllerReport) -> Iterator[str]:
+    if report.connected is not None:
+        paused = ", paused" if report.paused else ""
+        yield f"{'connected' if report.connected else 'not connected'}{paused}"
+        yield ""
+    if report.bindings:
+        zones = report.zones
+        yield from table(
+            ("INTERFACE", "LOGICAL PORT", "BOUND", "ZONE"),
+            (
+                (
+                    one.interface or "-",
+                    one.iface_id,
+                    "yes" if one.ports else "no",
+                    str(zones.get(one.iface_id, "-")),
+                )
+                for one in report.bindings
+            ),
+        )
+        yield ""
+    yield from table(
+        ("COMPUTED", "ANEW", "BY CHANGE", "IN VAIN"),
+        (
+            (one.name, str(one.recompute), str(one.compute), str(one.abort))
+            for one in report.engine[:_PARTS]
+        ),
+    )
+    if (more := len(report.engine) - _PARTS) > 0:
+        yield f"and {more} more (-o json has them)"
+    if report.cache:
+        shown = ", ".join(f"{name} {value}" for name, value in report.cache.items())
+        yield f"cache of logical flows: {shown}"
