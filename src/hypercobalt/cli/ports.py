@@ -17,6 +17,8 @@ from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
 
 _LOCAL: Final = 65534
 """OpenFlow's number of a bridge's own port."""
+_DRIVER: Final = ("driver_name", "numa_id", "n_rxq", "n_txq", "mode", "status", "socket")
+"""Keys of a port's status that are shown: a driver's, DPDK's, and those of vhost-user."""
 _HEAD: Final = (
     *("BRIDGE", "PORT", "NUMBER", "LINK", "TYPE", "BELONGS TO"),
     *("RECEIVED", "SENT", "LOST", "ISSUES"),
@@ -85,6 +87,7 @@ def details(port: PortReport) -> Iterator[str]:
         "number": "local" if port.ofport == _LOCAL else number(port.ofport),
         "link": _link(port),
         "type": port.type,
+        "driver": ", ".join(f"{key} {port.status[key]}" for key in _DRIVER if key in port.status),
         "bond": port.bond,
         "other end": port.remote,
         "MTU": number(port.mtu),

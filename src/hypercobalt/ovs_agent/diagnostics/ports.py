@@ -131,6 +131,7 @@ def _report(
         flows=_of_port(row.ofport, flows),
         issues=tuple(code for one in objects for code in codes.get(plain(one, LONGEST_OBJECT), ())),
         mirrored_to=mirrored,
+        status=dict(row.status),
     )
 
 

@@ -163,6 +163,8 @@ class PortReport(msgspec.Struct, frozen=True, rename="camel"):
         flows: in table 0, for packets that it delivers; absent where they are not read.
         issues: codes, as the OVSNode has them.
         mirrored_to: where mirrors copy its packets to: names of ports, or `VLAN 7`.
+        status: of the driver, as Open vSwitch has it: `driver_name`; of DPDK `numa_id`, `n_rxq`; of
+            vhost-user `mode`, `status`, `socket`, which a port without a network device has alone.
     """
 
     name: str
@@ -184,6 +186,7 @@ class PortReport(msgspec.Struct, frozen=True, rename="camel"):
     flows: tuple[PortFlow, ...] | None = None
     issues: tuple[str, ...] = ()
     mirrored_to: tuple[str, ...] = ()
+    status: dict[str, str] = {}
 
 
 class PortsReport(msgspec.Struct, frozen=True, rename="camel"):

@@ -11,6 +11,7 @@ from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.cli.ports import details
 from hypercobalt.ovs_agent.diagnostics import ports as reporting
 from hypercobalt.ovs_agent.diagnostics.ports import ports
 from hypercobalt.ovs_agent.diagnostics.report import PortFlow, PortReport
@@ -71,6 +72,17 @@ async def test_a_member_of_a_bond_has_the_bonds_issues() -> None:
     found = {one.name: one for one in (await ports(fake, facts(rows_), issues, {})).ports}
     assert (found["eth0"].bond, found["eth0"].issues) == ("bond0", ("MemberDown",))
     assert found["e1"].issues == ()
+
+
+async def test_a_port_of_vhost_user_shows_its_socket_as_it_has_no_device() -> None:
+    status = {"mode": "client", "socket": "/run/vhu1", "status": "disconnected", "features": "0x0"}
+    vhost = interface("vhu1", 7, type="dpdkvhostuserclient", status=status)
+    (found,) = (
+        await ports(switch(), facts(database({"br-int": [vhost]})), (), {"port": "vhu1"})
+    ).ports
+    assert found.status == status
+    shown = [line for line in details(found) if line.startswith("driver")]
+    assert shown == ["driver        mode client, status disconnected, socket /run/vhu1"]
 
 
 async def test_a_mirrored_port_shows_where_its_packets_are_copied_to() -> None:
