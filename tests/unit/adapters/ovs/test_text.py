@@ -63,7 +63,7 @@ of_every_version = pytest.mark.parametrize("version", VERSIONS)
 def test_versions_before_and_after_that_of_the_lab_are_recorded() -> None:
     numbers = [tuple(map(int, one.split("."))) for one in VERSIONS]
     assert min(numbers) < (3, 0)
-    assert max(numbers) >= (3, 7)
+    assert max(numbers) >= (4, 0)
 
 
 def bonds_of(version: str, state: str) -> dict[str, BondState]:
@@ -159,11 +159,9 @@ def test_datapaths_and_upcalls_are_read_of_a_real_switch(version: str) -> None:
 def test_mac_addresses_of_a_bridge(version: str) -> None:
     given, learned = "fa:16:3e:00:00:02", "fa:16:3e:00:00:03"
     found = bridges.parse_macs(recorded(f"{version}/fdb-show.txt"))
-    assert set(found) >= {
-        MacEntry(1, 7, given, None),
-        MacEntry(1, 0, given, None),
-        MacEntry(2, 9, learned, 0),
-    }
+    assert set(found) >= {MacEntry(1, 7, given, None), MacEntry(1, 0, given, None)}
+    (age,) = (one.age for one in found if (one.ofport, one.vlan, one.mac) == (2, 9, learned))
+    assert age is not None
     counted = bridges.parse_mac_counters(recorded(f"{version}/fdb-stats-show.txt"))
     assert counted["Current/maximum MAC entries in the table"] == len(found)
     assert counted["Total number of evicted MAC entries"] == 0
