@@ -1,11 +1,13 @@
 """The OVS agent on a switch with very many flows: its memory and CPU, and what the switch feels.
 
-python benchmarks/ovs_agent_flows.py [--ports 200] [--flows 200000] [--seconds 180] [--json FILE]
+python benchmarks/ovs_agent_flows.py [--ports 200] [--flows 200000] [--seconds 180] [--idle]
+    [--json FILE]
 
 Root, Open vSwitch and OVN are needed (make prepare). Real daemons run in a network namespace: a
 switch in user space, ovn-controller and OVN's databases, ports of instances that OVN has installed,
 and that many flows of others. The agent runs in a memory cgroup of 128 MiB, which is what its chart
-requests, and /metrics is read each 15 s.
+requests, and /metrics is read each 15 s. With --idle nobody reads them, and counters are written
+as seldom as by default.
 
 What the switch feels: a process asks ovs-vswitchd for its version each 2 ms, with the agent and
 without it. An answer waits for the main thread, on which all requests are served; what counts is
@@ -28,7 +30,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -80,10 +82,8 @@ class Result:
     anonymous: float
     cgroup_peak: float | None
     cpu_percent: float
-    scrape_p50: float
-    scrape_worst: float
-    scrape_cpu_p50: float
-    scrape_cpu_worst: float
+    scrapes: list[tuple[float, float]]
+    writes: int
     switch_cpu_percent: tuple[float, float]
     without: Felt
     with_agent: Felt
@@ -185,7 +185,7 @@ def peak_of(cgroup: Path | None) -> float | None:
 
 @asynccontextmanager
 async def agent(
-    kubeconfig: Path, daemons: Daemons, cgroup: Path | None
+    kubeconfig: Path, daemons: Daemons, cgroup: Path | None, counters: int
 ) -> AsyncIterator[tuple[Process, str]]:
     """The agent's process, and where its metrics are."""
     paths = daemons.paths
@@ -195,7 +195,7 @@ async def agent(
         *("--kubeconfig", str(kubeconfig), "--node", NODE, "--namespace", NAMESPACE),
         *("--ovs-rundir", str(paths.ovs), "--ovn-rundir", str(paths.ovn)),
         *("--host-root", str(paths.root), "--metrics-bind-address", "127.0.0.1:0"),
-        *("--no-metrics-secure", "--counters", "30", "--health-probe-bind-address", "0"),
+        *("--no-metrics-secure", "--counters", f"{counters}", "--health-probe-bind-address", "0"),
     )
     async with started(*command) as process:
         lines = await lines_until(process, "lease_acquired")
@@ -227,6 +227,20 @@ def memory_of(pid: int) -> dict[str, float]:
     return {name: int(rest.split()[0]) / 1024 for name, rest in pairs if rest.endswith(" kB")}
 
 
+async def written(kubeconfig: Path, seconds: float) -> int:
+    """How often the OVSNode is written in that time."""
+    async with (
+        Kube(load_connection(kubeconfig)) as kube,
+        kube.watch(OVSNode, fields=f"metadata.name={NODE}") as events,
+    ):
+        found = -1  # the object as it is comes first
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for event in events:
+                    found += event.object is not None
+        return found
+
+
 async def scrape(url: str, pid: int, flows: int, seconds: float) -> list[tuple[float, float]]:
     """Read the metrics now and then; gives milliseconds and CPU of each time."""
     found: list[tuple[float, float]] = []
@@ -242,7 +256,13 @@ async def scrape(url: str, pid: int, flows: int, seconds: float) -> list[tuple[f
 
 
 async def measure(
-    daemons: Daemons, kubeconfig: Path, cgroup: Path | None, ports: int, seconds: float
+    daemons: Daemons,
+    kubeconfig: Path,
+    cgroup: Path | None,
+    ports: int,
+    seconds: float,
+    *,
+    idle: bool,
 ) -> Result:
     loop, vswitchd = asyncio.get_running_loop(), daemons.pid(VSWITCHD)
     asked = (str(daemons.control(VSWITCHD)), vswitchd, seconds)
@@ -254,12 +274,14 @@ async def measure(
             await kube.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
         async with (
             Kube(load_connection(kubeconfig)) as kube,
-            agent(kubeconfig, daemons, cgroup) as (process, url),
+            agent(kubeconfig, daemons, cgroup, 300 if idle else 30) as (process, url),
         ):
             flows = total(await follow(kube, OVSNode, NODE, is_read, seconds=READY))
             begun, own, start = cpu_of(vswitchd), cpu_of(process.pid), time.monotonic()
-            felt, scrapes = await asyncio.gather(
-                loop.run_in_executor(pool, probe, *asked), scrape(url, process.pid, flows, seconds)
+            felt, scrapes, writes = await asyncio.gather(
+                loop.run_in_executor(pool, probe, *asked),
+                scrape(url, process.pid, flows, 0 if idle else seconds),
+                written(kubeconfig, seconds),
             )
             took = time.monotonic() - start
             memory = memory_of(process.pid)
@@ -272,10 +294,8 @@ async def measure(
                 memory["RssAnon"],
                 peak_of(cgroup),
                 (cpu_of(process.pid) - own) / took / 10,
-                statistics.median(wall for wall, _ in scrapes),
-                max(wall for wall, _ in scrapes),
-                statistics.median(cpu for _, cpu in scrapes),
-                max(cpu for _, cpu in scrapes),
+                scrapes,
+                writes,
                 (switch_without, (cpu_of(vswitchd) - begun) / took / 10),
                 without,
                 felt,
@@ -294,8 +314,10 @@ def is_read(node: OVSNode) -> bool:
 
 
 def rows(found: Result) -> list[tuple[str, str]]:
-    scraped = f"{found.scrape_p50:.0f} / {found.scrape_worst:.0f} ms"
-    of_cpu = f"{found.scrape_cpu_p50:.0f} / {found.scrape_cpu_worst:.0f} ms"
+    scraped, of_cpu = (
+        f"{statistics.median(one):.0f} / {max(one):.0f} ms" if one else "none"
+        for one in ([each[place] for each in found.scrapes] for place in (0, 1))
+    )
     peak = "no cgroup" if found.cgroup_peak is None else f"{found.cgroup_peak:.1f} MiB"
     before, after = found.switch_cpu_percent
     felt = (("without the agent", found.without), ("with it", found.with_agent))
@@ -305,6 +327,7 @@ def rows(found: Result) -> list[tuple[str, str]]:
         ("- its own pages", f"{found.anonymous:.1f} MiB"),
         ("cgroup of 128 MiB at most", peak),
         ("CPU of the agent, of a core", f"{found.cpu_percent:.2f} %"),
+        ("writes of the OVSNode", f"{found.writes}"),
         ("CPU of ovs-vswitchd without / with it", f"{before:.2f} / {after:.2f} %"),
         ("a scrape, p50 / worst", scraped),
         ("- its CPU of the agent, p50 / worst", of_cpu),
@@ -331,6 +354,7 @@ async def main() -> None:
     parser.add_argument("--ports", type=int, default=200)
     parser.add_argument("--flows", type=int, default=200_000)
     parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--idle", action="store_true")
     parser.add_argument("--json", type=Path)
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ovs-"))  # a socket's path has 107 characters at most
@@ -344,7 +368,9 @@ async def main() -> None:
         fill(daemons, told.flows)
         plug(central, told.ports)
         with memory_cgroup() as cgroup, empty_server() as kubeconfig:
-            found = await measure(daemons, kubeconfig, cgroup, told.ports, told.seconds)
+            found = await measure(
+                daemons, kubeconfig, cgroup, told.ports, told.seconds, idle=told.idle
+            )
     finally:
         central.close()
         daemons.close()
