@@ -236,8 +236,10 @@ def with_hosted(facts: Facts) -> Facts:
     A port is plugged before its instance is defined, and stays when the instance goes: of a port
     without an instance, only this shows which of the two it is.
     """
-    database, instances = facts.database.value, facts.instances or {}
-    rows = database.interfaces if database else {}
+    database = facts.database.value
+    if database is None:
+        return facts
+    rows, instances = database.interfaces, facts.instances or {}
     known = facts.hosted & rows.keys()
     met = {uuid for uuid, row in rows.items() if row.instance.lower() in instances}
     hosted = known | met
