@@ -10,6 +10,27 @@ from pathlib import Path
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
+TEXTS = {"key": "string", "value": "string", "min": 0, "max": "unlimited"}
+COLUMNS: dict[str, dict[str, object]] = {
+    "Open_vSwitch": {"cur_cfg": "integer"},
+    "SSL": {"ca_cert": "string"},
+    "Bridge": {
+        "name": "string",
+        "datapath_id": {"key": "string", "min": 0},
+        "external_ids": TEXTS,
+    },
+    "Port": {"name": "string"},
+    "Interface": {"name": "string"},
+    "Mirror": {"name": "string"},
+    "Manager": {"target": "string"},
+}
+SCHEMA = {
+    "version": "7.0.0",
+    "tables": {
+        table: {"columns": {name: {"type": kind} for name, kind in columns.items()}}
+        for table, columns in COLUMNS.items()
+    },
+}
 _STEPS_OF_ACCEPTING = 5  # of the loop, until the handler of an accepted connection runs
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.unit.adapters.ovs.scripted import Serve, served
+from tests.unit.adapters.ovs.scripted import SCHEMA, Serve, served
 
 from hypercobalt.adapters.ovs import ovsdb
 from hypercobalt.adapters.ovs.database import WANTED, Snapshots
@@ -20,27 +20,6 @@ from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.rows import BridgeRow
 
 UUID, OTHER = "7c2f1f3e-0e0a-4a93-8a4e-1d6c3a6f6f10", "11111111-0e0a-4a93-8a4e-1d6c3a6f6f10"
-TEXTS = {"key": "string", "value": "string", "min": 0, "max": "unlimited"}
-COLUMNS: dict[str, dict[str, object]] = {
-    "Open_vSwitch": {"cur_cfg": "integer"},
-    "SSL": {"ca_cert": "string"},
-    "Bridge": {
-        "name": "string",
-        "datapath_id": {"key": "string", "min": 0},
-        "external_ids": TEXTS,
-    },
-    "Port": {"name": "string"},
-    "Interface": {"name": "string"},
-    "Mirror": {"name": "string"},
-    "Manager": {"target": "string"},
-}
-SCHEMA = {
-    "version": "7.0.0",
-    "tables": {
-        table: {"columns": {name: {"type": kind} for name, kind in columns.items()}}
-        for table, columns in COLUMNS.items()
-    },
-}
 ROW = {"name": "br-int", "external_ids": ["map", [["a", "1"]]]}
 REFUSED = "unknown method"
 Answers = Mapping[str, object]

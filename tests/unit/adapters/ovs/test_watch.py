@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from tests.unit.adapters.ovs.scripted import Serve, served
-from tests.unit.adapters.ovs.test_ovsdb import SCHEMA
+from tests.unit.adapters.ovs.scripted import SCHEMA, Serve, served
 
 from hypercobalt.adapters.ovs.port import SwitchError
 from hypercobalt.adapters.ovs.rows import Database
