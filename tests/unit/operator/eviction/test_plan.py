@@ -518,4 +518,4 @@ def test_recovery_that_is_paused_begins_nothing_more(
     assert ("RecoveryOn" in checks) is not begins
     if not begins:
         assert checks["RecoveryOn"].result == "Pending"
-        assert "no further move begins" in (checks["RecoveryOn"].message or "")
+        assert "no further move is started" in (checks["RecoveryOn"].message or "")

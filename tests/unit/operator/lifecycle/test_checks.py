@@ -71,7 +71,7 @@ def test_probes_of_the_hypervisor_are_read_by_their_types() -> None:
 @pytest.mark.parametrize(
     ("agent", "expected"),
     [
-        pytest.param((), "has not seen whether", id="not judged yet"),
+        pytest.param((), "has not observed", id="not judged yet"),
         pytest.param(
             (condition("AgentReporting", "False", "AgentSilent", "no renewal"),),
             "does not report: no renewal",

@@ -102,10 +102,16 @@ def request(name: str, seconds: float = 0, user: str = "owner") -> ServerAction:
             seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"
         ),
         pytest.param(
-            seen(OFF, requests=(request("stop", 1),)), Unaffected, "planned by .*stop", id="stopped"
+            seen(OFF, requests=(request("stop", 1),)),
+            Unaffected,
+            "by its owner: stop",
+            id="stopped",
         ),
         pytest.param(
-            seen(OFF, requests=(request("stop", -119),)), Unaffected, "planned", id="a deaf guest"
+            seen(OFF, requests=(request("stop", -119),)),
+            Unaffected,
+            "by its owner: stop",
+            id="a deaf guest",
         ),
         pytest.param(
             seen(OFF, requests=(request("stop", -121),)), Crashed, "", id="an older request"
@@ -134,7 +140,7 @@ def request(name: str, seconds: float = 0, user: str = "owner") -> ServerAction:
         pytest.param(
             seen(OFF, move("error", created=BEFORE), requests=(request("stop", 1),)),
             Unaffected,
-            "planned",
+            "by its owner: stop",
             id="did not leave long ago, and was stopped now",
         ),
         pytest.param(
