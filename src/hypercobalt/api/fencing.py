@@ -68,6 +68,20 @@ class Fencing(Struct, frozen=True):
         ),
     ] = None
     device: Annotated[str | None, Field("Address of the fence device, if one is used.")] = None
+    storageDevice: Annotated[
+        str | None,
+        Field(
+            "The fence device by which the host was, or may have been, cut off from its storage. "
+            "It stays until that device reports that the host reaches its storage again."
+        ),
+    ] = None
+    unfenceDeadline: Annotated[
+        datetime | None,
+        Field(
+            "Until when the present attempt to give the host its storage back may still act; no "
+            "attempt to cut it off is begun before."
+        ),
+    ] = None
     attempts: Annotated[
         int | None,
         Field("How often a method was begun.", limits=Limits(minimum=0, format="int32")),
@@ -78,7 +92,7 @@ class Fencing(Struct, frozen=True):
     ] = None
     deadline: Annotated[
         datetime | None,
-        Field("Until when the present attempt may still switch the host off."),
+        Field("Until when the present attempt may still switch the host off or cut it off."),
     ] = None
     proof: Annotated[str | None, Field("What proves that this boot runs nothing any more.")] = None
     fencedAt: Annotated[datetime | None, Field("When that was proven.")] = None

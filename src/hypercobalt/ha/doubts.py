@@ -13,10 +13,13 @@ from hypercobalt.api.fencing import Fencing, FencingMethod, proven_boots
 
 
 class Power(Enum):
-    """What its fence device reports of a host that counts as dead, or is asserted to be."""
+    """What its fence device reports of a host that counts as dead, or is asserted to be.
+
+    That is the power; of a host that was cut off from its storage the access to that.
+    """
 
     OFF = auto()
-    """The device read the power as off a moment ago, or nothing depends on the power."""
+    """The device read it as off a moment ago, or nothing depends on it."""
     ON = auto()
     UNKNOWN = auto()
     """The device has given the proof, and has not answered for too long since."""
@@ -59,5 +62,7 @@ def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
     if known and latest.lease and latest.lease != proof.leaseRenewedAt:
         found.append(f"the node agent renewed its Lease at {latest.lease}")
     if latest.power is Power.ON:
-        found.append(f"{proof.device or 'its fence device'} reports its power as on")
+        storage = proof.method == FencingMethod.STORAGE
+        what = "that it reaches its storage again" if storage else "its power as on"
+        found.append(f"{proof.device or 'its fence device'} reports {what}")
     return tuple(found)

@@ -10,6 +10,11 @@
    boot runs, for all that is known.
 5. A host that lives, or is back with another boot, is not switched off.
 6. A host that shows life after a proof has to be fenced anew when it is silent again.
+7. Each attempt is by one kind of device. A host is cut off from its storage where no device
+   switches its power, or at once after such an attempt has failed: the device may have lost its
+   power with the host. The attempt after that is by the power again.
+8. What may have cut a host off from its storage is recorded until the host has that back
+   (`unfencing`), through later attempts, proofs and boots.
 
 Source: docs/decisions, proof before evacuation; medik8s fence-agents-remediation.
 """
@@ -45,6 +50,19 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class Means:
+    """The fence devices of a host that cut it off from the same.
+
+    Args:
+        devices: for people; "" for none.
+        lasts: how long an attempt with them may take, retries and all.
+    """
+
+    devices: str = ""
+    lasts: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the next step follows from.
 
@@ -57,8 +75,8 @@ class Facts:
             None: not known.
         claim: who asserts that `boot` is dead, and how; "" for none. It counts only while
             nothing shows that the host lives.
-        device: the host's fence device, for people; "" for none.
-        lasts: how long an attempt with it may take, retries and all.
+        power: what switches the host's power, for people and for how long one attempt may take.
+        storage: what cuts it off from its storage, likewise.
         silent: nothing of the host answers.
         dead: nor has it for long enough, and all gates are open.
         evidence: why.
@@ -72,8 +90,8 @@ class Facts:
     lease: str | None
     stopped: str
     claim: str
-    device: str
-    lasts: timedelta
+    power: Means
+    storage: Means
     silent: bool
     dead: bool
     evidence: tuple[str, ...]
@@ -96,7 +114,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class SwitchOff:
-    """The device has to be called now: this process has recorded the attempt."""
+    """The devices of the record's method have to be called now: this process has recorded it."""
 
     fencing: Fencing
 
@@ -116,7 +134,7 @@ class Answer:
     """What the device has answered.
 
     Args:
-        off: the power is read as off.
+        off: the power, or the access to the storage, is read as off.
         text: for people.
     """
 
@@ -138,19 +156,19 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
     of_boot = stored if stored is not None and _counts(stored, facts.boot) else None
     if of_boot is not None and holds(of_boot):
         return _confirmed(of_boot, facts, now)
+    base = of_boot or _first(stored, facts, now)
     if free := _free(facts):
         method, proof = free
-        base = _known(of_boot or _first(facts, now), facts)
-        return Record(_proven(base, method, proof, now))
-    if stored is not None and is_under_way(stored, now):
+        return Record(_proven(_known(base, facts), method, proof, now))
+    if stored is not None and is_under_way(stored, now) and not _turns_to_storage(stored, facts):
         return _under_way(stored, facts, now)
     if not facts.dead:
         return Nothing()
-    if not facts.device:
-        return _without_device(of_boot, facts, now)
-    if of_boot is not None and (at := _pause_end(of_boot, pace)) is not None and now < at:
+    if (method := _method(base, facts)) is None:
+        return _without_device(of_boot, base, facts)
+    if (at := _earliest(base, method, facts, pace)) is not None and now < at:
         return WaitUntil(at)
-    return Record(_attempt(of_boot or _first(facts, now), facts, now))
+    return Record(_attempt(base, method, facts, now))
 
 
 def _counts(stored: Fencing, boot: str) -> bool:
@@ -173,22 +191,31 @@ def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
     """The record with no moment that is further ahead than it was when it was recorded.
 
     After the clock was set back an attempt would count as under way for that much longer, and its
-    host would not be fenced. The attempt may be under way for as long as a call takes; the process
-    that has recorded it makes another one instead.
+    host would not be fenced, or not get its storage back. The attempt may be under way for as long
+    as a call takes; the process that has recorded it makes another one instead.
 
     Args:
         stored: the record.
-        lasts: see `Facts`.
+        lasts: how long an attempt may take, see `Means`.
         now: the clock of the record.
     """
     longest = (now + lasts + _LONGEST_CALL).replace(microsecond=0)
-    if stored.poweredSince is not None and stored.poweredSince > now:
-        stored = replace(stored, poweredSince=now.replace(microsecond=0))
-    if not is_under_way(stored, longest):
-        return stored
+    awaited = is_under_way(stored, now) or stored.storageDevice is not None
+    moved = replace(
+        stored,
+        poweredSince=_no_later(stored.poweredSince, now.replace(microsecond=0)),
+        deadline=_no_later(stored.deadline, longest) if awaited else stored.deadline,
+        unfenceDeadline=_no_later(stored.unfenceDeadline, longest),
+    )
+    if moved.deadline == stored.deadline or not is_under_way(stored, now):
+        return moved
     text = f"attempt {stored.attempts}: its deadline was moved, because the clock was set back"
-    evidence = _with(stored.evidence, text)
-    return replace(stored, phase=FencingPhase.FAILED, deadline=longest, evidence=evidence)
+    evidence = with_evidence(stored.evidence, text)
+    return replace(moved, phase=FencingPhase.FAILED, evidence=evidence)
+
+
+def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
+    return None if at is None else min(at, bound)
 
 
 def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
@@ -197,8 +224,9 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
     The deadline stays: a device may switch off later than it answers.
     """
     if answer.off:
-        return _proven(stored, FencingMethod.BMC, answer.text, now)
-    evidence = _with(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
+        method = FencingMethod(stored.method or FencingMethod.BMC)
+        return _proven(stored, method, answer.text, now)
+    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
     return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
 
 
@@ -206,7 +234,7 @@ def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
     """The record of a proof that was wrong; reports about it no longer count."""
     texts = stored.evidence
     for text in evidence:
-        texts = _with(texts, f"the proof was wrong: {text}")
+        texts = with_evidence(texts, f"the proof was wrong: {text}")
     return replace(
         stored,
         phase=FencingPhase.FAILED,
@@ -239,7 +267,7 @@ def overtaken(
     """
     texts = stored.evidence
     for text in evidence:
-        texts = _with(texts, f"the host shows life after the proof: {text}")
+        texts = with_evidence(texts, f"the host shows life after the proof: {text}")
     since, begun = now.replace(microsecond=0), stored.forcedDownAt is not None
     return replace(
         stored,
@@ -265,7 +293,7 @@ def _anew(stored: Fencing, now: datetime) -> datetime:
 
 def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
     """The record of a host that is back; `tainted` as with `overtaken`."""
-    evidence = _with(stored.evidence, f"the host is back with boot {boot}")
+    evidence = with_evidence(stored.evidence, f"the host is back with boot {boot}")
     return replace(
         stored, phase=FencingPhase.RELEASED, taintDisproved=tainted or None, evidence=evidence
     )
@@ -296,22 +324,49 @@ def _under_way(stored: Fencing, facts: Facts, now: datetime) -> FencingStep:
     return WaitUntil(deadline)  # a failed one may still take effect
 
 
-def _without_device(of_boot: Fencing | None, facts: Facts, now: datetime) -> FencingStep:
+def _turns_to_storage(stored: Fencing, facts: Facts) -> bool:
+    """Whether the last attempt was by the power of this boot, has failed, and storage is left."""
+    failed = stored.phase == FencingPhase.FAILED and stored.method == FencingMethod.BMC
+    of_boot = stored.bootID == facts.boot
+    return failed and of_boot and facts.dead and bool(facts.storage.devices)
+
+
+def _method(base: Fencing, facts: Facts) -> FencingMethod | None:
+    """By what the next attempt is; None where no device is set up."""
+    if facts.storage.devices and (not facts.power.devices or _turns_to_storage(base, facts)):
+        return FencingMethod.STORAGE
+    return FencingMethod.BMC if facts.power.devices else None
+
+
+def _earliest(base: Fencing, method: FencingMethod, facts: Facts, pace: Pace) -> datetime | None:
+    """Before when an attempt may not be recorded; None for no such moment."""
+    storage = method == FencingMethod.STORAGE
+    moments = [
+        None if storage and _turns_to_storage(base, facts) else _pause_end(base, pace),
+        base.unfenceDeadline,  # it would undo an attempt by the storage
+    ]
+    return max((at for at in moments if at is not None), default=None)
+
+
+def _without_device(of_boot: Fencing | None, base: Fencing, facts: Facts) -> FencingStep:
     if of_boot is not None and of_boot.phase == FencingPhase.FAILED:
         return Nothing()
     failed = replace(
-        of_boot or _first(facts, now),
+        base,
         phase=FencingPhase.FAILED,
-        evidence=_with(facts.evidence, "no fence device is set up for the host"),
+        evidence=with_evidence(facts.evidence, "no fence device is set up for the host"),
     )
     return Record(failed)
 
 
-def _first(facts: Facts, now: datetime) -> Fencing:
+def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
+    """The first record of a boot; the host may still be cut off from its storage since another."""
     return Fencing(
         phase=FencingPhase.FAILED,
         bootID=facts.boot,
         attempts=0,
+        storageDevice=stored.storageDevice if stored is not None else None,
+        unfenceDeadline=stored.unfenceDeadline if stored is not None else None,
         startedAt=now.replace(microsecond=0),
         evidence=facts.evidence,
     )
@@ -328,14 +383,19 @@ def _known(base: Fencing, facts: Facts) -> Fencing:
     )
 
 
-def _attempt(base: Fencing, facts: Facts, now: datetime) -> Fencing:
+def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) -> Fencing:
+    """An attempt; it keeps the later deadline of one by the power that has just failed."""
+    storage = method == FencingMethod.STORAGE
+    means = facts.storage if storage else facts.power
+    until = (now + means.lasts).replace(microsecond=0) + _A_SECOND
     return replace(
         _known(base, facts),
         phase=FencingPhase.ATTEMPTING,
-        method=FencingMethod.BMC,
-        device=facts.device,
+        method=method,
+        device=means.devices,
+        storageDevice=means.devices if storage else base.storageDevice,
         attempts=(base.attempts or 0) + 1,
-        deadline=(now + facts.lasts).replace(microsecond=0) + _A_SECOND,
+        deadline=max(until, base.deadline) if base.deadline is not None else until,
     )
 
 
@@ -354,11 +414,11 @@ def _proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> 
         fencedAt=now.replace(microsecond=0),
         livesSince=None,
         poweredSince=None,
-        evidence=_with(base.evidence, proof),
+        evidence=with_evidence(base.evidence, proof),
     )
 
 
-def _with(texts: tuple[str, ...], text: str) -> tuple[str, ...]:
+def with_evidence(texts: tuple[str, ...], text: str) -> tuple[str, ...]:
     """The texts and one more; of too many those after the first go, the oldest first."""
     every = (*texts, text[:_LONGEST])
     return every if len(every) <= _MOST else (every[0], *every[-_MOST + 1 :])

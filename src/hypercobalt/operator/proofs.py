@@ -47,5 +47,5 @@ class Proofs:
             return f"Hypervisor {host} is no longer proven dead: {'; '.join(against)}"
         if power is Power.UNKNOWN:
             device = found.status.fencing.device or "its fence device"
-            return f"Hypervisor {host} is proven dead, but {device} no longer reports its power"
+            return f"Hypervisor {host} is proven dead, but {device} no longer confirms that"
         return ""

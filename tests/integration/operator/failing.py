@@ -18,7 +18,7 @@ from tests.integration.operator.lifecycle import QUICK, agent_reports, site
 from tests.integration.operator.service import in_service
 
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
-from hypercobalt.adapters.fencing.port import FenceDevice, PowerState
+from hypercobalt.adapters.fencing.port import Cuts, FenceDevice, PowerState
 from hypercobalt.api.core import Node, NodeStatus, NodeSystemInfo
 from hypercobalt.api.hypervisor import MEMORY, Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -26,6 +26,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
+from hypercobalt.ha.fencing import Means
 from hypercobalt.ha.guard import Limits
 from hypercobalt.ha.node_failure import Waits
 from hypercobalt.operator.assembly import add_controllers
@@ -50,15 +51,32 @@ class FakeFences:
 
     by_node: dict[str, FakeFenceDevice] = field(default_factory=dict[str, FakeFenceDevice])
 
-    def setup(self, node: Node) -> Setup:
-        found = self.by_node.get(node.metadata.name)
-        return Setup((found.name,), 20 * S) if found else Setup(problem="no device")
+    storage: dict[str, FakeFenceDevice] = field(default_factory=dict[str, FakeFenceDevice])
 
-    async def devices(self, node: Node) -> Sequence[tuple[FenceDevice, timedelta]]:
-        return [(self.by_node[node.metadata.name], 5 * S)]
+    def setup(self, node: Node) -> Setup:
+        power, storage = (self._of(node, cuts) for cuts in Cuts)
+        if power is None and storage is None:
+            return Setup(problem="no device")
+        return Setup(
+            Means(power.name, 20 * S) if power else Means(),
+            Means(storage.name, 3 * S) if storage else Means(),
+        )
+
+    async def devices(self, node: Node, cuts: Cuts) -> Sequence[tuple[FenceDevice, timedelta]]:
+        found = self._of(node, cuts)
+        return [(found, 5 * S)] if found is not None else []
+
+    def _of(self, node: Node, cuts: Cuts) -> FakeFenceDevice | None:
+        kind = self.by_node if cuts is Cuts.POWER else self.storage
+        return kind.get(node.metadata.name)
 
     def add(self, name: str) -> FakeFenceDevice:
         made = self.by_node[name] = FakeFenceDevice(f"bmc of {name}")
+        return made
+
+    def add_storage(self, name: str) -> FakeFenceDevice:
+        """A device that cuts the host off from its storage."""
+        made = self.storage[name] = FakeFenceDevice(f"san of {name}")
         return made
 
 

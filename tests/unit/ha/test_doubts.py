@@ -17,6 +17,7 @@ PROOF = Fencing(
     startedAt=NOW, leaseRenewedAt="12:00", forcedDownAt=NOW,
 )  # fmt: skip
 BOTH = replace(PROOF, nodeBootID="b2")
+BY_STORAGE = replace(PROOF, method=FencingMethod.STORAGE, device="san")
 BY_AGENT = replace(PROOF, method=FencingMethod.AGENT)
 KNOWN = Latest("b1", "12:00", agent=False)
 
@@ -55,6 +56,18 @@ KNOWN = Latest("b1", "12:00", agent=False)
             id="its power is on",
         ),
         pytest.param(PROOF, Latest("b1", "12:00", Power.UNKNOWN), (), id="its power is unknown"),
+        pytest.param(
+            BY_STORAGE,
+            Latest("b1", "12:00", Power.ON),
+            ("san reports that it reaches its storage again",),
+            id="it reaches its storage",
+        ),
+        pytest.param(
+            BY_STORAGE,
+            Latest("b1", "12:01"),
+            ("the node agent renewed its Lease at 12:01",),
+            id="it lives behind its storage fence",
+        ),
         pytest.param(BY_AGENT, Latest("b1", "12:01"), (), id="the agent that has ended all lives"),
         pytest.param(
             BY_AGENT,

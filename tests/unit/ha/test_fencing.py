@@ -13,6 +13,7 @@ from hypercobalt.ha.fencing import (
     Answer,
     Facts,
     FencingStep,
+    Means,
     Nothing,
     Pace,
     Record,
@@ -30,8 +31,10 @@ from hypercobalt.ha.fencing import (
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PACE = Pace()
+S = timedelta(seconds=1)
 LASTS = timedelta(minutes=2)
-DEAD = Facts("b1", "b1", None, "", "", "192.0.2.9", LASTS, True, True, ("silent",), None)
+BMC = Means("192.0.2.9", LASTS)
+DEAD = Facts("b1", "b1", None, "", "", BMC, Means(), True, True, ("silent",), None)
 DEADLINE = NOW + timedelta(seconds=121)
 ATTEMPT = Fencing(
     phase="Attempting", bootID="b1", method="BMC", device="192.0.2.9", attempts=1,
@@ -41,7 +44,7 @@ FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
 TWICE = with_fields(FAILED, attempts=2)
 OFTEN = with_fields(FAILED, attempts=100)
 NO_DEVICE = with_fields(FAILED, attempts=0, deadline=None)
-LATE = replace(DEAD, device="")
+LATE = replace(DEAD, power=Means())
 PROVEN = answered(ATTEMPT, Answer(True, "power is off"), NOW)
 MINE = replace(DEAD, mine=DEADLINE)
 
@@ -154,7 +157,7 @@ def test_closed_record_is_not_gone_on_with() -> None:
 
 
 def test_host_without_a_device_is_reported_once() -> None:
-    without = replace(DEAD, device="")
+    without = replace(DEAD, power=Means())
     found = step(None, without)
     assert isinstance(found, Record)
     assert found.fencing.phase == FencingPhase.FAILED
@@ -202,6 +205,16 @@ def test_clock_that_was_set_back_prolongs_an_attempt_by_no_more_than_a_call(
     after = LASTS + timedelta(seconds=640) + PACE.pause
     assert isinstance(next_step(found, MINE, PACE, back), WaitUntil)
     assert isinstance(next_step(found, MINE, PACE, back + after), Record)
+
+
+def test_storage_is_given_back_in_time_after_the_clock_was_set_back() -> None:
+    back = NOW - timedelta(hours=5)
+    latest = back + LASTS + timedelta(seconds=640)
+    cut = with_fields(PROVEN, storageDevice="san", deadline=DEADLINE, unfenceDeadline=DEADLINE)
+    found = by_this_clock(cut, LASTS, back)
+    assert (found.phase, found.deadline, found.unfenceDeadline) == ("Fenced", latest, latest)
+    kept = with_fields(PROVEN, deadline=DEADLINE)
+    assert by_this_clock(kept, LASTS, back) == kept, "nothing waits for that"
 
 
 @pytest.mark.parametrize("stored", [ATTEMPT, FAILED, NO_DEVICE, PROVEN, released(ATTEMPT, "b2")])
@@ -278,3 +291,111 @@ def test_nothing_is_proven_of_a_host_whose_boot_is_unknown(
 ) -> None:
     found = step(stored, facts)
     assert not isinstance(found, Record | SwitchOff)
+
+
+# -- cut off from its storage ----------------------------------------------------------------------
+
+SAN = Means("san", timedelta(minutes=1))
+BOTH = replace(DEAD, storage=SAN)
+ALONE = replace(BOTH, power=Means())
+CUTTING = with_fields(
+    ATTEMPT, method="Storage", device="san", storageDevice="san", attempts=2, deadline=DEADLINE
+)
+NOT_CUT = with_fields(CUTTING, phase=FencingPhase.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("stored", "facts", "later", "expected"),
+    [
+        pytest.param(None, BOTH, 0, Record(ATTEMPT), id="the power comes first"),
+        pytest.param(FAILED, BOTH, 0, Record(CUTTING), id="at once after it has failed"),
+        pytest.param(
+            FAILED, BOTH, 100, Record(with_fields(CUTTING, deadline=NOW + 161 * S)),
+            id="an attempt that lasts longer than the one by the power may",
+        ),
+        pytest.param(FAILED, BOTH, 200, Record(with_fields(CUTTING, deadline=NOW + 261 * S)),
+            id="and without its pause"),
+        pytest.param(ATTEMPT, BOTH, 0, WaitUntil(DEADLINE), id="not while it may succeed"),
+        pytest.param(FAILED, replace(BOTH, dead=False), 0, WaitUntil(DEADLINE), id="it lives"),
+        pytest.param(
+            with_fields(FAILED, bootID="b0"), BOTH, 0, WaitUntil(DEADLINE), id="another boot"
+        ),
+        pytest.param(
+            CUTTING, replace(BOTH, mine=DEADLINE), 0, SwitchOff(CUTTING), id="the own one is made"
+        ),
+        pytest.param(CUTTING, BOTH, 0, WaitUntil(DEADLINE), id="another process's is not"),
+        pytest.param(NOT_CUT, BOTH, 0, WaitUntil(DEADLINE), id="it has failed as well"),
+        pytest.param(
+            NOT_CUT, BOTH, 150, WaitUntil(DEADLINE + 30 * S), id="then there is a pause"
+        ),
+        pytest.param(
+            NOT_CUT, BOTH, 151, Record(with_fields(
+                ATTEMPT, attempts=3, storageDevice="san", deadline=NOW + 272 * S)),
+            id="and the power is tried again; it may be cut off all the same",
+        ),
+        pytest.param(
+            ATTEMPT, BOTH, 121, Record(with_fields(
+                ATTEMPT, attempts=2, deadline=NOW + 242 * S)),
+            id="an attempt by the power that was given up is made again",
+        ),
+        pytest.param(
+            None, ALONE, 0, Record(with_fields(CUTTING, attempts=1, deadline=NOW + 61 * S)),
+            id="no device switches its power",
+        ),
+        pytest.param(
+            with_fields(NOT_CUT, attempts=1), ALONE, 135, WaitUntil(DEADLINE + 15 * S),
+            id="which has failed: a pause",
+        ),
+        pytest.param(
+            with_fields(NOT_CUT, attempts=1), ALONE, 136, Record(
+                with_fields(CUTTING, deadline=NOW + 197 * S)),
+            id="and again",
+        ),
+    ],
+)  # fmt: skip
+def test_host_is_cut_off_from_its_storage_where_its_power_cannot_be_switched(
+    stored: Fencing | None, facts: Facts, later: int, expected: FencingStep
+) -> None:
+    assert step(stored, facts, later) == expected
+
+
+def test_proof_is_by_what_the_attempt_was_by() -> None:
+    found = answered(CUTTING, Answer(True, "the access is off"), NOW)
+    assert (found.method, found.proof, found.storageDevice) == (
+        "Storage",
+        "the access is off",
+        "san",
+    )
+    assert PROVEN.method == "BMC"
+    older = answered(with_fields(ATTEMPT, method=None), Answer(True, "off"), NOW)
+    assert older.method == "BMC"
+
+
+GIVEN = with_fields(PROVEN, bootID="b0", storageDevice="san", unfenceDeadline=NOW + 60 * S)
+
+
+@pytest.mark.parametrize("facts", [BOTH, ALONE, DEAD])
+def test_next_boot_is_still_cut_off_and_waits_for_an_attempt_to_give_its_storage_back(
+    facts: Facts,
+) -> None:
+    assert step(GIVEN, facts, 59) == WaitUntil(NOW + 60 * S)
+    found = step(GIVEN, facts, 60)
+    assert isinstance(found, Record)
+    assert (found.fencing.bootID, found.fencing.storageDevice) == ("b1", "san")
+    assert found.fencing.unfenceDeadline == NOW + 60 * S
+    claimed = step(GIVEN, replace(facts, claim="asserted by ops"), 0)
+    assert isinstance(claimed, Record)
+    assert claimed.fencing.storageDevice == "san", "whatever proves it"
+
+
+def test_pause_and_attempt_to_give_back_are_both_waited_for() -> None:
+    failed = with_fields(NOT_CUT, unfenceDeadline=DEADLINE + 60 * S)
+    assert step(failed, BOTH, 160) == WaitUntil(DEADLINE + 60 * S)
+    failed = with_fields(NOT_CUT, unfenceDeadline=DEADLINE)
+    assert step(failed, BOTH, 125) == WaitUntil(DEADLINE + 30 * S)
+
+
+def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
+    cut = answered(CUTTING, Answer(True, "off"), NOW)
+    assert void(cut, ("it lives",), NOW).storageDevice == "san"
+    assert overtaken(cut, ("it lives",), NOW).storageDevice == "san"

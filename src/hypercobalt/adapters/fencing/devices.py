@@ -8,7 +8,8 @@
       secret: bmc-{name}                                # its keys: username, password
       timeoutSeconds: 60
 
-The order of the templates is the order in which a host's devices are tried.
+The order of the templates is the order in which a host's devices are tried, those that cut it off
+from its storage (`cuts: storage`) after those that switch its power.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Annotated, Final
 import msgspec
 import yaml
 
-from hypercobalt.adapters.fencing.port import Credentials
+from hypercobalt.adapters.fencing.port import Credentials, Cuts
 from hypercobalt.errors import ConfigurationError
 
 _PLACE = re.compile(r"\{(?:(name)|labels\[([^\]{}]+)\])\}")
@@ -46,6 +47,7 @@ class DeviceTemplate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     name: Annotated[str, msgspec.Meta(min_length=1)]
     agent: Annotated[str, msgspec.Meta(pattern=r"^fence_[a-z0-9_]+$")]
     parameters: dict[str, str]
+    cuts: Cuts = Cuts.POWER
     nodes: dict[str, str] = {}
     secret: str = ""
     timeout_seconds: Annotated[int, msgspec.Meta(ge=5, le=600)] = 60
@@ -65,6 +67,7 @@ class Device:
         parameters: its options, by their long names with underscores.
         secret: name of the Secret with its credentials; "" where it asks for none.
         timeout: how long one attempt to switch the host off may take.
+        cuts: what it cuts the host off from.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Device:
     parameters: Mapping[str, str]
     secret: str = ""
     timeout: timedelta = timedelta(seconds=60)
+    cuts: Cuts = Cuts.POWER
 
     @property
     def title(self) -> str:
@@ -144,7 +148,8 @@ def _filled(template: DeviceTemplate, name: str, labels: Mapping[str, str]) -> D
 
     parameters = {option: _line(fill(text), option) for option, text in template.parameters.items()}
     timeout = timedelta(seconds=template.timeout_seconds)
-    return Device(template.name, template.agent, parameters, fill(template.secret), timeout)
+    secret, cuts = fill(template.secret), template.cuts
+    return Device(template.name, template.agent, parameters, secret, timeout, cuts)
 
 
 def credentials(secret: Mapping[str, bytes]) -> Credentials:

@@ -15,10 +15,18 @@ from hypercobalt.errors import TransientError
 
 
 class PowerState(StrEnum):
-    """What a fence device reports of its host's power."""
+    """What a fence device reports of its host's power, or of its access to the storage."""
 
     ON = "on"
     OFF = "off"
+
+
+class Cuts(StrEnum):
+    """What a fence device cuts a host off from; its state is on where the host has that."""
+
+    POWER = "power"
+    STORAGE = "storage"
+    """Its guests may run on; they cannot write."""
 
 
 class FenceFailure(StrEnum):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
-from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import (
     FencedReason,
@@ -79,12 +79,19 @@ def _text(fencing: Fencing) -> str:
     last = fencing.evidence[-1] if fencing.evidence else ""
     match fencing.phase:
         case FencingPhase.FENCED if fencing.livesSince is not None:
-            return f"Boot {fencing.bootID} was proven dead, but {last}"
+            return f"Boot {fencing.bootID} was {_state_of_boot(fencing)}, but {last}"
         case FencingPhase.FENCED:
-            return f"Boot {fencing.bootID} is proven dead: {fencing.proof}"
+            return f"Boot {fencing.bootID} is {_state_of_boot(fencing)}: {fencing.proof}"
         case FencingPhase.ATTEMPTING:
-            return f"Attempt {fencing.attempts} by {fencing.device} may still switch the host off"
+            storage = fencing.method == FencingMethod.STORAGE
+            what = "cut the host off from its storage" if storage else "switch the host off"
+            return f"Attempt {fencing.attempts} by {fencing.device} may still {what}"
         case FencingPhase.RELEASED:
             return "The host is back"
         case _:
             return f"Boot {fencing.bootID} is not proven dead: {last}"
+
+
+def _state_of_boot(fencing: Fencing) -> str:
+    storage = fencing.method == FencingMethod.STORAGE
+    return "cut off from its storage" if storage else "proven dead"

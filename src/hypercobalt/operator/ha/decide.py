@@ -1,7 +1,8 @@
 """What is done about a host, by what is known and recorded. Pure.
 
     silent → peers asked → gates open → maintenance `ha` → attempt recorded → fenced →
-    proof recorded → forced down → Eviction → the host is back → released → maintenance back
+    proof recorded → forced down → Eviction → the host is back → it has its storage back, if it
+    was cut off from it → released → maintenance back
 
 Each pass takes the first step that is not done yet, by the stored objects alone; so any process may
 take the next one. Nothing is evacuated before `is_fenced` holds for the stored object.
@@ -17,10 +18,16 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
-from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase, is_declared_dead
+from hypercobalt.api.fencing import (
+    CLAIM,
+    Fencing,
+    FencingMethod,
+    FencingPhase,
+    is_declared_dead,
+)
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing
+from hypercobalt.ha import fencing, unfencing
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.guard import is_open, summary
 from hypercobalt.ha.node_failure import (
@@ -43,6 +50,7 @@ from hypercobalt.operator.ha.facts import (
     Facts,
     Fence,
     ForceDown,
+    GiveBack,
     Plan,
     SetMaintenance,
     TakeBack,
@@ -70,13 +78,15 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     since = since and since.replace(microsecond=0)
     plan = Plan(since, _with_disproof(facts), look_again=settings.poll)
     if plan.fencing is not None:
-        record = fencing.by_this_clock(plan.fencing, facts.fence.lasts, facts.now)
+        lasts = max(facts.fence.power.lasts, facts.fence.storage.lasts)
+        record = fencing.by_this_clock(plan.fencing, lasts, facts.now)
         if record != plan.fencing:
             return replace(plan, fencing=record, look_again=AT_ONCE)
     if is_stopped(facts):
         return _stopped(facts, plan, settings)
     if stored.fencing is not None and (life := _life_after_proof(facts)):
-        powered = facts.latest.power is Power.ON and len(life) == 1
+        by_storage = stored.fencing.method == FencingMethod.STORAGE
+        powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
         tainted = facts.latest.tainted
         record = fencing.overtaken(
             stored.fencing, life, facts.now, powered=powered, tainted=tainted
@@ -108,6 +118,11 @@ def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
     """The host lives. What may run elsewhere by now has to end there: the record orders that."""
     wrong, stored = "; ".join(evidence), plan.fencing
     text = f"The proof that the host is dead was wrong: {wrong}; no further instance is evacuated"
+    if stored is not None and stored.storageDevice is not None:
+        text = (
+            f"The host lives, cut off from its storage by {stored.storageDevice}: {wrong}; no "
+            "further instance is evacuated; reboot the host, then it gets its storage back"
+        )
     plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
     if stored is not None and stored.forcedDownAt is None:
         return replace(plan, fencing=fencing.void(stored, evidence, facts.now))
@@ -136,8 +151,10 @@ def _life_after_proof(facts: Facts) -> tuple[str, ...]:
         case Contradicted():
             return ()
         case _:
-            # Once no instance is left to start elsewhere, a person may be mending the host.
-            return () if is_empty(facts) else doubts(stored, facts.latest)
+            # Once no instance is left to start elsewhere, a person may be mending the host. One
+            # that was cut off from its storage may have guests that write to it all the same.
+            mended = is_empty(facts) and stored.method != FencingMethod.STORAGE
+            return () if mended else doubts(stored, facts.latest)
 
 
 def _is_booted_since(facts: Facts) -> bool:
@@ -159,6 +176,9 @@ def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Plan:
     """A host that lives though its Node is not Ready: its instances migrate."""
     plan = _with_gates(facts, plan)
+    gives = _storage_back(facts, plan)
+    if gives is not None and not _is_declared_dead(plan):
+        return gives
     if verdict.until is not None:
         return _no_later(plan, verdict.until, facts.now)
     if not verdict.movable:
@@ -206,14 +226,15 @@ def is_unconfirmed(facts: Facts) -> bool:
 def _unconfirmed(facts: Facts) -> str:
     boot = facts.hypervisor.status.bootID
     return (
-        f"Boot {boot} was proven dead, but {_device(facts)} no longer reports the power: no "
-        "further instance is started elsewhere until the power reads off, or the annotation "
+        f"Boot {boot} was proven dead, but {_device(facts)} no longer confirms that: no "
+        "further instance is started elsewhere until it does, or the annotation "
         f"{CLAIM}={boot} asserts that the boot is dead"
     )
 
 
 def _device(facts: Facts) -> str:
-    return ", ".join(facts.fence.devices) or "its fence device"
+    stored = facts.hypervisor.status.fencing
+    return (stored.device if stored is not None else None) or "its fence device"
 
 
 def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
@@ -250,8 +271,8 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Fen
         lease=facts.latest.lease,
         stopped=facts.stopped if is_stopped(facts) else "",
         claim=facts.claim,
-        device=", ".join(facts.fence.devices),
-        lasts=facts.fence.lasts,
+        power=facts.fence.power,
+        storage=facts.fence.storage,
         silent=is_silent(facts),
         dead=_is_dead(facts),
         evidence=_silence(facts),
@@ -313,6 +334,8 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         return replace(plan, look_again=_until(at, facts.now))  # it may be switched off yet
     if _mode(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
         return replace(_at_rest(facts, plan), look_again=None)
+    if (gives := _storage_back(facts, plan)) is not None:
+        return gives
     healthy = healthy_since(hypervisor)
     if healthy is None or is_awaited(hypervisor):
         return plan
@@ -327,6 +350,36 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     if _mode(hypervisor) == Maintenance.HA:
         return _then(plan, SetMaintenance(hypervisor.metadata.annotations.get(BEFORE, "")))
     return replace(_at_rest(facts, plan), look_again=None)
+
+
+def _storage_back(facts: Facts, plan: Plan) -> Plan | None:
+    """The plan for a host that was cut off from its storage; None for one that has it."""
+    stored, status = plan.fencing, facts.hypervisor.status
+    if stored is None:
+        return None
+    back = unfencing.Back(
+        boot=status.bootID or "",
+        node_boot=facts.latest.node_boot,
+        reporting=healthy_since(facts.hypervisor) is not None,
+        running=tuple(one.name for one in status.instances if one.active),
+        storage=facts.fence.storage,
+        mine=facts.mine,
+    )
+    match unfencing.next_step(stored, back, facts.now):
+        case fencing.Nothing():
+            return None
+        case fencing.Record(record):
+            return replace(plan, fencing=record, look_again=AT_ONCE)
+        case unfencing.GiveBack(record):
+            return _then(plan, GiveBack(record))
+        case fencing.WaitUntil(at):
+            return _no_later(plan, at, facts.now)
+        case unfencing.Held(why):
+            return replace(plan, blocked=(_Why.GATES_CLOSED, why)) if why else plan
+
+
+def _is_declared_dead(plan: Plan) -> bool:
+    return plan.fencing is not None and is_declared_dead(plan.fencing)
 
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:

@@ -85,7 +85,18 @@ class SetMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Call the fence device; the attempt is recorded.
+    """Call the fence devices of the record's method; the attempt is recorded.
+
+    Args:
+        fencing: the record.
+    """
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Give a host that was cut off its storage back; the attempt is recorded.
 
     Args:
         fencing: the record.
@@ -132,7 +143,9 @@ class DeleteEviction:
     eviction: Eviction
 
 
-Action = AskPeers | SetMaintenance | Fence | ForceDown | TakeBack | Evict | DeleteEviction
+Action = (
+    AskPeers | SetMaintenance | Fence | GiveBack | ForceDown | TakeBack | Evict | DeleteEviction
+)
 
 
 @dataclass(frozen=True, slots=True)

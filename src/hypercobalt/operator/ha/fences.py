@@ -1,28 +1,41 @@
-"""The fence devices of hosts, and one attempt to switch a host off with them."""
+"""The fence devices of hosts, and one attempt to fence a host with them.
+
+One device that switches the power off suffices. Of those that cut a host off from its storage each
+has its own path or pool, so all of them have to.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
 
 from hypercobalt.adapters.fencing.devices import Device, DeviceTemplate, credentials, resolve
-from hypercobalt.adapters.fencing.port import Credentials, FenceDevice, FenceError, PowerState
+from hypercobalt.adapters.fencing.port import (
+    Credentials,
+    Cuts,
+    FenceDevice,
+    FenceError,
+    PowerState,
+)
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus, Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ha.fencing import Answer
+from hypercobalt.ha.fencing import Answer, Means
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Kube
 
 log = get_logger(__name__)
 
 _READ: Final = timedelta(seconds=20)
-"""For reading the power, before and after."""
+"""For reading the state, before and after."""
+
+Devices = Sequence[tuple[FenceDevice, timedelta]]
+"""Devices with the timeout of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +43,13 @@ class Setup:
     """What is set up for a host.
 
     Args:
-        devices: in the order in which they are tried, for people; () for none.
-        lasts: how long an attempt with all of them may take.
+        power: what switches its power.
+        storage: what cuts it off from its storage.
         problem: why none can be used; "" where they can.
     """
 
-    devices: tuple[str, ...] = ()
-    lasts: timedelta = timedelta(0)
+    power: Means = field(default_factory=Means)
+    storage: Means = field(default_factory=Means)
     problem: str = ""
 
 
@@ -47,8 +60,8 @@ class Fences(Protocol):
         """What is set up for a host."""
         ...
 
-    async def devices(self, node: Node) -> Sequence[tuple[FenceDevice, timedelta]]:
-        """Its devices with their timeouts, ready to be called.
+    async def devices(self, node: Node, cuts: Cuts) -> Devices:
+        """Its devices of one kind with their timeouts, ready to be called.
 
         Raises:
             HypercobaltError: a device's credentials cannot be read.
@@ -83,13 +96,13 @@ class TemplateFences:
             return Setup(problem=str(error))
         if not found:
             return Setup(problem=f"no template of a fence device fits Node {node.metadata.name}")
-        lasts = sum((one.timeout + 2 * _READ for one in found), timedelta(0))
-        return Setup(tuple(one.title for one in found), lasts)
+        return Setup(_means(found, Cuts.POWER), _means(found, Cuts.STORAGE))
 
-    async def devices(self, node: Node) -> Sequence[tuple[FenceDevice, timedelta]]:
+    async def devices(self, node: Node, cuts: Cuts) -> Devices:
         return [
             (self._open(one, await self._credentials(one)), one.timeout)
             for one in self._resolve(node)
+            if one.cuts is cuts
         ]
 
     def _resolve(self, node: Node) -> tuple[Device, ...]:
@@ -105,6 +118,13 @@ class TemplateFences:
         return credentials(found.data)
 
 
+def _means(devices: Iterable[Device], cuts: Cuts) -> Means:
+    """Those of one kind, and how long an attempt with all of them may take."""
+    found = [one for one in devices if one.cuts is cuts]
+    lasts = sum((one.timeout + 2 * _READ for one in found), timedelta(0))
+    return Means(", ".join(one.title for one in found), lasts)
+
+
 def vanished(hypervisor: Hypervisor) -> Node:
     """What stands for a Node that was deleted: it reports nothing.
 
@@ -118,50 +138,101 @@ def vanished(hypervisor: Hypervisor) -> Node:
     )
 
 
-async def switch_off(
-    devices: Sequence[tuple[FenceDevice, timedelta]], within: timedelta, guard: LeaderGuard
-) -> Answer:
-    """Switch a host off with the first device that does it, and read that it is off.
+async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: LeaderGuard) -> Answer:
+    """Cut a host off from one thing, and read that it is.
 
     Args:
-        devices: with the timeout of each.
+        devices: of that kind, with the timeout of each.
+        cuts: what they cut it off from.
         within: for all of them; what has not answered then counts as refused.
         guard: raises when this process does not lead any more; asked right before each order.
     """
-    answers: list[str] = []
+    texts: list[str] = []
+    by = _by_first if cuts is Cuts.POWER else _by_all
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            off = await by(devices, texts, guard)
+    except TimeoutError:
+        texts.append(f"no answer within {within.total_seconds():.0f} s")
+        off = False
+    return Answer(off, "; ".join(texts) or "no fence device is set up")
+
+
+async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:
+    """Give a host its storage back by all devices, and read that it has it.
+
+    Returns:
+        What went wrong; "" where all of them report it.
+    """
+    if not devices:
+        return "no fence device is set up"
     try:
         async with asyncio.timeout(within.total_seconds()):
             for device, timeout in devices:
-                try:
-                    return await _by(device, timeout, guard)
-                except FenceError as error:
-                    answers.append(str(error))
+                guard()
+                await device.on(within=timeout)
+                if await device.power(within=_READ) is not PowerState.ON:
+                    return f"{device.name} has given the access to the storage, but reports it off"
+    except FenceError as error:
+        return str(error)
     except TimeoutError:
-        answers.append(f"no answer within {within.total_seconds():.0f} s")
-    return Answer(False, "; ".join(answers) or "no fence device is set up")
+        return f"no answer within {within.total_seconds():.0f} s"
+    return ""
 
 
-async def read_power(devices: Sequence[tuple[FenceDevice, timedelta]]) -> PowerState | None:
-    """The power of a host by its devices: off where one reads it so; None where none answers."""
-    found: PowerState | None = None
-    for device, _ in devices:
+async def read_state(devices: Devices, cuts: Cuts) -> PowerState | None:
+    """Whether a host is cut off, by its devices; None where that is not known.
+
+    The power is off where one device reads it so; the storage where all do.
+    """
+    states = [await _read(device) for device, _ in devices]
+    last = PowerState.OFF if cuts is Cuts.POWER else PowerState.ON
+    if last in states:
+        return last
+    known = states if cuts is Cuts.STORAGE else [one for one in states if one is not None]
+    return known[0] if known and None not in known else None
+
+
+async def _read(device: FenceDevice) -> PowerState | None:
+    try:
+        return await device.power(within=_READ)
+    except FenceError as error:
+        log.warning("power_not_read", device=device.name, error=str(error))
+        return None
+
+
+async def _by_first(devices: Devices, texts: list[str], guard: LeaderGuard) -> bool:
+    for device, timeout in devices:
         try:
-            state = await device.power(within=_READ)
+            off, text = await _by(device, "the power", timeout, guard)
         except FenceError as error:
-            log.warning("power_not_read", device=device.name, error=str(error))
-            continue
-        if state is PowerState.OFF:
-            return state
-        found = state
-    return found
+            texts.append(str(error))
+        else:
+            texts[:] = [text]
+            return off
+    return False
 
 
-async def _by(device: FenceDevice, within: timedelta, guard: LeaderGuard) -> Answer:
+async def _by_all(devices: Devices, texts: list[str], guard: LeaderGuard) -> bool:
+    for device, timeout in devices:
+        try:
+            off, text = await _by(device, "the access to the storage", timeout, guard)
+        except FenceError as error:
+            off, text = False, str(error)
+        texts.append(text)
+        if not off:
+            return False
+    return bool(devices)
+
+
+async def _by(
+    device: FenceDevice, what: str, within: timedelta, guard: LeaderGuard
+) -> tuple[bool, str]:
     # A device may refuse to switch off what is off, so the state is read first.
     if await device.power(within=_READ) is PowerState.OFF:
-        return Answer(True, f"{device.name} reports that the power is off already")
+        return True, f"{device.name} reports that {what} is off already"
     guard()
     await device.off(within=within)
     if await device.power(within=_READ) is not PowerState.OFF:
-        return Answer(False, f"{device.name} has switched the power off, but reports it on")
-    return Answer(True, f"{device.name} has switched the power off and reports it off")
+        return False, f"{device.name} has switched {what} off, but reports it on"
+    return True, f"{device.name} has switched {what} off and reports it off"

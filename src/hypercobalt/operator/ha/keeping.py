@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import is_fenced
+from hypercobalt.ha.fencing import is_under_way
 from hypercobalt.ha.node_failure import Dead, RebootGrace, Suspected
 from hypercobalt.operator.ha.evictions import is_recovery, succeeded
 from hypercobalt.operator.ha.facts import Facts
@@ -39,11 +40,17 @@ def is_to_be_kept(facts: Facts) -> bool:
 def is_over(facts: Facts) -> bool:
     """Whether its Hypervisor need not be kept any more.
 
-    That is when the host does not count as dead, and answers; of a deleted one when nothing is left
-    on the host, or nothing is done about it.
+    That is when the host does not count as dead, answers and has its storage; of a deleted one when
+    nothing is left on the host, or nothing is done about it. Nothing but the record shows that an
+    attempt may still switch the host off, or that it has to get its storage back: a deleted one is
+    kept until the former is over, and for the latter as long as the host answers.
     """
     stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
     counts_as_dead = stored is not None and is_declared_dead(stored)
-    if not (counts_as_dead or is_silent(facts)):
+    cut_off = stored is not None and stored.storageDevice is not None
+    if going is not None and stored is not None and is_under_way(stored, facts.now):
+        return False
+    if not (counts_as_dead or cut_off or is_silent(facts)):
         return True
-    return going is not None and (facts.abandoned or is_empty(facts))
+    gets_it_back = cut_off and not is_silent(facts)
+    return going is not None and (facts.abandoned or (is_empty(facts) and not gets_it_back))

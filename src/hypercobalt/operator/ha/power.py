@@ -4,6 +4,9 @@ A host that is off runs no instance, whichever boot was proven dead; a host that
 since may run instances before it reports. So the power is read again before each further step by
 the proof of a device, or by a person's assertion. A device that has just lost its network does not
 stop an evacuation under way; while it does not answer, a person's assertion counts.
+
+Of a host that is proven dead by its storage that is read in place of the power, which does not
+matter; and until it is back, since guests that still run could write to disks that others write.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from hypercobalt.adapters.fencing.port import PowerState
+from hypercobalt.adapters.fencing.port import Cuts, PowerState
 from hypercobalt.api.core import Node
 from hypercobalt.api.fencing import FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
@@ -20,7 +23,7 @@ from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.doubts import Power
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha.fences import Fences, read_power, vanished
+from hypercobalt.operator.ha.fences import Fences, read_state, vanished
 from hypercobalt.operator.ha.signs import claim
 from hypercobalt.runtime import Cache, Clock
 from hypercobalt.runtime.write_cache import WriteCache
@@ -35,7 +38,8 @@ LASTS: Final = timedelta(minutes=2)
 """How long the last answer counts while the device does not answer."""
 
 
-_LATER_READ: Final = frozenset({FencingMethod.BMC, FencingMethod.EXTERNAL})
+_BY_DEVICE: Final = frozenset({FencingMethod.BMC, FencingMethod.STORAGE})
+_LATER_READ: Final = frozenset({*_BY_DEVICE, FencingMethod.EXTERNAL})
 """Methods whose proof was about the moment, and not about what the agent has done."""
 
 
@@ -80,21 +84,24 @@ class PowerReader:
         proof = hypervisor.status.fencing if is_fenced(hypervisor) else None
         method = proof.method if proof is not None else None
         asserted = proof is None and bool(claim(hypervisor, node).text)
-        if _is_recovered(hypervisor) or not (method in _LATER_READ or asserted):
+        over = _is_recovered(hypervisor)
+        storage = method == FencingMethod.STORAGE
+        if (over and not storage) or not (method in _LATER_READ or asserted):
             self._forget(name)
             return Power.OFF
         proven_at = proof.fencedAt if proof is not None else None
-        by_device = method == FencingMethod.BMC
+        by_device = method in _BY_DEVICE
         last = self._last.get(name)
         if last is None or last.proof != proven_at:
             last = None
             if by_device and self._is_within(FRESH, proven_at):
                 return Power.OFF
         if last is None or self._age(last) > FRESH:
-            last = await self._read(name, node, proven_at)
+            cuts = Cuts.STORAGE if storage else Cuts.POWER
+            last = await self._read(name, node, cuts, proven_at)
         if last.state is PowerState.ON:
             return Power.ON
-        if not by_device or self._is_within(LASTS, proven_at):
+        if over or not by_device or self._is_within(LASTS, proven_at):
             return Power.OFF
         off = self._off.get(name)
         known = off is not None and off.proof == proven_at and self._age(off) <= LASTS
@@ -111,14 +118,14 @@ class PowerReader:
     def _age(self, reading: _Reading) -> timedelta:
         return timedelta(seconds=self._clock.monotonic() - reading.at)
 
-    async def _read(self, name: str, node: Node, proof: datetime | None) -> _Reading:
+    async def _read(self, name: str, node: Node, cuts: Cuts, proof: datetime | None) -> _Reading:
         try:
-            state = await read_power(await self._fences.devices(node))
+            state = await read_state(await self._fences.devices(node, cuts), cuts)
         except HypercobaltError as error:
             log.warning("power_not_read", hypervisor=name, error=str(error))
             state = None
         if state is PowerState.ON:
-            log.warning("dead_host_powered", hypervisor=name)
+            log.warning("dead_host_powered", hypervisor=name, cuts=cuts)
         reading = _Reading(proof, self._clock.monotonic(), state)
         self._last[name] = reading
         if state is PowerState.OFF:

@@ -9,16 +9,17 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
+from hypercobalt.adapters.fencing.port import Cuts
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase
+from hypercobalt.api.fencing import CLAIM, Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
-from hypercobalt.ha import fencing
+from hypercobalt.ha import fencing, unfencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
@@ -33,11 +34,12 @@ from hypercobalt.operator.ha.facts import (
     Facts,
     Fence,
     ForceDown,
+    GiveBack,
     Plan,
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import switch_off, vanished
+from hypercobalt.operator.ha.fences import give_back, switch_off, vanished
 from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
@@ -161,6 +163,8 @@ class HostFailureReconciler:
                 await self._set_maintenance(hypervisor, plan.action)
             case Fence(record):
                 return await self._fence(facts, plan, record)
+            case GiveBack(record):
+                return await self._give_back(facts, plan, record)
             case ForceDown(record):
                 return await self._force_down(facts, plan, record)
             case TakeBack(host, record):
@@ -189,20 +193,40 @@ class HostFailureReconciler:
             self._observation.fleet.written(hypervisor.metadata.name)
 
     async def _fence(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
-        """Switch the host off; the call is made once, whatever comes of it."""
+        """Switch the host off, or cut it off; called once, whatever comes of it."""
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
         within = (record.deadline or now) - now
+        cuts = Cuts.STORAGE if record.method == FencingMethod.STORAGE else Cuts.POWER
         node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
         try:
-            devices = await self._world.fences.devices(node)
-            answer = await switch_off(devices, within, self._guard)
+            devices = await self._world.fences.devices(node, cuts)
+            answer = await switch_off(devices, cuts, within, self._guard)
         except HypercobaltError as error:
             answer = fencing.Answer(False, str(error))
         self._guard()
         self._metrics.fences.labels("off" if answer.off else "failed").inc()
-        log.warning("host_fenced", hypervisor=name, off=answer.off, answer=answer.text)
+        log.warning("host_fenced", hypervisor=name, cuts=cuts, off=answer.off, answer=answer.text)
         return replace(plan, fencing=fencing.answered(record, answer, self._clock.now()))
+
+    async def _give_back(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
+        """Give the host its storage back; called once, whatever comes of it."""
+        name, now = facts.hypervisor.metadata.name, self._clock.now()
+        self._mine.pop(name, None)
+        within = (record.unfenceDeadline or now) - now
+        node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
+        try:
+            devices = await self._world.fences.devices(node, Cuts.STORAGE)
+            problem = await give_back(devices, within, self._guard)
+        except HypercobaltError as error:
+            problem = str(error)
+        self._guard()
+        log.warning("host_unfenced", hypervisor=name, problem=problem)
+        if problem:
+            text = f"The host is back, but not its access to the storage: {problem}"
+            blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
+            return replace(plan, blocked=blocked, look_again=self._settings.poll)
+        return replace(plan, fencing=unfencing.given_back(record))
 
     async def _force_down(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
         if facts.host is None:
@@ -290,7 +314,12 @@ def is_disproved(stored: Fencing | None, record: Fencing | None) -> bool:
 
 def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | None:
     """Deadline of an attempt that is not stored yet; None if there is none."""
-    if record is None or record.phase != FencingPhase.ATTEMPTING:
+    if record is None:
+        return None
+    known = stored.unfenceDeadline if stored is not None else None
+    if record.unfenceDeadline not in {None, known}:
+        return record.unfenceDeadline
+    if record.phase != FencingPhase.ATTEMPTING:
         return None
     same = stored is not None and (stored.phase, stored.deadline) == (record.phase, record.deadline)
     return None if same else record.deadline

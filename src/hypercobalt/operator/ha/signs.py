@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -71,11 +70,11 @@ def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:
     return (info.bootID if info is not None else "") or hypervisor.status.bootID
 
 
-def believed(asserted: Claim, power: Power, devices: Sequence[str]) -> Claim:
+def believed(asserted: Claim, power: Power, devices: str) -> Claim:
     """The assertion, with a doubt while a fence device reports the power as on."""
     if not asserted.text or asserted.doubt or power is not Power.ON:
         return asserted
-    reports = f"{', '.join(devices)} reports the power of the host as on"
+    reports = f"{devices} reports the power of the host as on"
     return replace(asserted, doubt=f"{asserted.text}, but {reports}")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hypercobalt.adapters.fencing import devices
 from hypercobalt.adapters.fencing.devices import Device
-from hypercobalt.adapters.fencing.port import Credentials
+from hypercobalt.adapters.fencing.port import Credentials, Cuts
 from hypercobalt.errors import ConfigurationError
 
 DOCUMENT = """
@@ -19,6 +19,9 @@ devices:
   agent: fence_apc_snmp
   parameters: {ip: pdu.example.com, plug: "{labels[outlet]}"}
 """
+SAN = """
+- {name: san, agent: fence_brocade, cuts: storage, parameters: {ip: sw, plug: "{labels[outlet]}"}}
+"""
 LABELS = {"vendor": "a", "example.com/bmc": "192.0.2.7", "outlet": "4"}
 
 
@@ -30,6 +33,11 @@ def test_a_host_gets_the_devices_whose_labels_it_has_in_the_documents_order() ->
     assert pdu.parameters["plug"] == "4"
     other = devices.resolve(templates, "kvm-2", {"vendor": "b", "outlet": "5"})
     assert [device.name for device in other] == ["pdu"]
+
+
+def test_a_device_switches_the_power_unless_it_cuts_the_host_off_from_its_storage() -> None:
+    found = devices.resolve(devices.parse(DOCUMENT + SAN), "kvm-1", LABELS)
+    assert [one.cuts for one in found] == [Cuts.POWER, Cuts.POWER, Cuts.STORAGE]
 
 
 def test_a_label_that_a_node_lacks_is_named() -> None:
@@ -52,6 +60,7 @@ def test_labels_that_devices_are_found_by_are_named_once() -> None:
     [
         ("devices: [{name: a, agent: /bin/sh, parameters: {}}]", "agent"),
         ("devices: [{name: a, agent: fence_x, parameters: {}, colour: red}]", "colour"),
+        ("devices: [{name: a, agent: fence_x, parameters: {}, cuts: network}]", "network"),
         ("devices: [{name: a, agent: fence_x, parameters: {password: x}}]", "Secret"),
         ("devices: [{name: a, agent: fence_x, parameters: {action: reboot}}]", "action"),
         ("devices: [{name: a, agent: fence_x, parameters: {method: cycle}}]", "method"),

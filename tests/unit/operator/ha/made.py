@@ -16,6 +16,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.doubts import Latest
+from hypercobalt.ha.fencing import Means
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Dead
 from hypercobalt.operator.ha.evictions import recovery
@@ -65,7 +66,7 @@ FACTS = Facts(
     gates=(OPEN,),
     host=HOST,
     evictions=(),
-    fence=Setup(("bmc",), 60 * S),
+    fence=Setup(Means("bmc", 60 * S)),
     stopped="",
     claim="",
     rejected="",

@@ -27,13 +27,14 @@ from hypercobalt.api.fencing import (
     is_ordered,
 )
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_fenced
-from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing
 from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
+from hypercobalt.ha.unfencing import given_back
 from hypercobalt.operator.ha import decide as rules
 from hypercobalt.operator.ha.conditions import part
 from hypercobalt.operator.ha.facts import (
@@ -45,13 +46,14 @@ from hypercobalt.operator.ha.facts import (
     Facts,
     Fence,
     ForceDown,
+    GiveBack,
     Plan,
     SetMaintenance,
     TakeBack,
 )
 from hypercobalt.operator.ha.fences import Setup, vanished
 from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
-from hypercobalt.operator.ha.reconciler import is_disproved
+from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
 from hypercobalt.operator.ha.signs import believed, claim, declared_dead, powered_since, stopped
 from hypercobalt.operator.ha.silenced import is_kept
@@ -65,10 +67,11 @@ SERVER = "vm-1"
 
 @dataclass
 class Call:
-    """A call to the fence device that was sent: for which boot, and until when it may act."""
+    """A call to a fence device that was sent: for which boot, and until when it may act."""
 
     boot: str
     until: datetime
+    acts: Callable[[], None]
 
 
 @dataclass
@@ -108,9 +111,12 @@ class World:
         agent: the agent runs while the host does; else the host's other programs do without it.
         at_source: boot in which the server was started there; None when it does not run there.
         elsewhere: the server runs on another host.
-        lies: the device reports off without doing anything.
+        lies: the BMC reports off without doing anything.
         refuses: it takes no orders; it reports the power all the same.
         mute: it answers nothing.
+        storage: the host has a device that cuts it off from its storage.
+        cut: it is cut off: what runs there writes nothing, and nothing starts there.
+        storage_lies, storage_refuses, storage_mute: as for the BMC.
         renewed: renewals of the agent's Lease.
         obeyed: boot whose agent knows that it counts as dead.
         tainted: the Node has the taint that asserts that it is dead.
@@ -120,6 +126,7 @@ class World:
         landing: an evacuation was accepted, and its target has not started the server yet.
         registered: there is a Node; a kubelet registers it when it starts.
         known: there is a Hypervisor.
+        by_hand: a person has to give the host its storage back: no record has it any more.
     """
 
     now: datetime = NOW
@@ -132,6 +139,11 @@ class World:
     lies: bool = False
     refuses: bool = False
     mute: bool = False
+    storage: bool = False
+    cut: bool = False
+    storage_lies: bool = False
+    storage_refuses: bool = False
+    storage_mute: bool = False
     gate: bool = True
     forced_down: bool = False
     on_source: bool = True  # as the compute service has it
@@ -145,11 +157,13 @@ class World:
     landing: bool = False
     registered: bool = True
     known: bool = True
+    by_hand: bool = False
     ready: str = "True"
     healthy_since: datetime = NOW
     bug: Bug = field(default_factory=Bug)
     evictions: list[Eviction] = field(default_factory=list[Eviction])
     calls: list[Fencing] = field(default_factory=list[Fencing])
+    gifts: list[Fencing] = field(default_factory=list[Fencing])
     hypervisor: Hypervisor = field(
         default_factory=lambda: Hypervisor(
             metadata=ObjectMeta(name="kvm-a", uid="u"),
@@ -177,7 +191,8 @@ class World:
             self.ready = "Unknown"
         if self.on and self.heard and self.agent and self.known:
             self.renewed += 1
-            self.store(bootID=str(self.boot))
+            runs = (Instance(SERVER, SERVER, True),) if self.at_source is not None else ()
+            self.store(bootID=str(self.boot), instances=runs)
 
     def _is_created(self) -> None:
         """The operator makes a Hypervisor of a Node that has none."""
@@ -196,7 +211,7 @@ class World:
 
         An agent whose boot counts as dead ends it at once.
         """
-        if self._is_ended():
+        if self._is_ended() or self.cut:
             return
         ready = self.ready == "True" and self.node_boot == self.boot
         if ready and self.on and self.heard and self._is_startable():
@@ -207,7 +222,7 @@ class World:
 
         Nothing but the device shows that.
         """
-        reached = self.on and not (self.heard or self.mute or self.lies)
+        reached = self.on and not (self.heard or self.mute or self.lies or self.cut)
         if reached and not self._is_ended() and self._is_startable():
             self.at_source = self.boot
 
@@ -272,7 +287,8 @@ class World:
             self.hypervisor = with_fields(self.hypervisor, metadata=meta)
 
     def _is_gone(self) -> None:
-        """With the Hypervisor go its Evictions, which it owns."""
+        """With the Hypervisor go its Evictions, which it owns, and what has cut the host off."""
+        self.by_hand = self.by_hand or self.cut
         self.known, self.hypervisor, self.evictions = False, _hypervisor(), []
 
     def note(self, key: str, value: str) -> None:
@@ -300,6 +316,8 @@ class World:
 
     def read(self, record: Fencing | None) -> Latest:
         """What was heard of the host, and its power where that matters."""
+        if record is not None and record.method == FencingMethod.STORAGE:
+            return replace(self.read(None), power=self._storage(record))
         methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
         asked = record is not None and record.method in methods
         asked = asked or bool(claim(self.hypervisor, self.seen_node()).text)
@@ -313,6 +331,14 @@ class World:
 
     def _reported_boot(self) -> str:
         return str(self.node_boot) if self.registered else ""
+
+    def _storage(self, record: Fencing) -> Power:
+        """What the storage device reports, of a host that it has proven dead."""
+        if not is_fenced(self.hypervisor):
+            return Power.OFF
+        if self.storage_mute:
+            return Power.UNKNOWN
+        return Power.OFF if self.cut or self.storage_lies else Power.ON
 
     def store(self, **fields: object) -> None:
         status = with_fields(self.hypervisor.status, **fields)
@@ -392,9 +418,20 @@ class World:
             case Fence(record):
                 operator.mine = None
                 self.calls.append(record)
-                lasts = (record.deadline or self.clock) - self.clock
-                operator.call = Call(record.bootID or "", self.now + lasts)
-                operator.plan = replace(plan, fencing=self._answer(operator, record))
+                storage = record.method == FencingMethod.STORAGE
+                acts = self._cut_off if storage else self._switch_off
+                operator.call = Call(record.bootID or "", self._until(record.deadline), acts)
+                answer = self._of_storage if storage else self._of_power
+                done = fencing.answered(record, answer(operator), self.clock)
+                operator.plan = replace(plan, fencing=done)
+            case GiveBack(record):
+                operator.mine = None
+                self.gifts.append(record)
+                until = self._until(record.unfenceDeadline)
+                operator.call = Call(record.bootID or "", until, self._give_back)
+                if not (self.storage_refuses or self.storage_mute):
+                    self.take_effect(operator)
+                    operator.plan = replace(plan, fencing=given_back(record))
             case ForceDown() | TakeBack() if self.away:
                 pass
             case ForceDown(record):
@@ -418,30 +455,49 @@ class World:
         written = part(facts.hypervisor, plan, self.clock)
         others = tuple(c for c in self.hypervisor.conditions if c.type not in written.types)
         self.store(conditions=(*others, *written.conditions), **written.fields)
-        record, before = plan.fencing, facts.hypervisor.status.fencing
-        begun = record is not None and record.phase == FencingPhase.ATTEMPTING
-        if begun and record is not None and (before is None or before.attempts != record.attempts):
-            operator.mine = record.deadline
+        deadline = new_deadline(facts.hypervisor.status.fencing, plan.fencing)
+        operator.mine = deadline or operator.mine
         operator.facts = operator.plan = None
         if is_over(facts):
             self._let_go()
 
+    def _until(self, deadline: datetime | None) -> datetime:
+        """When a deadline by the operators' clock is over."""
+        return self.now + ((deadline or self.clock) - self.clock)
+
     def take_effect(self, operator: Operator) -> None:
-        """A call that is under way switches the host off, unless its deadline is over."""
+        """A call that is under way does what was ordered, unless its deadline is over."""
         call, operator.call = operator.call, None
-        acts = not (self.lies or self.refuses or self.mute)
-        if call is not None and self.now < call.until and acts:
+        if call is not None and self.now < call.until:
+            call.acts()
+
+    def _switch_off(self) -> None:
+        if not (self.lies or self.refuses or self.mute):
             self.power_off()
 
-    def _answer(self, operator: Operator, record: Fencing) -> Fencing:
+    def _cut_off(self) -> None:
+        if not (self.storage_lies or self.storage_refuses or self.storage_mute):
+            self.cut = True
+
+    def _give_back(self) -> None:
+        if not (self.storage_refuses or self.storage_mute):
+            self.cut = False
+
+    def _of_power(self, operator: Operator) -> fencing.Answer:
         if self.refuses or self.mute:
-            answer = fencing.Answer(False, "409 Conflict, or no answer")
-        elif self.lies:
-            answer = fencing.Answer(True, "off")
-        else:
-            self.take_effect(operator)
-            answer = fencing.Answer(not self.on, "power is read")
-        return fencing.answered(record, answer, self.clock)
+            return fencing.Answer(False, "409 Conflict, or no answer")
+        if self.lies:
+            return fencing.Answer(True, "off")
+        self.take_effect(operator)
+        return fencing.Answer(not self.on, "power is read")
+
+    def _of_storage(self, operator: Operator) -> fencing.Answer:
+        if self.storage_refuses or self.storage_mute:
+            return fencing.Answer(False, "the switch refuses, or does not answer")
+        if self.storage_lies:
+            return fencing.Answer(True, "off")
+        self.take_effect(operator)
+        return fencing.Answer(self.cut, "the access is read")
 
     def _facts(self, operator: Operator) -> Facts:
         status = self.hypervisor.status
@@ -458,7 +514,7 @@ class World:
             question=operator.question,
         )
         latest = self.read(status.fencing)
-        asserted = believed(claim(self.hypervisor, self.seen_node()), latest.power, ("bmc",))
+        asserted = believed(claim(self.hypervisor, self.seen_node()), latest.power, "bmc")
         servers = (SERVER,) if self.on_source else ()
         return Facts(
             hypervisor=with_fields(
@@ -475,7 +531,10 @@ class World:
             if self.away
             else Host("kvm-a", "h", "s", enabled=True, up=alive, servers=servers),
             evictions=tuple(self.evictions),
-            fence=Setup(("bmc",), LASTS),
+            fence=Setup(
+                fencing.Means("bmc", LASTS),
+                fencing.Means("san", LASTS) if self.storage else fencing.Means(),
+            ),
             stopped=stopped(self.hypervisor),
             claim=asserted.text if not asserted.doubt else "",
             rejected=asserted.doubt,

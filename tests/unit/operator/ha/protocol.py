@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.unit.operator.ha.model import Bug, Operator, World
 
-from hypercobalt.api.fencing import CLAIM
+from hypercobalt.api.fencing import CLAIM, FencingPhase
 
 S = timedelta(seconds=1)
 
@@ -132,6 +132,16 @@ class Recovery:
         self.whole_pass()
         self.world.delete_node()
 
+    def storage_is_set_up(self) -> None:
+        """From now on there is a device that cuts the host off from its storage."""
+        self.world.storage = True
+
+    def storage(self, refuses: bool) -> None:
+        self.world.storage_refuses = refuses
+
+    def storage_answers(self, nothing: bool) -> None:
+        self.world.storage_mute = nothing
+
     def gate(self, opened: bool) -> None:
         self.world.gate = opened
 
@@ -165,9 +175,10 @@ class Recovery:
         """The order is sent and acts later; nothing else of that process gets through."""
         world, operator = self.world, self.leading
         world.observe(operator)
-        refused, world.refuses = world.refuses, True
+        refused = world.refuses, world.storage_refuses
+        world.refuses = world.storage_refuses = True
         world.act(operator)
-        world.refuses = refused
+        world.refuses, world.storage_refuses = refused
         self.operators[self.leader] = Operator(call=operator.call)
         self.leader = 1 - self.leader
 
@@ -196,11 +207,20 @@ class Recovery:
         self.world.place()
 
     def server_never_runs_twice(self) -> None:
-        assert not (self.world.elsewhere and self.world.at_source is not None)
+        """Nor may one write that runs behind a storage fence."""
+        world = self.world
+        assert not (world.elsewhere and world.at_source is not None and not world.cut)
 
     def no_attempt_calls_the_device_twice(self) -> None:
         called = Counter((one.bootID, one.startedAt, one.attempts) for one in self.world.calls)
         assert all(count == 1 for count in called.values())
+        given = Counter(one.unfenceDeadline for one in self.world.gifts)
+        assert all(count == 1 for count in given.values())
+
+    def host_that_serves_has_its_storage(self) -> None:
+        record = self.world.hypervisor.status.fencing
+        if record is not None and record.phase == FencingPhase.RELEASED:
+            assert not self.world.cut
 
     def running_server_is_lost_only_with_its_host(self) -> None:
         """A host that is back and serves is not switched off by an order from before."""
@@ -218,8 +238,14 @@ class Recovery:
         world = self.world
         world.power_off()
         world.refuses = world.lies = world.mute = world.away = False
+        world.storage_refuses = world.storage_lies = world.storage_mute = False
         world.gate, world.off, world.heard, world.agent = True, "", True, True
         world.fails_to_land()
+
+    def person_gives_the_storage_back(self) -> None:
+        """Of a host whose Hypervisor is gone, and with it what has cut the host off."""
+        if self.world.by_hand:
+            self.world.cut = self.world.by_hand = False
 
     def goes_on_until(self, so: Callable[[], bool]) -> bool:
         for _ in range(100):
@@ -250,6 +276,7 @@ class Recovery:
         world = self.world
         self.all_is_in_order_but_the_host()
         assert self.goes_on_until(self.is_recovered), "its host is dead, and it runs nowhere"
+        self.person_gives_the_storage_back()
         world.boots()
         assert self.goes_on_until(self.is_in_service), "the host is back, and not in service"
         world.place()
@@ -261,6 +288,7 @@ class Recovery:
         self.server_never_runs_twice()
         self.no_attempt_calls_the_device_twice()
         self.running_server_is_lost_only_with_its_host()
+        self.host_that_serves_has_its_storage()
 
 
 Event = Callable[[Recovery], None]
@@ -282,6 +310,9 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     tuple(partial(Recovery.node_flaps, status=status) for status in ("False", "Unknown")),
     tuple(partial(Recovery.device, refuses=refuses) for refuses in (True, False)),
     tuple(partial(Recovery.device_answers, nothing=nothing) for nothing in (True, False)),
+    (Recovery.storage_is_set_up,),
+    tuple(partial(Recovery.storage, refuses=refuses) for refuses in (True, False)),
+    tuple(partial(Recovery.storage_answers, nothing=nothing) for nothing in (True, False)),
     tuple(partial(Recovery.gate, opened=opened) for opened in (True, False)),
     tuple(partial(Recovery.time_passes, seconds=seconds) for seconds in (1, 20, 61, 200)),
     (Recovery.whole_pass,),
@@ -304,14 +335,20 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
 )
 """All that may happen, each with its variants."""
 
+NO_POWER: Final = partial(Recovery.device, refuses=True)
+
 WALKS: Final = 1500
 LONGEST: Final = 40
 
 
 def random_walk(chance: random.Random) -> list[Event]:
-    """Events in some order; not all kinds of them, since the rarer ones then meet more often."""
+    """Events in some order; not all kinds of them, since the rarer ones then meet more often.
+
+    In half of the walks the host is fenced by its storage to begin with.
+    """
     kinds = chance.sample(EVENTS, chance.randint(len(EVENTS) // 2, len(EVENTS)))
-    return [chance.choice(chance.choice(kinds)) for _ in range(LONGEST)]
+    begun = chance.choice([(), (Recovery.storage_is_set_up, NO_POWER)])
+    return [*begun, *(chance.choice(chance.choice(kinds)) for _ in range(LONGEST))]
 
 
 def fails(events: Sequence[Event], bug: Bug | None = None) -> bool:

@@ -19,6 +19,7 @@ def fencing(phase: FencingPhase, deadline: datetime | None = NOW, attempts: int 
 
 
 ATTEMPT = fencing(FencingPhase.ATTEMPTING)
+GIVING = replace(fencing(FencingPhase.FENCED), unfenceDeadline=LATER)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,17 @@ ATTEMPT = fencing(FencingPhase.ATTEMPTING)
         pytest.param(
             fencing(FencingPhase.FAILED), fencing(FencingPhase.ATTEMPTING, LATER, 2), LATER,
             id="after one that failed",
+        ),
+        pytest.param(ATTEMPT, replace(ATTEMPT, method="Storage"), None, id="of that deadline"),
+        pytest.param(
+            fencing(FencingPhase.FENCED), GIVING, LATER, id="to give a host its storage back"
+        ),
+        pytest.param(GIVING, GIVING, None, id="which is recorded"),
+        pytest.param(
+            GIVING, replace(GIVING, unfenceDeadline=None), None, id="and is over"
+        ),
+        pytest.param(
+            GIVING, replace(ATTEMPT, unfenceDeadline=LATER), NOW, id="of the boot after that"
         ),
         pytest.param(None, fencing(FencingPhase.FENCED), None, id="proven without an attempt"),
         pytest.param(None, None, None, id="nothing to record"),

@@ -43,6 +43,18 @@ def fencing(phase: FencingPhase, *evidence: str, lives: bool = False) -> Fencing
             id="attempt",
         ),
         pytest.param(
+            replace(fencing(FencingPhase.ATTEMPTING), method="Storage", device="san"),
+            "Unknown/Attempting",
+            "Attempt 2 by san may still cut the host off from its storage",
+            id="attempt by the storage",
+        ),
+        pytest.param(
+            replace(fencing(FencingPhase.FENCED), method="Storage", proof="the access is off"),
+            "True/Proven",
+            "Boot b1 is cut off from its storage: the access is off",
+            id="cut off",
+        ),
+        pytest.param(
             fencing(FencingPhase.FENCED, "silent"),
             "True/Proven",
             "Boot b1 is proven dead: power is off",

@@ -35,9 +35,11 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
+from hypercobalt.api.hypervisor_status import Instance
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host
 from hypercobalt.ha.doubts import Latest, Power
-from hypercobalt.ha.fencing import Answer, answered, overtaken
+from hypercobalt.ha.fencing import Answer, Means, answered, overtaken
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -58,10 +60,12 @@ from hypercobalt.operator.ha.facts import (
     Facts,
     Fence,
     ForceDown,
+    GiveBack,
     Plan,
     SetMaintenance,
     TakeBack,
 )
+from hypercobalt.operator.ha.fences import Setup
 from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 
 LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
@@ -506,6 +510,53 @@ def test_proof_does_not_outlive_a_sign_of_life(changes: dict[str, object]) -> No
     assert (early.phase, early.livesSince) == (FencingPhase.FAILED, None)
 
 
+CUT = with_fields(DOWN, method=FencingMethod.STORAGE, device="san", storageDevice="san")
+UNCUT = Latest("b1", "12:00", Power.ON)
+BOTH = Setup(Means("bmc", 60 * S), Means("san", 60 * S))
+
+
+@pytest.mark.parametrize("host", [HOST, EMPTY], ids=["evacuated", "evacuated wholly"])
+def test_host_that_reaches_its_storage_again_is_cut_off_anew_at_once(host: Host) -> None:
+    """Also once nothing is left there: its guests may run on, and would write."""
+    plan = planned(fenced(CUT), latest=UNCUT, host=host)
+    assert plan.fencing is not None
+    assert (plan.fencing.livesSince, plan.fencing.poweredSince) == (NOW, None)
+    again = planned(fenced(with_fields(plan.fencing, deadline=NOW)), latest=UNCUT, host=host)
+    assert again.fencing is not None
+    assert again.fencing.phase == FencingPhase.ATTEMPTING
+    by_power = planned(fenced(DOWN), latest=UNCUT, host=EMPTY)
+    assert by_power.fencing == DOWN, "a host that was switched on may be mended"
+
+
+def test_host_is_cut_off_from_its_storage_after_its_power_could_not_be_switched() -> None:
+    failed = answered(ATTEMPT, Answer(False, "bmc: no route"), NOW)
+    plan = planned(fenced(failed), fence=BOTH)
+    record = plan.fencing
+    assert record is not None
+    assert (record.phase, record.method, record.device) == ("Attempting", "Storage", "san")
+    assert plan.action is None
+    own = planned(fenced(record), fence=BOTH, mine=record.deadline)
+    assert own.action == Fence(record)
+
+
+def test_host_that_lives_behind_its_storage_fence_is_to_be_rebooted() -> None:
+    wrong = Contradicted(("Ready",))
+    plan = planned(fenced(CUT), verdict=wrong)
+    assert plan.blocked is not None
+    assert plan.blocked[1].startswith("The host lives, cut off from its storage by san: Ready;")
+    assert (plan.action, plan.fencing) == (None, overtaken(CUT, ("Ready",), NOW))
+
+
+def test_device_that_confirms_nothing_is_named_by_the_proof() -> None:
+    plan = planned(fenced(CUT), latest=replace(UNCUT, power=Power.UNKNOWN), fence=BOTH)
+    assert plan.blocked is not None
+    assert "but san no longer confirms that" in plan.blocked[1]
+    nameless = with_fields(CUT, device=None)
+    plan = planned(fenced(nameless), latest=replace(UNCUT, power=Power.UNKNOWN), fence=BOTH)
+    assert plan.blocked is not None
+    assert "but its fence device no longer confirms that" in plan.blocked[1]
+
+
 def test_proof_outlives_what_is_no_sign_of_life() -> None:
     changes: dict[str, object]
     for changes in (
@@ -618,6 +669,57 @@ def test_host_is_back_since_the_last_of_its_signs() -> None:
     assert (plan.action, plan.look_again) == (None, 30 * S)
 
 
+CUT_ENDED = with_fields(CUT, deadline=NOW)
+GIVING = with_fields(CUT_ENDED, unfenceDeadline=NOW + 181 * S)
+
+
+def test_host_that_was_cut_off_has_its_storage_back_before_it_is_taken_back() -> None:
+    first = planned(back(CUT_ENDED), fence=BOTH)
+    assert (first.action, first.fencing, first.look_again) == (None, GIVING, 0 * S)
+    then = planned(back(GIVING), fence=BOTH, mine=GIVING.unfenceDeadline)
+    assert (then.action, then.fencing) == (GiveBack(GIVING), GIVING)
+    other = planned(replace(back(GIVING), now=NOW + 180 * S), fence=BOTH)
+    assert (other.action, other.look_again) == (None, 1 * S)
+    done = planned(back(with_fields(GIVING, storageDevice=None)), fence=BOTH)
+    assert isinstance(done.action, TakeBack)
+
+
+def test_host_that_was_cut_off_gets_its_storage_back_once_it_reports_in_order() -> None:
+    early = replace(back(CUT_ENDED), now=NOW + 1 * S)
+    assert planned(early, fence=BOTH).fencing != CUT_ENDED, "before it is taken back"
+    plan = planned(back(CUT_ENDED, unwell="AgentReporting"), fence=BOTH)
+    assert (plan.action, plan.fencing, plan.blocked) == (None, CUT_ENDED, None)
+    later = planned(back(CUT_ENDED), fence=BOTH, latest=Latest("b3"))
+    assert later.fencing is not None
+    assert later.fencing.unfenceDeadline is None, "its newest boot has not reported"
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_host_on_which_instances_run_stays_cut_off(active: bool) -> None:
+    given = back(CUT_ENDED)
+    status = with_fields(given.hypervisor.status, instances=(Instance("u", "vm-1", active),))
+    plan = planned(given, hypervisor=with_fields(given.hypervisor, status=status), fence=BOTH)
+    assert plan.action is None
+    why = "san keeps the host cut off from its storage: instances run there: vm-1"
+    assert plan.blocked == ((RecoveryBlockedReason.GATES_CLOSED, why) if active else None)
+    assert plan.fencing == (CUT_ENDED if active else GIVING)
+
+
+def test_host_that_was_cut_off_in_vain_gets_its_storage_back_as_it_is() -> None:
+    """Nothing was begun by it: its guests wait for their storage."""
+    failed = with_fields(ATTEMPT, phase=FencingPhase.FAILED, storageDevice="san", deadline=NOW)
+    alive = Alive(("NotReady",), movable=True)
+    for given in (replace(fenced(failed), verdict=alive), back(failed, boot="b1", unwell="x")):
+        plan = planned(given, fence=BOTH)
+        assert plan.action is None
+        assert plan.fencing is not None
+        assert plan.fencing.unfenceDeadline is not None
+    down = replace(fenced(with_fields(LIVES, storageDevice="san")), verdict=alive)
+    plan = planned(down, fence=BOTH)
+    assert plan.fencing is not None
+    assert plan.fencing.unfenceDeadline is None, "its instances may run elsewhere"
+
+
 def test_host_that_is_back_after_a_failed_attempt_needs_no_cleaning() -> None:
     failed = with_fields(ATTEMPT, phase=FencingPhase.FAILED, deadline=NOW)
     plan = planned(back(failed))
@@ -681,12 +783,45 @@ def test_which_hypervisor_must_not_go_with_its_node(
     assert is_to_be_kept(replace(FACTS, **changes)) is kept  # type: ignore[arg-type]
 
 
+LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadline=NOW)
+
+
 @pytest.mark.parametrize(
     ("fencing", "deleted", "changes", "over_"),
     [
         pytest.param(None, True, {"verdict": Well()}, True, id="the host is well"),
         pytest.param(None, True, {"verdict": Alive(())}, True, id="the host lives"),
-        pytest.param(ATTEMPT, True, {"verdict": Well()}, True, id="well during an attempt"),
+        pytest.param(
+            ATTEMPT, True, {"verdict": Well()}, False, id="an attempt may still switch it off"
+        ),
+        pytest.param(
+            ATTEMPT,
+            True,
+            {"verdict": Well(), "now": NOW + 3600 * S},
+            True,
+            id="well after an attempt",
+        ),
+        pytest.param(
+            ATTEMPT, False, {"verdict": Well()}, True, id="well, and not deleted meanwhile"
+        ),
+        pytest.param(
+            LEFT_CUT, True, {"verdict": Alive(())}, False, id="it gets its storage back first"
+        ),
+        pytest.param(
+            LEFT_CUT,
+            True,
+            {"verdict": Alive(()), "host": EMPTY},
+            False,
+            id="also once nothing is left there",
+        ),
+        pytest.param(LEFT_CUT, True, {"host": EMPTY}, True, id="nothing of it can get that back"),
+        pytest.param(
+            LEFT_CUT,
+            True,
+            {"verdict": Alive(()), "abandoned": True},
+            True,
+            id="a person will give it its storage",
+        ),
         pytest.param(None, False, {"verdict": Well()}, True, id="well, and not deleted"),
         pytest.param(None, True, {}, False, id="it may be dead"),
         pytest.param(ATTEMPT, True, {"verdict": SUSPECTED}, False, id="it is silent"),
@@ -740,7 +875,7 @@ def test_proof_of_a_device_that_is_gone_holds_up_what_is_not_begun() -> None:
         plan = planned(fenced(record), latest=gone)
         assert (plan.action, plan.fencing) == (None, record)
         assert plan.blocked is not None
-        assert "bmc no longer reports the power" in plan.blocked[1]
+        assert "bmc no longer confirms that" in plan.blocked[1]
         asserted = planned(fenced(record), latest=gone, claim="a person asserts it").fencing
         assert asserted is not None
         assert (asserted.method, asserted.proof) == (FencingMethod.EXTERNAL, "a person asserts it")

@@ -11,9 +11,11 @@ from functools import partial
 from typing import Final
 
 import pytest
+from msgspec.structs import replace as with_fields
 from tests.unit.operator.ha.model import Bug
-from tests.unit.operator.ha.protocol import Event, Recovery, fails
+from tests.unit.operator.ha.protocol import NO_POWER, Event, Recovery, fails
 
+from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.ha.doubts import Latest
 from hypercobalt.operator.ha.facts import Facts
 
@@ -53,6 +55,39 @@ def takes_every_attempt_for_its_own(facts: Facts) -> Facts:
     record = facts.hypervisor.status.fencing
     return replace(facts, mine=record.deadline if record is not None else None)
 
+
+def forgets_what_is_cut_off_with_its_boot(facts: Facts) -> Facts:
+    """It takes a host in a new boot for one that has its storage."""
+    return with_record(facts, storageDevice=None) if boots_differ(facts) else facts
+
+
+def gives_storage_to_any_host_that_reports(facts: Facts) -> Facts:
+    """It takes what a host does for a proof that it has begun another boot."""
+    record = facts.hypervisor.status.fencing
+    alive = facts.latest.agent and record is not None and record.method == FencingMethod.STORAGE
+    return with_record(facts, phase=FencingPhase.FAILED, forcedDownAt=None) if alive else facts
+
+
+def boots_differ(facts: Facts) -> bool:
+    record = facts.hypervisor.status.fencing
+    return record is not None and record.bootID != facts.hypervisor.status.bootID
+
+
+def with_record(facts: Facts, **changes: object) -> Facts:
+    """What it would do by another record."""
+    status = facts.hypervisor.status
+    if status.fencing is None:
+        return facts
+    fencing = with_fields(status.fencing, **changes)
+    hypervisor = with_fields(facts.hypervisor, status=with_fields(status, fencing=fencing))
+    return replace(facts, hypervisor=hypervisor)
+
+
+CUT_OFF_ALIVE: Final = (
+    Recovery.storage_is_set_up, NO_POWER, CUT_OFF, goes_on(12), Recovery.evacuates,
+)  # fmt: skip
+"""A host that lives, cut off from its storage, and whose server runs elsewhere."""
+HEARD: Final = partial(Recovery.partition, heard=True)
 
 IS_BACK: Final = (
     Recovery.power_cut, TAINTED, goes_on(12), Recovery.evacuates, Recovery.host_boots,
@@ -134,6 +169,16 @@ IS_BACK: Final = (
                 goes_on(12),
             ),
             id="another process's attempt is made once more",
+        ),
+        pytest.param(
+            Bug(sees=gives_storage_to_any_host_that_reports),
+            (*CUT_OFF_ALIVE, HEARD, goes_on(12)),
+            id="storage is given to a host in the boot that was fenced",
+        ),
+        pytest.param(
+            Bug(sees=forgets_what_is_cut_off_with_its_boot),
+            (*CUT_OFF_ALIVE, Recovery.power_cut, Recovery.host_boots, HEARD, goes_on(12)),
+            id="a host is taken back without its storage",
         ),
     ],
 )  # fmt: skip

@@ -13,7 +13,13 @@ from tests.unit.operator.ha.made import DOWN, hypervisor
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
-from hypercobalt.adapters.fencing.port import FenceDevice, FenceError, FenceFailure, PowerState
+from hypercobalt.adapters.fencing.port import (
+    Cuts,
+    FenceDevice,
+    FenceError,
+    FenceFailure,
+    PowerState,
+)
 from hypercobalt.api.core import Node, NodeStatus, NodeSystemInfo
 from hypercobalt.api.fencing import CLAIM, Fencing, FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor
@@ -48,6 +54,7 @@ class Site:
     hypervisor: Hypervisor
     device: Counting = field(default_factory=lambda: Counting("bmc", PowerState.OFF))
     clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
+    asked: list[Cuts] = field(default_factory=list[Cuts])
 
     def __post_init__(self) -> None:
         self.power = PowerReader(
@@ -60,8 +67,9 @@ class Site:
     def setup(self, node: Node) -> Setup:
         raise NotImplementedError
 
-    async def devices(self, node: Node) -> Sequence[tuple[FenceDevice, timedelta]]:
+    async def devices(self, node: Node, cuts: Cuts) -> Sequence[tuple[FenceDevice, timedelta]]:
         del node
+        self.asked.append(cuts)
         return [(self.device, timedelta(seconds=60))]
 
     async def after(self, seconds: float) -> Power:
@@ -129,6 +137,29 @@ async def test_what_a_power_that_is_on_is_about(
     assert bool(host.device.reads) is (power is Power.ON)
 
 
+BY_STORAGE = replace(DOWN, method=FencingMethod.STORAGE, device="san", storageDevice="san")
+
+
+async def test_storage_of_a_host_that_was_cut_off_is_read_until_it_is_back() -> None:
+    """Its guests may run on: they could write to disks that others write by now."""
+    dead = site(BY_STORAGE)
+    assert await dead.after(15) is Power.OFF, "just proven"
+    assert (await dead.after(1), dead.device.reads) == (Power.OFF, 1)
+    assert dead.asked == [Cuts.STORAGE]
+    status = replace(dead.hypervisor.status, recovery=Recovery(RecoveryPhase.RECOVERED))
+    dead.hypervisor = replace(dead.hypervisor, status=status)
+    dead.device.failure = AWAY
+    assert await dead.after(600) is Power.OFF, "nothing more is to be begun by it"
+    dead.device.failure, dead.device.state = None, PowerState.ON
+    assert await dead.after(16) is Power.ON
+
+
+async def test_storage_device_that_is_gone_confirms_nothing() -> None:
+    dead = site(BY_STORAGE)
+    dead.device.failure = AWAY
+    assert await dead.after(121) is Power.UNKNOWN
+
+
 async def test_assertion_counts_where_no_device_answers() -> None:
     host = site(replace(DOWN, method=FencingMethod.EXTERNAL))
     host.device.failure = AWAY
@@ -162,7 +193,7 @@ class Stored:
         pytest.param(Stored(hypervisor(DOWN), power=Power.ON), "power as on", id="switched on"),
         pytest.param(
             Stored(hypervisor(DOWN), power=Power.UNKNOWN),
-            "no longer reports its power",
+            "no longer confirms that",
             id="no answer",
         ),
     ],

@@ -110,7 +110,7 @@ def test_assertion_counts_for_the_newest_boot_of_a_host_that_is_not_on(
     meta = ObjectMeta(name="kvm-1", annotations={CLAIM: asserted})
     host = Hypervisor(metadata=meta, status=HypervisorStatus(bootID="b1"))
     status = NodeStatus(nodeInfo=NodeSystemInfo(bootID=newest))
-    found = believed(claim(host, Node(metadata=meta, status=status)), power, ("bmc",))
+    found = believed(claim(host, Node(metadata=meta, status=status)), power, "bmc")
     assert asserted in found.text
     assert (found.doubt == "") is believed_
 
@@ -152,7 +152,7 @@ def test_assertion_of_no_known_boot_is_none(boot: str | None, annotations: dict[
     ],
 )
 def test_power_that_is_on_speaks_against_what_is_asserted(asserted: Claim, doubt: str) -> None:
-    assert believed(asserted, Power.ON, ("bmc",)).doubt == doubt
+    assert believed(asserted, Power.ON, "bmc").doubt == doubt
 
 
 DOWN = Fencing(phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.BMC, forcedDownAt=NOW)

@@ -159,6 +159,98 @@ def test_agent_that_was_ordered_to_end_every_server_is_a_proof() -> None:
     assert not world.calls
 
 
+def behind_its_fence(machine: Recovery) -> None:
+    """A host that lives, is cut off from its storage, and whose server runs elsewhere."""
+    machine.storage_is_set_up()
+    machine.device(refuses=True)
+    machine.partition(heard=False)
+    for _ in range(12):
+        machine.goes_on_for_a_while(1)
+        machine.evacuates()
+        machine.check()
+    assert (machine.world.elsewhere, machine.world.cut, machine.world.at_source) == (True, True, 1)
+
+
+@pytest.mark.parametrize("dies", [None, *range(14)], ids=str)
+def test_host_that_is_cut_off_gets_its_storage_back_whenever_an_operator_is_killed(
+    dies: int | None,
+) -> None:
+    """Killed after any action and before its write, both while it fences and on the return."""
+    machine = Recovery()
+    world = machine.world
+
+    def goes_on(passes: int, begins: int = 0) -> None:
+        """Passes; `begins` is the first one in which something is done about the host."""
+        for number in range(passes):
+            world.report()
+            if dies is not None and number == begins + dies:
+                machine.dies_after_it_has_acted()
+            else:
+                machine.whole_pass()
+            machine.evacuates()
+            world.now += 5 * S
+            machine.check()
+
+    machine.storage_is_set_up()
+    machine.device(refuses=True)
+    machine.partition(heard=False)
+    goes_on(60, begins=12)
+    assert (world.elsewhere, world.cut) == (True, True)
+    world.power_off()
+    world.boots()
+    machine.partition(heard=True)
+    goes_on(80)
+    machine.places()
+    assert (world.at_source, world.cut, world.hypervisor.spec.maintenance) == (2, False, "")
+    machine.check()
+
+
+def test_host_that_lives_behind_its_storage_fence_stays_cut_off_until_it_boots() -> None:
+    machine = Recovery()
+    world = machine.world
+    behind_its_fence(machine)
+    machine.partition(heard=True)  # it thaws
+    machine.goes_on_for_a_while(20)
+    machine.check()
+    assert (world.cut, world.gifts) == (True, [])
+    machine.agent_obeys()
+    machine.goes_on_for_a_while(20)
+    assert (world.cut, world.at_source, world.elsewhere) == (True, None, True)
+    world.power_off()
+    machine.goes_on_for_a_while(2)
+    world.boots()
+    machine.goes_on_for_a_while(20)
+    assert (world.cut, len(world.gifts)) == (False, 1)
+    machine.check()
+
+
+def test_host_that_is_given_its_storage_by_a_person_is_cut_off_again() -> None:
+    """Nothing is left to be evacuated; its server would write to a disk that another writes."""
+    machine = Recovery()
+    behind_its_fence(machine)
+    machine.world.at_source, machine.world.cut = None, False
+    machine.goes_on_for_a_while(12)
+    assert machine.world.cut
+
+
+def test_storage_device_that_lies_is_found_out_by_the_host() -> None:
+    machine = Recovery()
+    world = machine.world
+    machine.storage_is_set_up()
+    machine.device(refuses=True)
+    world.storage_lies, world.heard = True, False
+    for _ in range(12):
+        machine.goes_on_for_a_while(1)
+        if world.evictions:
+            break
+    assert world.evictions
+    machine.partition(heard=True)
+    machine.goes_on_for_a_while(3)
+    assert not world.evictions
+    machine.evacuates()
+    assert not world.elsewhere
+
+
 def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent() -> None:
     """Its kubelet has reported that boot, its agent has not, and an owner's server runs there."""
     machine = Recovery()
