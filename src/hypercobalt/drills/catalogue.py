@@ -15,6 +15,7 @@ from hypercobalt.drills import (
     outages,
     partitions,
     storage,
+    storage_fences,
 )
 
 DRILLS: Final = {
@@ -26,6 +27,7 @@ DRILLS: Final = {
         *control_plane.DRILLS,
         *storage.DRILLS,
         *partitions.DRILLS,
+        *storage_fences.DRILLS,
         *outages.DRILLS,
         *configuration.DRILLS,
         *combined.DRILLS,

@@ -99,7 +99,7 @@ async def test_host_that_lives_behind_its_storage_fence_gets_nothing_back_before
     assert storage.orders == [OFF, ON]
 
 
-@pytest.mark.parametrize("writes", (5, 8, 11))
+@pytest.mark.parametrize("writes", [5, 8, 11])
 async def test_operator_that_dies_after_any_write_cuts_off_once_and_gives_back_once(
     kube: Kube, kubeconfig: Path, name: str, writes: int
 ) -> None:

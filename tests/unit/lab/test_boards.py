@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.adapters.fencing import devices
-from hypercobalt.lab.bmc.boards import Boards
+from hypercobalt.adapters.fencing.port import Cuts
+from hypercobalt.lab.bmc.boards import STORAGE_LABEL, Boards
 from hypercobalt.lab.bmc.faults import Fault
 from hypercobalt.lab.control import node_labels
 from hypercobalt.lab.state import HostRecord, Layout, State
@@ -32,6 +33,17 @@ def test_the_operators_document_names_the_bmc_of_each_host(
 
 def test_ipmi_takes_the_password_whole(tmp_path: Path) -> None:
     assert len(boards(tmp_path).password().encode()) == 20
+
+
+def test_a_host_is_cut_off_from_the_shared_disks_where_its_node_has_the_label(
+    tmp_path: Path,
+) -> None:
+    templates = devices.parse(boards(tmp_path).devices())
+    labels = {**node_labels("kvm-4", 4), STORAGE_LABEL: "true"}
+    bmc, storage = devices.resolve(templates, "kvm-4", labels)
+    assert (bmc.cuts, storage.cuts) == (Cuts.POWER, Cuts.STORAGE)
+    where = (storage.parameters["ip"], int(storage.parameters["ipport"]))
+    assert where == boards(tmp_path).storage_address("kvm-4") == ("10.77.7.254", 7504)
 
 
 def test_the_password_is_made_once_and_for_root_only(tmp_path: Path) -> None:

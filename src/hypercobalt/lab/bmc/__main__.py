@@ -1,5 +1,8 @@
 """The BMC of one host of a lab, as a process of the machine: it lives while its host is dead.
 
+Beside it, and whatever is wrong with the BMC, what cuts that host off from the shared disks: a
+computer system of its own, which is on while the host reaches them.
+
 python -m hypercobalt.lab.bmc DIRECTORY HOST
 """
 
@@ -7,15 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from pathlib import Path
 
 from hypercobalt.apiserver.access import pki
+from hypercobalt.lab import shared_mount
 from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards
+from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.redfish import RedfishServer
 from hypercobalt.lab.bmc.server import BmcServer
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.state import Layout
+from hypercobalt.lab.storage.faults import Fault as StorageFault
 
 
 class HostChassis:
@@ -40,13 +48,36 @@ class HostChassis:
         await lab.up_host(lab.host(self._name))
 
 
+class StoragePath:
+    """The access of a host to the shared disks: off while it is denied."""
+
+    def __init__(self, data: Path, name: str) -> None:
+        self._faults = shared_mount.faults(Layout.at(data))
+        self._machine = Lab.find(data).host(name).machine
+
+    def is_on(self) -> bool:
+        return self._faults.read().get(self._machine) is not StorageFault.DENY
+
+    def off(self) -> None:
+        self._faults.write(self._machine, StorageFault.DENY)
+
+    def on(self) -> None:
+        self._faults.write(self._machine, None)
+
+
 def main() -> None:
     """Serve until the process is killed, with everything of the lab."""
     data, name = Path(sys.argv[1]), sys.argv[2]
     boards = Boards(Layout.at(data), Lab.find(data).state)
-    board = Board(name, boards.password(), HostChassis(data, name), boards.fault(name).read)
-    tls = pki.server_context(boards.certificates())
+    tls, password = pki.server_context(boards.certificates()), boards.password()
+    storage = Board(name, password, StoragePath(data, name), lambda: Fault.NONE)
+    _serve_beside(RedfishServer(storage, boards.storage_address(name), tls))
+    board = Board(name, password, HostChassis(data, name), boards.fault(name).read)
     BmcServer(board, boards.address(name), tls).serve_forever()
+
+
+def _serve_beside(server: RedfishServer) -> None:
+    threading.Thread(target=server.serve_forever, name="storage", daemon=True).start()
 
 
 if __name__ == "__main__":

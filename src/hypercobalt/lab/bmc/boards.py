@@ -1,4 +1,8 @@
-"""The BMCs of a lab: one process for each host, and what the operator needs to call them."""
+"""The BMCs of a lab: one process for each host, and what the operator needs to call them.
+
+The same process serves what cuts its host off from the shared disks. The operator uses that for the
+hosts whose Node has the label `STORAGE_LABEL`; else it would hide what a dead BMC leads to.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,12 @@ PROTOCOL_LABEL: Final = "lab.cobalt/bmc"
 """Label of a Node: by which protocol the operator speaks to its host's BMC."""
 CREDENTIALS: Final = "lab-bmc"
 """Name of the Secret with the user and the password of every BMC."""
+STORAGE_PORT_LABEL: Final = "lab.cobalt/storage-fence-port"
+"""Label of a Node: the port of what cuts its host off from the shared disks."""
+STORAGE_LABEL: Final = "lab.cobalt/storage-fence"
+"""Label of a Node: "true" has the operator use that."""
 _FIRST_PORT: Final = 7000
+_FIRST_STORAGE_PORT: Final = 7500
 _PASSWORD_BYTES: Final = 15  # of random: 20 characters, and IPMI takes no more
 
 _DEVICES: Final = """\
@@ -44,6 +53,17 @@ devices:
     lanplus: "1"
   secret: {secret}
   timeoutSeconds: 30
+- name: storage
+  agent: fence_redfish
+  cuts: storage
+  nodes: {{{storage_use}: "true"}}
+  parameters:
+    ip: {address}
+    ipport: "{{labels[{storage_port}]}}"
+    systems_uri: /redfish/v1/Systems/{{name}}
+    ssl_insecure: "1"
+  secret: {secret}
+  timeoutSeconds: 30
 """
 
 
@@ -64,9 +84,18 @@ def protocol(index: int) -> Protocol:
     return Protocol.REDFISH if index % 2 else Protocol.IPMI
 
 
+def storage_port(index: int) -> int:
+    """Where what cuts that host off from the shared disks listens."""
+    return _FIRST_STORAGE_PORT + index
+
+
 def labels(index: int) -> dict[str, str]:
     """What the Node of the host with that number carries for the fence devices."""
-    return {PORT_LABEL: str(port(index)), PROTOCOL_LABEL: protocol(index)}
+    return {
+        PORT_LABEL: str(port(index)),
+        PROTOCOL_LABEL: protocol(index),
+        STORAGE_PORT_LABEL: str(storage_port(index)),
+    }
 
 
 class Boards:
@@ -82,6 +111,10 @@ class Boards:
     def address(self, name: str) -> tuple[str, int]:
         """Where a host's BMC listens."""
         return self._state.address, port(self._state.host(name).index)
+
+    def storage_address(self, name: str) -> tuple[str, int]:
+        """Where what cuts a host off from the shared disks listens."""
+        return self._state.address, storage_port(self._state.host(name).index)
 
     def fault(self, name: str) -> FaultFile:
         """What is wrong with a host's BMC."""
@@ -132,6 +165,8 @@ class Boards:
             address=self._state.address,
             port=PORT_LABEL,
             protocol=PROTOCOL_LABEL,
+            storage_port=STORAGE_PORT_LABEL,
+            storage_use=STORAGE_LABEL,
             secret=CREDENTIALS,
         )
 
