@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,18 +10,20 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.documents.evacuated import marked
-from hypercobalt.adapters.libvirt.model import Domain, DomainState, Evacuated
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Secret
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions, pack, secret
-from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.direct import servers
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.definitions import NotStoredError, StoredInSecrets
 from hypercobalt.compute.direct.directory import Place, place
+from hypercobalt.compute.direct.obstacles import waits_for_host
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, ended_here
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
@@ -193,6 +196,49 @@ def test_host_is_dead_for_the_boot_that_was_fenced(
     )
     assert (found.fenced, found.fenced_boot) == (fenced, fenced_boot)
     assert ("not back in service" in found.closed) is bool(fenced_boot)
+
+
+DISK = Disk("vda", path="/shared/a.img")
+
+
+@pytest.mark.parametrize(
+    ("disks", "cut_off", "waits"),
+    [
+        pytest.param((DISK,), True, False, id="a disk on the storage"),
+        pytest.param((Disk("vda"),), True, False, id="one on the network, without a path"),
+        pytest.param((Disk("sda", "lun", "/dev/sdx", block=True),), True, False, id="a LUN"),
+        pytest.param((), True, True, id="none"),
+        pytest.param((replace(DISK, readonly=True),), True, True, id="one that it only reads"),
+        pytest.param((Disk("sda", "cdrom"), Disk("fda", "floppy")), True, True, id="drives"),
+        pytest.param((), False, False, id="none, and its host is off"),
+    ],
+)
+def test_what_waits_for_its_host(disks: tuple[Disk, ...], cut_off: bool, waits: bool) -> None:
+    """A host that is cut off from its storage may run on what needs none."""
+    domain = replace(copy(active=True), devices=Devices(disks=disks))
+    found = waits_for_host(domain, lambda _: True, cut_off=cut_off)
+    assert bool(found) is waits
+    there = servers.server(domain, "kvm-1", lambda _: True, cut_off=cut_off)
+    assert there.waits_for_host == found
+
+
+@pytest.mark.parametrize(
+    ("method", "boot", "cut_off"),
+    [
+        (FencingMethod.STORAGE, "boot-1", True),
+        (FencingMethod.STORAGE, "boot-2", False),
+        (FencingMethod.BMC, "boot-1", False),
+        (FencingMethod.AGENT, "boot-1", False),
+        (None, "boot-1", False),
+    ],
+)
+def test_host_is_cut_off_only_while_that_is_its_proof(
+    method: FencingMethod | None, boot: str, cut_off: bool
+) -> None:
+    fenced = Fencing(phase=FencingPhase.FENCED, bootID="boot-1", method=method)
+    status = HypervisorStatus(bootID=boot, fencing=fenced if method else None)
+    host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
+    assert place(host, DirectSettings()).cut_off is cut_off
 
 
 def test_disabled_host_takes_nothing_also_after_a_restart_of_the_operator() -> None:

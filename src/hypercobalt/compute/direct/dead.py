@@ -96,7 +96,9 @@ def server(
     site: Site, domain: Domain, place: Place, is_shared: IsShared, *, autostart: bool
 ) -> Server:
     """The server that a domain of a dead host is."""
-    found = servers.server(domain, place.name, is_shared, autostart=autostart)
+    found = servers.server(
+        domain, place.name, is_shared, autostart=autostart, cut_off=place.cut_off
+    )
     move = site.records.under_way(domain.uuid)
     died = None if not domain.active else found.died  # libvirt's reason is not stored
     return replace(found, hindrance="", died=died, task_state=EVACUATING if move else "")

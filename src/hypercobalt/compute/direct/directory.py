@@ -19,7 +19,7 @@ from typing import Protocol
 
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.fencing import is_declared_dead
+from hypercobalt.api.fencing import FencingMethod, is_declared_dead
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
@@ -53,6 +53,7 @@ class Place:
         up: its libvirtd answers, by its agent, which is not silent.
         fenced: the boot that its agent reported last is proven dead.
         fenced_boot: id of the boot that was fenced, until the host is back in service; "" else.
+        cut_off: it is proven dead by its storage alone: its guests may run on.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Place:
     up: bool = True
     fenced: bool = False
     fenced_boot: str = ""
+    cut_off: bool = False
 
 
 class Directory(Protocol):
@@ -177,7 +179,14 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         up=_is_up(hypervisor),
         fenced=is_fenced(hypervisor),
         fenced_boot=_fenced_boot(hypervisor),
+        cut_off=_is_cut_off(hypervisor),
     )
+
+
+def _is_cut_off(hypervisor: Hypervisor) -> bool:
+    fencing = hypervisor.status.fencing
+    by_storage = fencing is not None and fencing.method == FencingMethod.STORAGE
+    return by_storage and is_fenced(hypervisor)
 
 
 def _fenced_boot(hypervisor: Hypervisor) -> str:

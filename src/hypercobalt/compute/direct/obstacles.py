@@ -30,14 +30,19 @@ def hindrance(domain: Domain, is_shared: IsShared) -> str:
     return "" if domain.active else _when_off(domain, local, is_shared)
 
 
-def waits_for_host(domain: Domain, is_shared: IsShared, *, autostart: bool = False) -> str:
+def waits_for_host(
+    domain: Domain, is_shared: IsShared, *, autostart: bool = False, cut_off: bool = False
+) -> str:
     """Why it cannot be started elsewhere when its host is dead; "" when nothing is in the way.
 
     Args:
         domain: as it was on the host.
         is_shared: whether another host sees a disk that the domain had there.
         autostart: it starts with the host.
+        cut_off: the host is proven dead by its storage alone.
     """
+    if cut_off and not any(map(_is_written, domain.devices.disks)):
+        return "it writes to no disk, and its host is cut off from its storage only: it may run on"
     if autostart:
         return (
             "it starts with its host, before any component can check whether it runs elsewhere: "
@@ -54,6 +59,11 @@ def waits_for_host(domain: Domain, is_shared: IsShared, *, autostart: bool = Fal
     if nvram and not is_shared(Disk(target="nvram", path=nvram)):
         return f"no other host is known to share its firmware's variables: {nvram}"
     return ""
+
+
+def _is_written(disk: Disk) -> bool:
+    """Whether a guest writes to it; one on the network, such as RBD, has no path."""
+    return disk.device not in {"cdrom", "floppy"} and not disk.readonly
 
 
 def _tied(domain: Domain) -> str:

@@ -23,7 +23,14 @@ def size(domain: Domain) -> Size:
     return Size(domain.vcpus, -(-domain.memory_bytes // _MIB))
 
 
-def server(domain: Domain, host: str, is_shared: IsShared, *, autostart: bool = False) -> Server:
+def server(
+    domain: Domain,
+    host: str,
+    is_shared: IsShared,
+    *,
+    autostart: bool = False,
+    cut_off: bool = False,
+) -> Server:
     """The server that a domain on a host is.
 
     Args:
@@ -31,6 +38,7 @@ def server(domain: Domain, host: str, is_shared: IsShared, *, autostart: bool = 
         host: its name.
         is_shared: whether other hosts see a disk.
         autostart: it is known to start with its host.
+        cut_off: its host is proven dead by its storage alone.
     """
     return Server(
         id=domain.uuid,
@@ -45,7 +53,7 @@ def server(domain: Domain, host: str, is_shared: IsShared, *, autostart: bool = 
         local_disk=bool(local_disks(domain, is_shared)),
         fault="its emulator has crashed" if domain.state is DomainState.CRASHED else "",
         hindrance=hindrance(domain, is_shared),
-        waits_for_host=waits_for_host(domain, is_shared, autostart=autostart),
+        waits_for_host=waits_for_host(domain, is_shared, autostart=autostart, cut_off=cut_off),
     )
 
 
