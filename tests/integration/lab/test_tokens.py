@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.api import crd
 from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -22,12 +26,19 @@ from hypercobalt.lab import rights, tokens
 from hypercobalt.lab import state as records
 from hypercobalt.lab.disk import Disk
 from hypercobalt.lab.state import Layout
+from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import (
     ForbiddenError,
+    Informer,
     Kube,
+    Metrics,
+    SystemClock,
     UnauthorizedError,
     load_connection,
 )
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 
 OWN, OTHER = "kvm-1", "kvm-2"
 MANIFESTS = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
@@ -129,3 +140,17 @@ async def test_a_host_whose_node_is_gone_does_not_keep_others_from_being_renewed
     assert not await tokens.renew(site.layout)
     assert site.disk(OTHER).read(tokens.OF_NODE_AGENT) != before
     assert f"token_not_renewed: {OWN}" in capsys.readouterr().err
+
+
+async def test_agent_may_read_the_order_to_end_its_guests(site: Site) -> None:
+    stored = await site.admin.get(Hypervisor, OWN)
+    assert stored is not None
+    ordered = Fencing(phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.STORAGE)
+    await site.admin.patch_status(stored, replace(stored.status, fencing=ordered))
+    libvirt, board = FakeLibvirt(), Board(SystemClock())
+    async with site.agent() as agent, asyncio.timeout(20):
+        own = Latest(Informer(agent, Selection(Hypervisor), metrics=Metrics()))
+        order = FencingOrder(agent, libvirt, own, board, boot="b1", clock=SystemClock())
+        await order.obey(OWN)
+        assert board.parts.guests_stopped is not None
+        await order.obey(OTHER)  # which has no such order
