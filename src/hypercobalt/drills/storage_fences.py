@@ -70,6 +70,7 @@ async def thaws(stage: Stage) -> None:
 async def _with_storage_fence(stage: Stage) -> Sequence[str]:
     """Two guests on kvm-1, which has a storage device, and a BMC that answers nothing."""
     vms = await stage.vms("kvm-1", 2)
+    await stage.write(*vms)
     stage.lab.boards.fault("kvm-1").write(BmcFault.DEAD)
     label = {"metadata": {"labels": {STORAGE_LABEL: "true"}}}
     await stage.do(

@@ -164,11 +164,11 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
         return _under_way(stored, facts, now)
     if not facts.dead:
         return Nothing()
-    if (method := _method(base, facts)) is None:
+    if (by := _method(base, facts)) is None:
         return _without_device(of_boot, base, facts)
-    if (at := _earliest(base, method, facts, pace)) is not None and now < at:
+    if (at := _earliest(base, by, facts, pace)) is not None and now < at:
         return WaitUntil(at)
-    return Record(_attempt(base, method, facts, now))
+    return Record(_attempt(base, by, facts, now))
 
 
 def _counts(stored: Fencing, boot: str) -> bool:
