@@ -166,7 +166,7 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
         return Nothing()
     if (by := _method(base, facts)) is None:
         return _without_device(of_boot, base, facts)
-    if (at := _earliest(base, by, facts, pace)) is not None and now < at:
+    if (at := _earliest(base, facts, pace)) is not None and now < at:
         return WaitUntil(at)
     return Record(_attempt(base, by, facts, now))
 
@@ -338,11 +338,10 @@ def _method(base: Fencing, facts: Facts) -> FencingMethod | None:
     return FencingMethod.BMC if facts.power.devices else None
 
 
-def _earliest(base: Fencing, method: FencingMethod, facts: Facts, pace: Pace) -> datetime | None:
+def _earliest(base: Fencing, facts: Facts, pace: Pace) -> datetime | None:
     """Before when an attempt may not be recorded; None for no such moment."""
-    storage = method == FencingMethod.STORAGE
     moments = [
-        None if storage and _turns_to_storage(base, facts) else _pause_end(base, pace),
+        None if _turns_to_storage(base, facts) else _pause_end(base, pace),
         base.unfenceDeadline,  # it would undo an attempt by the storage
     ]
     return max((at for at in moments if at is not None), default=None)

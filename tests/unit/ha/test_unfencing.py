@@ -23,6 +23,7 @@ FAILED = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None)
 BACK = Back("b2", "b2", True, (), Means("san", 60 * S), None)
 UNTIL = NOW + 61 * S
 BEGUN = with_fields(CUT, unfenceDeadline=UNTIL)
+REBOOT = "its boot {} was fenced; reboot the host"
 OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
 
 
@@ -64,13 +65,13 @@ def test_next_step(stored: Fencing, back: Back, expected: Step) -> None:
 @pytest.mark.parametrize(
     ("stored", "back", "why"),
     [
-        pytest.param(CUT, OLD_BOOT, "its boot b1 was fenced; reboot the host", id="the same boot"),
-        pytest.param(CUT, replace(BACK, boot=""), "its boot  was fenced", id="no boot is known"),
+        pytest.param(CUT, OLD_BOOT, REBOOT.format("b1"), id="the same boot"),
+        pytest.param(CUT, replace(BACK, boot=""), REBOOT.format(""), id="no boot is known"),
         pytest.param(
-            with_fields(CUT, nodeBootID="b2"), BACK, "its boot b2 was fenced", id="the kubelet's"
+            with_fields(CUT, nodeBootID="b2"), BACK, REBOOT.format("b2"), id="the kubelet's"
         ),
         pytest.param(
-            with_fields(FAILED, forcedDownAt=NOW), OLD_BOOT, "its boot b1 was fenced",
+            with_fields(FAILED, forcedDownAt=NOW), OLD_BOOT, REBOOT.format("b1"),
             id="fenced anew in vain",
         ),
         pytest.param(
@@ -86,7 +87,7 @@ def test_next_step(stored: Fencing, back: Back, expected: Step) -> None:
             "instances run there: a, b, c and 2 more", id="many",
         ),
         pytest.param(
-            CUT, replace(BACK, storage=Means()), "not among its fence devices any more",
+            CUT, replace(BACK, storage=Means()), "its fence devices any more: set it up again",
             id="its device is not set up any more",
         ),
     ],
@@ -95,7 +96,7 @@ def test_host_that_stays_cut_off_is_told_why(stored: Fencing, back: Back, why: s
     found = next_step(stored, back, NOW)
     assert isinstance(found, Held)
     assert found.why.startswith("san ")
-    assert found.why.endswith(why) or why in found.why
+    assert found.why.endswith(why)
 
 
 def test_host_whose_kubelet_has_not_reported_is_as_its_agent_reports() -> None:
