@@ -399,3 +399,35 @@ def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
     cut = answered(CUTTING, Answer(True, "off"), NOW)
     assert void(cut, ("it lives",), NOW).storageDevice == "san"
     assert overtaken(cut, ("it lives",), NOW).storageDevice == "san"
+
+
+@pytest.mark.parametrize(
+    ("unconfirmed", "claim", "silent", "replaced"),
+    [
+        (True, "asserted by ops", True, True),
+        (False, "asserted by ops", True, False),
+        (True, "", True, False),
+        (True, "asserted by ops", False, False),
+    ],
+)
+def test_assertion_replaces_a_proof_that_its_device_no_longer_confirms(
+    unconfirmed: bool, claim: str, silent: bool, replaced: bool
+) -> None:
+    facts = replace(DEAD, unconfirmed=unconfirmed, claim=claim, silent=silent)
+    found = step(PROVEN, facts)
+    assert (found != Nothing()) is replaced
+    if isinstance(found, Record):
+        assert found.fencing.method == "External"
+
+
+@pytest.mark.parametrize("tainted", [True, False])
+def test_taint_that_the_host_disproves_is_noted(tainted: bool) -> None:
+    attempt = step(None, replace(DEAD, taint_disproved=tainted))
+    assert isinstance(attempt, Record)
+    lives = overtaken(PROVEN, ("Ready",), NOW, tainted=tainted)
+    for record in (attempt.fencing, lives, released(PROVEN, "b2", tainted=tainted)):
+        assert record.taintDisproved is (True if tainted else None)
+    assert overtaken(PROVEN, (), NOW).poweredSince is None
+    assert lives.startedAt == NOW + timedelta(seconds=1), "no report is about it yet"
+    first = overtaken(with_fields(PROVEN, startedAt=None), ("Ready",), NOW)
+    assert first.startedAt == NOW
