@@ -16,10 +16,13 @@ from tests.integration.operator.conftest import DEFAULTS, Operator, operator, re
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.lifecycle import QUICK, agent_reports, site
 from tests.integration.operator.service import in_service
+from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.adapters.fencing.port import Cuts, FenceDevice, PowerState
 from hypercobalt.api.core import Node, NodeStatus, NodeSystemInfo
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.fencing import Fencing
 from hypercobalt.api.hypervisor import MEMORY, Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -52,13 +55,14 @@ class FakeFences:
     by_node: dict[str, FakeFenceDevice] = field(default_factory=dict[str, FakeFenceDevice])
 
     storage: dict[str, FakeFenceDevice] = field(default_factory=dict[str, FakeFenceDevice])
+    power_lasts: timedelta = 20 * S
 
     def setup(self, node: Node) -> Setup:
         power, storage = (self._of(node, cuts) for cuts in Cuts)
         if power is None and storage is None:
             return Setup(problem="no device")
         return Setup(
-            Means(power.name, 20 * S) if power else Means(),
+            Means(power.name, self.power_lasts) if power else Means(),
             Means(storage.name, 3 * S) if storage else Means(),
         )
 
@@ -207,3 +211,28 @@ async def start(site: Site) -> Host:
         await host.starts()
     await site.hosts[0].until("HaEnabled", "True/Succeeded")
     return site.hosts[0]
+
+
+async def evictions_of(kube: Kube, name: str) -> list[Eviction]:
+    return [one for one in (await kube.list(Eviction)).items if one.spec.hypervisor == name]
+
+
+async def recovered(site: Site, name: str) -> None:
+    """Wait until no server is on the host any more, and all of them run elsewhere."""
+    others = [host.name for host in site.hosts if host.name != name]
+    moves = site.compute.moves
+    await eventually(lambda: not moves.on(name), seconds=20)
+    assert all(server.running for other in others for server in moves.on(other))
+    assert any(moves.on(other) for other in others)
+
+
+def fencing(host: Hypervisor) -> Fencing:
+    assert host.status.fencing is not None
+    return host.status.fencing
+
+
+async def gone(kube: Kube, name: str) -> None:
+    async def nothing() -> bool:
+        return not await evictions_of(kube, name)
+
+    await eventually(nothing, seconds=20)

@@ -14,8 +14,11 @@ from tests.integration.operator.conftest import REAL, operator, reason, set_node
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.failing import (
     SOON,
-    Site,
+    evictions_of,
     failing_site,
+    fencing,
+    gone,
+    recovered,
     recovering,
     run_until_death,
     start,
@@ -40,19 +43,6 @@ from hypercobalt.runtime import Kube, NotFoundError
 BLOCKED = "RecoveryBlocked"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
-
-
-async def evictions_of(kube: Kube, name: str) -> list[Eviction]:
-    return [one for one in (await kube.list(Eviction)).items if one.spec.hypervisor == name]
-
-
-async def recovered(site: Site, name: str) -> None:
-    """Wait until no server is on the host any more, and all of them run elsewhere."""
-    others = [host.name for host in site.hosts if host.name != name]
-    moves = site.compute.moves
-    await eventually(lambda: not moves.on(name), seconds=20)
-    assert all(server.running for other in others for server in moves.on(other))
-    assert any(moves.on(other) for other in others)
 
 
 async def test_dead_host_is_fenced_evacuated_and_taken_back(
@@ -395,18 +385,6 @@ async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_a
         assert not is_fenced(after)
     assert len(site.compute.moves.on(name)) == 1
     assert cut_off.device.orders == []
-
-
-def fencing(host: Hypervisor) -> Fencing:
-    assert host.status.fencing is not None
-    return host.status.fencing
-
-
-async def gone(kube: Kube, name: str) -> None:
-    async def nothing() -> bool:
-        return not await evictions_of(kube, name)
-
-    await eventually(nothing, seconds=20)
 
 
 async def delete_node(kube: Kube, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ from tests.integration.operator.dying import Dying
 from tests.integration.operator.failing import (
     Host,
     Site,
+    evictions_of,
     failing_site,
+    fencing,
+    gone,
+    recovered,
     recovering,
     run_until_death,
     start,
 )
 from tests.integration.operator.lifecycle import message
-from tests.integration.operator.test_host_failure import evictions_of, fencing, gone, recovered
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
@@ -34,6 +38,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)
 def with_storage(site: Site, name: str) -> FakeFenceDevice:
     """A storage device for a host whose BMC has lost its power."""
     site.fences.by_node[name].failure = AWAY
+    site.fences.power_lasts = timedelta(seconds=3)  # an attempt that nobody ends is waited out
     return site.fences.add_storage(name)
 
 
