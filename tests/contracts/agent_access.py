@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.agent.diagnostics.server import Subject, diagnostics
-from hypercobalt.agent.diagnostics.use import Asked, Use
+from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.access import TokenRequest, TokenRequestSpec
 from hypercobalt.api.core import Namespace
@@ -119,11 +119,11 @@ class Engine:
             Use("capture", "capture", self.capture, method="POST", parameters=named),
         )
 
-    async def echo(self, asked: Asked) -> Answer:
+    async def echo(self, asked: UseRequest) -> Answer:
         who = f"{asked.requester.user} {' '.join(sorted(asked.requester.groups))}"
         return Answer(200, f"{who} {dict(asked.parameters)} {len(asked.body)}".encode())
 
-    async def capture(self, _: Asked) -> Stream:
+    async def capture(self, _: UseRequest) -> Stream:
         self.begun += 1
         return Stream(self.packets(), "application/vnd.tcpdump.pcap")
 

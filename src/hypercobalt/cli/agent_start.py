@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypercobalt.agent.launch import become
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.cli.common_flags import version_line
-from hypercobalt.cli.endings import refused
+from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.errors import HypercobaltError
 
 
@@ -28,5 +28,5 @@ def start(agent: str, settings: Callable[[], AgentSettings], *, version: bool) -
     try:
         found = settings()
     except HypercobaltError as error:
-        return refused(agent, error)
+        return report_error(agent, error)
     return become(f"hypercobalt.{agent.replace('-', '_')}", found)

@@ -20,7 +20,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.api.rbac import ServiceAccount
-from hypercobalt.cli import asking, switches
+from hypercobalt.cli import api_command, switches
 from hypercobalt.errors import HypercobaltError, InvalidRequestError, TransientError
 from hypercobalt.runtime import ForbiddenError, Kube, SystemClock
 from hypercobalt.runtime.client import pinned
@@ -62,14 +62,14 @@ async def opened(
         parameters: of the query.
         method: GET or POST.
         idle: longest silence within the answer, in seconds; None sets no limit.
-        kubeconfig: see `asking.connection`.
+        kubeconfig: see `api_command.connection`.
 
     Raises:
         InvalidRequestError: there is no such host, or its agent refuses what is requested.
         HypercobaltError: the agent or the API server cannot be reached, or refuse the person.
     """
-    connection = asking.connection(kubeconfig)
-    async with asking.client(kubeconfig) as kube:
+    connection = api_command.connection(kubeconfig)
+    async with api_command.client(kubeconfig) as kube:
         endpoint = await _endpoint(kube, connection.namespace, subject, node)
         credential = await _credential(kube, connection, audience(AGENTS[subject], node))
     target = path(subject, node, use)
@@ -116,7 +116,7 @@ async def whole(
 
 async def _endpoint(kube: Kube, namespace: str, subject: Subject, node: str) -> DiagnosticsEndpoint:
     if subject is Hypervisor:
-        found = (await asking.hypervisor(kube, node)).status.diagnostics
+        found = (await api_command.hypervisor(kube, node)).status.diagnostics
     else:
         found = (await switches.of_host(kube, namespace, node)).status.diagnostics
     if found is None:

@@ -16,7 +16,7 @@ from hypercobalt.apiserver.memory import release_large_buffers
 from hypercobalt.apiserver.node_lifecycle import GRACE
 from hypercobalt.apiserver.server import Options, Server, run
 from hypercobalt.cli.common_flags import Port, Span
-from hypercobalt.cli.endings import refused
+from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.errors import HypercobaltError
 
 app = App(name="apiserver")
@@ -61,7 +61,7 @@ def apiserver(
     try:
         uvloop.run(run(options, _announce))
     except HypercobaltError as error:
-        return refused("apiserver", error)
+        return report_error("apiserver", error)
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypercobalt.apiserver.storage.backup import Copied, back_up
 from hypercobalt.apiserver.storage.backup import restore as put_back
-from hypercobalt.cli.endings import refused
+from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.errors import HypercobaltError
 
 
@@ -25,7 +25,7 @@ def backup(to: Path, *, data: Path) -> int:
     try:
         copied = back_up(data, to)
     except HypercobaltError as error:
-        return refused("apiserver backup", error)
+        return report_error("apiserver backup", error)
     print(f"{to}: {_shown(copied)}")
     return 0
 
@@ -47,7 +47,7 @@ def restore(backup: Path, *, data: Path, replace: bool = False) -> int:
     try:
         copied = put_back(backup, data, replace=replace)
     except HypercobaltError as error:
-        return refused("apiserver restore", error)
+        return report_error("apiserver restore", error)
     print(f"{data}: {_shown(copied)}")
     return 0
 

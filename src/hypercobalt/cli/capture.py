@@ -13,8 +13,8 @@ from cyclopts import Parameter
 from hypercobalt.adapters.capture.order import LONGEST
 from hypercobalt.adapters.capture.pcap import Records
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking, endings
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import agents, api_command, exit_codes
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.wording import printable
 from hypercobalt.runtime.client.pinned import Reply
@@ -58,8 +58,8 @@ def capture(
         For a port that is no instance's; needs the right `ovsnodes/capture-uplink`.
     """
     if write == _STDOUT and sys.stdout.isatty():
-        endings.complain("capture", "standard output is a terminal: use -w FILE, or a pipe")
-        return endings.WRONG
+        exit_codes.print_error("capture", "standard output is a terminal: use -w FILE, or a pipe")
+        return exit_codes.INVALID_REQUEST
     parameters = {
         "port": port,
         "filter": filter,
@@ -78,7 +78,7 @@ def capture(
         kubeconfig=kubeconfig,
     )
     work = _capture(opened, write, f"port {port} on {node}")
-    return asking.run("capture", work, interrupted="interrupted; the capture has ended")
+    return api_command.run("capture", work, interrupted="interrupted; the capture has ended")
 
 
 async def _capture(opened: AbstractAsyncContextManager[Reply], file: str, what: str) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from hypercobalt.api import crd
-from hypercobalt.cli.endings import refused
+from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.errors import ConfigurationError
 
 
@@ -24,7 +24,7 @@ def crds(*, kind: Annotated[str | None, Parameter(name=("--kind", "-k"))] = None
     try:
         kinds = crd.KINDS if kind is None else (crd.kind_named(kind),)
     except ConfigurationError as exc:
-        return refused("crds", exc)
+        return report_error("crds", exc)
     for each in kinds:
         sys.stdout.write(crd.to_yaml(crd.manifest(each)))
     return 0

@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from hypercobalt import logs
-from hypercobalt.cli import endings
+from hypercobalt.cli import exit_codes
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.drills import drill as drills
 from hypercobalt.drills import timeline
@@ -65,7 +65,7 @@ def drill(
         if html and wanted:
             _begin(html)  # not after an hour
     except HypercobaltError as error:
-        return endings.refused("drill", error)
+        return exit_codes.report_error("drill", error)
     if not wanted:
         for one in known.values():
             print(f"{one.name:22}{one.purpose}")
@@ -82,8 +82,8 @@ def drill(
     elif len(wanted) > 1:
         print(summary(results, len(wanted)))
     if interrupted:
-        endings.complain("drill", "interrupted")
-        return endings.INTERRUPTED
+        exit_codes.print_error("drill", "interrupted")
+        return exit_codes.INTERRUPTED
     return 0 if all(result.passed for result in results) else 1
 
 

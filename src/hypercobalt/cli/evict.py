@@ -20,8 +20,8 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
 from hypercobalt.api.meta import owner_reference
-from hypercobalt.cli import asking
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import api_command
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
 from hypercobalt.errors import InvalidRequestError
@@ -56,7 +56,7 @@ def evict(
     left = f"the Eviction of {node} continues; `cobalt evict {node} --watch` shows it, "
     left += f"`cobalt resume {node}` ends it"
     work = _evict(node, reason, instances, parallelism, kubeconfig, watch=watch)
-    return asking.run("evict", work, interrupted=left)
+    return api_command.run("evict", work, interrupted=left)
 
 
 async def _evict(
@@ -73,8 +73,8 @@ async def _evict(
         raise InvalidRequestError(f"--parallelism {parallelism}: must be 1 or more")
     if not reason.strip():
         raise InvalidRequestError("--reason must not be empty")
-    async with asking.client(kubeconfig) as kube:
-        host = await asking.hypervisor(kube, node)
+    async with api_command.client(kubeconfig) as kube:
+        host = await api_command.hypervisor(kube, node)
         owner = owner_reference(host, controller=True, blocks=True)
         wanted = whole_host(host, reason, Trigger.MANUAL, owner=owner, parallelism=parallelism)
         if only:

@@ -15,15 +15,15 @@ from hypercobalt.api.eviction import (
     evicting,
     has_ended,
 )
-from hypercobalt.cli import endings
+from hypercobalt.cli import exit_codes
 from hypercobalt.operator.wording import printable
 
 _MOMENT = timedelta(seconds=1)
 
 _EXIT = {
     EvictionReason.SUCCEEDED: 0,
-    EvictionReason.FAILED: endings.FAILED,
-    EvictionReason.CANCELLED: endings.CANCELLED,
+    EvictionReason.FAILED: exit_codes.FAILED,
+    EvictionReason.CANCELLED: exit_codes.CANCELLED,
 }
 
 

@@ -9,7 +9,7 @@ from hypercobalt.api.eviction import (
     Eviction,
     has_ended,
 )
-from hypercobalt.cli import endings
+from hypercobalt.cli import exit_codes
 from hypercobalt.cli.evict_progress import Follower, exit_code, outcome, summary
 from hypercobalt.cli.following import follow
 from hypercobalt.runtime import Kube
@@ -23,7 +23,7 @@ async def watch(kube: Kube, eviction: Eviction) -> int:
     last = follower.eviction
     if not has_ended(last.status):
         print(f"eviction/{name} was deleted", flush=True)
-        return endings.CANCELLED
+        return exit_codes.CANCELLED
     print(outcome(last), flush=True)
     return exit_code(last)
 

@@ -17,8 +17,8 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.migration import SERVER, Migration, label_value
-from hypercobalt.cli import asking
-from hypercobalt.cli.asking import Kubeconfig
+from hypercobalt.cli import api_command
+from hypercobalt.cli.api_command import Kubeconfig
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
@@ -66,7 +66,7 @@ def explain(
     output
         text, or json: a list with one item for each object.
     """
-    return asking.run("explain", _explain(what, output, kubeconfig))
+    return api_command.run("explain", _explain(what, output, kubeconfig))
 
 
 async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
@@ -77,7 +77,7 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
         raise InvalidRequestError(
             f"{what!r}: must be NAME, node/NAME, hypervisor/NAME, eviction/NAME or migration/NAME"
         )
-    async with asking.client(kubeconfig) as kube:
+    async with api_command.client(kubeconfig) as kube:
         found = await _found(kube, _KINDS.get(kind.lower(), ""), name)
         if not found:
             raise InvalidRequestError(await _missing(kube, kind, name))
@@ -212,7 +212,7 @@ async def _missing(kube: Kube, kind: str, name: str) -> str:
         known = [one.metadata.name for one in (await kube.list(wanted)).items]
     except NotFoundError:
         return f"this API serves no {wanted.resource.plural}; check --kubeconfig"
-    there_are = asking.there_are(known)
+    there_are = api_command.there_are(known)
     if kind:
         return f"there is no {wanted.resource.kind} {name}; {there_are}"
     return f"there is no Hypervisor or Eviction {name}; of Hypervisors {there_are}"

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt import logs
-from hypercobalt.cli import endings
+from hypercobalt.cli import exit_codes
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
@@ -42,11 +42,11 @@ def run(work: Coroutine[object, object, int]) -> int:
     try:
         return asyncio.run(work)
     except HypercobaltError as error:
-        screen.complain(str(error))
-        return endings.exit_code(error)
+        screen.print_error(str(error))
+        return exit_codes.exit_code(error)
     except OSError as error:  # a full disk, for example
-        screen.complain(f"{error.filename or 'this machine'}: {records.why(error)}")
-        return endings.UNAVAILABLE
+        screen.print_error(f"{error.filename or 'this machine'}: {records.why(error)}")
+        return exit_codes.UNAVAILABLE
     except KeyboardInterrupt:
-        screen.complain("interrupted")
-        return endings.INTERRUPTED
+        screen.print_error("interrupted")
+        return exit_codes.INTERRUPTED

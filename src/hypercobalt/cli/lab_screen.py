@@ -86,7 +86,7 @@ def say_on(text: str) -> None:
     print(text, end="", flush=True)
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Print an error."""
     print(f"cobalt lab: {text}", file=sys.stderr, flush=True)
 
@@ -114,7 +114,7 @@ def confirm_packages(names: Iterable[str], *, ask: bool) -> bool:
     answer = input("Install them? [Y/n] ").strip().lower()
     if answer in ("", "y", "yes"):
         return True
-    complain("nothing was installed; without them no host can be booted")
+    print_error("nothing was installed; without them no host can be booted")
     return False
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.cli import agents, asking, endings
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import agents, api_command, exit_codes
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.log_lines import Lines
 from hypercobalt.runtime.client.pinned import TimeOverError
 
@@ -46,7 +46,7 @@ def logs(
     parameters = {"lines": str(lines), "follow": str(follow).lower()}
     parameters |= {name: text for name, text in (("unit", unit), ("since", since)) if text}
     idle = None if follow else _IDLE
-    return asking.run("logs", _logs(node, parameters, idle, kubeconfig))
+    return api_command.run("logs", _logs(node, parameters, idle, kubeconfig))
 
 
 async def _logs(
@@ -83,7 +83,7 @@ async def _request(
             shown = lines.feed(chunk)
             if lines.notice != noticed:
                 noticed = lines.notice
-                endings.complain("logs", noticed)
+                exit_codes.print_error("logs", noticed)
             _show(shown)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
-from hypercobalt.cli import asking, endings
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import api_command, exit_codes
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.following import follow
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.wording import printable
@@ -30,19 +30,19 @@ def maintain(
     """
     left = f"{node} stays in maintenance; `cobalt resume {node}` ends it"
     work = _maintain(node, reason, kubeconfig, wait=wait)
-    return asking.run("maintain", work, interrupted=left)
+    return api_command.run("maintain", work, interrupted=left)
 
 
 def resume(node: Node, /, *, kubeconfig: Kubeconfig = None) -> int:
     """Put a host back into service; an Eviction that is under way is cancelled."""
-    return asking.run("resume", _resume(node, kubeconfig))
+    return api_command.run("resume", _resume(node, kubeconfig))
 
 
 async def _maintain(node: str, reason: str, kubeconfig: Path | None, *, wait: bool) -> int:
     if not reason.strip():
         raise InvalidRequestError("--reason must not be empty: state why")
-    async with asking.client(kubeconfig) as kube:
-        host = await asking.hypervisor(kube, node)
+    async with api_command.client(kubeconfig) as kube:
+        host = await api_command.hypervisor(kube, node)
         mode = host.spec.maintenance or Maintenance.NONE
         if mode not in {Maintenance.NONE, Maintenance.MANUAL}:
             raise InvalidRequestError(f"{node} is in maintenance `{mode}` already: {_whose(mode)}")
@@ -55,8 +55,8 @@ async def _maintain(node: str, reason: str, kubeconfig: Path | None, *, wait: bo
 
 
 async def _resume(node: str, kubeconfig: Path | None) -> int:
-    async with asking.client(kubeconfig) as kube:
-        host = await asking.hypervisor(kube, node)
+    async with api_command.client(kubeconfig) as kube:
+        host = await api_command.hypervisor(kube, node)
         mode = host.spec.maintenance or Maintenance.NONE
         if mode in {Maintenance.TERMINATION, Maintenance.HA}:
             raise InvalidRequestError(f"{node} is in maintenance `{mode}`: {_whose(mode)}")
@@ -94,7 +94,7 @@ async def _until_empty(kube: Kube, host: Hypervisor) -> int:
         raise InvalidRequestError(f"{name} was put back into service meanwhile")
     evicting = _evicting(newest.host)
     if evicting is None or evicting.reason != SyncReason.SUCCEEDED:
-        return endings.FAILED
+        return exit_codes.FAILED
     print(f"{name} is empty", flush=True)
     return 0
 

@@ -10,8 +10,8 @@ from cyclopts import App
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
-from hypercobalt.cli import asking, endings, ovn, switches
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import api_command, exit_codes, ovn, switches
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.network.fleet_check import FleetFinding
@@ -36,7 +36,7 @@ def check(*, output: Output = "text", kubeconfig: Kubeconfig = None) -> int:
     output
         text, or json: a list with one item for each finding.
     """
-    return asking.run("network check", _check(output, kubeconfig), unavailable=NOT_CHECKED)
+    return api_command.run("network check", _check(output, kubeconfig), unavailable=NOT_CHECKED)
 
 
 def bridges(
@@ -57,8 +57,8 @@ def bridges(
         text, or json: as the OVSNode has them, or all that the agent reads of one.
     """
     if bridge:
-        return asking.run("bridges", ovn.bridge(node, bridge, output, kubeconfig))
-    return asking.run("bridges", _bridges(node, output, kubeconfig))
+        return api_command.run("bridges", ovn.bridge(node, bridge, output, kubeconfig))
+    return api_command.run("bridges", _bridges(node, output, kubeconfig))
 
 
 def bonds(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = None) -> int:
@@ -69,12 +69,12 @@ def bonds(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = No
     output
         text, or json: as the OVSNode has them.
     """
-    return asking.run("bonds", _bonds(node, output, kubeconfig))
+    return api_command.run("bonds", _bonds(node, output, kubeconfig))
 
 
 async def _check(output: str, kubeconfig: Path | None) -> int:
-    namespace = asking.connection(kubeconfig).namespace
-    async with asking.client(kubeconfig) as kube:
+    namespace = api_command.connection(kubeconfig).namespace
+    async with api_command.client(kubeconfig) as kube:
         compared = await switches.listed(kube, namespace)
     if not compared:
         raise InvalidRequestError("there are no OVSNodes; no OVS agent reports here")
@@ -141,8 +141,8 @@ def _of_bond(bond: Bond) -> tuple[str, ...]:
 
 async def _switch(command: str, node: str, kubeconfig: Path | None) -> OVSNode:
     """The OVSNode of a host; that its agent is not known to live is printed beside it."""
-    namespace = asking.connection(kubeconfig).namespace
-    async with asking.client(kubeconfig) as kube:
+    namespace = api_command.connection(kubeconfig).namespace
+    async with api_command.client(kubeconfig) as kube:
         found = await switches.of_host(kube, namespace, node)
     ready = get_condition(found.status.conditions, OVSNodeConditionType.READY)
     if ready is None or ready.status == "Unknown":
@@ -151,5 +151,5 @@ async def _switch(command: str, node: str, kubeconfig: Path | None) -> OVSNode:
             if ready
             else (f"the OVS agent of {node} has not reported yet")
         )
-        endings.complain(command, text)
+        exit_codes.print_error(command, text)
     return found

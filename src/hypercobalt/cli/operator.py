@@ -21,7 +21,7 @@ from hypercobalt.cli.common_flags import (
     Version,
     version_line,
 )
-from hypercobalt.cli.endings import refused
+from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, NovaFlags, connection
 from hypercobalt.cli.operator_flags import (
     CertificateFlags,
@@ -146,7 +146,7 @@ def operator(
             )
         )
     except HypercobaltError as error:
-        return refused("operator", error)
+        return report_error("operator", error)
     return 0
 
 

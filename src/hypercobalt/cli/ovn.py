@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking, endings
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import agents, api_command, exit_codes
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, table
 from hypercobalt.operator.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import BridgeReport, ControllerReport
@@ -29,7 +29,7 @@ def ovn(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = None
     output
         text, or json: everything, with all parts of its work.
     """
-    return asking.run("ovn", _ovn(node, output, kubeconfig))
+    return api_command.run("ovn", _ovn(node, output, kubeconfig))
 
 
 async def _ovn(node: str, output: str, kubeconfig: Path | None) -> int:
@@ -53,7 +53,7 @@ def _printed(
         print_json(report)
         return 0
     for note in notes:
-        endings.complain(command, note)
+        exit_codes.print_error(command, note)
     for line in lines:
         print(printable(line))
     return 0

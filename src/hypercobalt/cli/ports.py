@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking, endings
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import agents, api_command, exit_codes
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table
 from hypercobalt.operator.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
@@ -43,7 +43,7 @@ def ports(
     output
         text, or json: everything, with all counters.
     """
-    return asking.run("ports", _ports(node, port, output, kubeconfig))
+    return api_command.run("ports", _ports(node, port, output, kubeconfig))
 
 
 async def _ports(node: str, port: str | None, output: str, kubeconfig: Path | None) -> int:
@@ -54,7 +54,7 @@ async def _ports(node: str, port: str | None, output: str, kubeconfig: Path | No
         print_json(report)
         return 0
     for note in report.notes:
-        endings.complain("ports", note)
+        exit_codes.print_error("ports", note)
     if port:
         for line in (line for one in report.ports for line in details(one)):
             print(printable(line))

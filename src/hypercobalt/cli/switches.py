@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli.asking import there_are
+from hypercobalt.cli.api_command import there_are
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 

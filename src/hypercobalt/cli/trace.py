@@ -12,8 +12,8 @@ import msgspec
 from cyclopts import Parameter
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking, switches
-from hypercobalt.cli.asking import Kubeconfig, Node
+from hypercobalt.cli import agents, api_command, switches
+from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.cli.trace_text import Hop, lines
 from hypercobalt.cli.trace_words import parameters
@@ -90,7 +90,7 @@ def trace(
         "ct_next": " ".join(ct_next or ()) or None,
         "bridge": bridge,
     }
-    return asking.run("trace", _trace(node, fields, flags, output, kubeconfig, show_all=all_))
+    return api_command.run("trace", _trace(node, fields, flags, output, kubeconfig, show_all=all_))
 
 
 async def _trace(
@@ -128,7 +128,7 @@ async def _followed(
     Args:
         report: of the first host.
         states: answers of connection tracking; the next host takes those that a host has not used.
-        kubeconfig: see `asking.connection`.
+        kubeconfig: see `api_command.connection`.
     """
     hops: list[Hop] = []
     while (onward := report.onward) is not None:
@@ -149,6 +149,6 @@ async def _followed(
 
 
 async def _node_of(chassis: str, kubeconfig: Path | None) -> str:
-    namespace = asking.connection(kubeconfig).namespace
-    async with asking.client(kubeconfig) as kube:
+    namespace = api_command.connection(kubeconfig).namespace
+    async with api_command.client(kubeconfig) as kube:
         return (await switches.of_chassis(kube, namespace, chassis)).metadata.name

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.adapters.host.journal import FOLLOW, KERNEL, LINES, UNITS, Journal, Order
-from hypercobalt.agent.diagnostics.use import Asked, RefusedUseError, Use
+from hypercobalt.agent.diagnostics.use import RefusedUseError, Use, UseRequest
 from hypercobalt.api.duration import parse_duration
 from hypercobalt.api.times import parse_time
 from hypercobalt.runtime import Clock
@@ -43,7 +43,7 @@ class Logs:
             lasts=FOLLOW.total_seconds(),
         )
 
-    async def _handle(self, asked: Asked) -> Stream:
+    async def _handle(self, asked: UseRequest) -> Stream:
         lines = self._journal.read(order_of(asked.parameters, self._clock.now()))
         # The first item comes once the journal can be read; from then on, closing ends it.
         await anext(lines)

@@ -1,8 +1,8 @@
 """The agents' pods on hosts that are being taken out of service.
 
-Pods are watched only on a Node that is being emptied of them, in the agents' namespaces and by the
-Node's name, so the cost does not grow with the fleet. A watch that has just been opened knows
-nothing yet, which differs from no pods.
+Pods are watched only on a Node whose agents' pods are being evicted, in the agents' namespaces and
+by the Node's name, so the cost does not grow with the fleet. Before the first listing of a watch
+the pods are unknown, which differs from no pods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = get_logger(__name__)
 
 
 OVERDUE: Final = timedelta(seconds=10)
-"""Pods that cannot be read for so long are reported."""
+"""A namespace whose pods have not been listed for so long is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Report:
     """The agents' pods of one Node.
 
     Args:
-        pods: as far as they are known.
-        unread: namespaces whose pods have not been read yet.
-        overdue: whether they should have been by now.
+        pods: those of the namespaces that have been listed.
+        unread: namespaces that have not been listed yet.
+        overdue: whether `unread` have been awaited for `OVERDUE`.
     """
 
     pods: tuple[Pod, ...] = ()
@@ -47,10 +47,10 @@ class AgentPods:
     """Watches the agents' pods of chosen Nodes; a service of the manager.
 
     Args:
-        namespaces: where the agents live.
+        namespaces: those of the agents' pods.
 
     Attributes:
-        source: for the controller: a change leads to the name of the pods' Node.
+        source: enqueues the name of the pods' Node at each change.
     """
 
     def __init__(self, kube: Kube, namespaces: Sequence[str], metrics: Metrics) -> None:
@@ -61,7 +61,7 @@ class AgentPods:
         self.source = Source()
 
     def follow(self, node: str) -> Report:
-        """The pods of a Node, which is watched from now on; changes reach the controller."""
+        """Start watching the pods of a Node, unless that is done, and return them."""
         if node not in self._informers:
             self._open(node)
         informers = self._informers[node]
@@ -71,14 +71,14 @@ class AgentPods:
         return Report(tuple(pods), tuple(unread), overdue=waited >= OVERDUE.total_seconds())
 
     def release(self, node: str) -> None:
-        """Watch a Node's pods no longer."""
+        """Stop watching the pods of a Node."""
         if self._informers.pop(node, None):
             log.info("unwatching_agent_pods", node=node)
             del self._since[node]
             self._tasks.end(node)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the watches going until `stop`."""
+        """Run the watches until `stop`."""
         await self._tasks.run(stop)
 
     def _open(self, node: str) -> None:
@@ -87,7 +87,7 @@ class AgentPods:
         for namespace in self._namespaces:
             selection = Selection(Pod, namespace, "", f"spec.nodeName={node}")
             made[namespace] = Informer(self._kube, selection, metrics=self._metrics)
-            made[namespace].add_handler(_Teller(node, self.source))
+            made[namespace].add_handler(_PodHandler(node, self.source))
         self._informers[node], self._since[node] = made, asyncio.get_running_loop().time()
         self._tasks.begin(node, partial(self._run_node, node))
 
@@ -95,14 +95,16 @@ class AgentPods:
         async with asyncio.TaskGroup() as group:
             for informer in self._informers[node].values():
                 group.create_task(informer.run())
-                group.create_task(self._tell_when_read(node, informer))
+                group.create_task(self._enqueue_once_synced(node, informer))
 
-    async def _tell_when_read(self, node: str, informer: Informer[Pod]) -> None:
+    async def _enqueue_once_synced(self, node: str, informer: Informer[Pod]) -> None:
         await informer.wait_synced()
         self.source.enqueue(node)
 
 
-class _Teller:
+class _PodHandler:
+    """Enqueues the Node at each change of its pods."""
+
     def __init__(self, node: str, source: Source) -> None:
         self._node, self._source = node, source
 
@@ -117,10 +119,10 @@ class _Teller:
 
 
 def still_running(pods: Sequence[Pod]) -> tuple[str, ...]:
-    """The pods that have yet to leave, sorted, as `namespace/name`.
+    """The pods that still have to end, sorted, as `namespace/name`.
 
-    Those that have ended do not count, nor those that may stay for as long as they like; those that
-    are being deleted do.
+    Pods that have ended do not count, nor pods that tolerate the taint without a limit of time;
+    pods that are being deleted do.
     """
     return tuple(
         sorted(

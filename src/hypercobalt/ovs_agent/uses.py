@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
-from hypercobalt.agent.diagnostics.use import Asked, Use
+from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.ovs_agent.diagnostics import uses as diagnostics
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
@@ -34,12 +34,12 @@ def uses(switch: Switch, observer: Observer, judge: Judge) -> Sequence[Use]:
     )
 
 
-async def _bridges(observer: Observer, _: Asked) -> Answer:
+async def _bridges(observer: Observer, _: UseRequest) -> Answer:
     """The bridges as they are now, in the form of `status.bridges`."""
     return Answer(200, msgspec.json.encode(assess_bridges(_read(observer)).value), JSON)
 
 
-async def _bonds(observer: Observer, _: Asked) -> Answer:
+async def _bonds(observer: Observer, _: UseRequest) -> Answer:
     """The bonds as they are now, in the form of `status.interfaces.bonds`."""
     return Answer(200, msgspec.json.encode(assess_bonds(_read(observer)).value), JSON)
 

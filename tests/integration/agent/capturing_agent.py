@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.contracts.agent_access import NODE, Engine, agent
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.cli import agents, asking
+from hypercobalt.cli import agents, api_command
 from hypercobalt.runtime import Kube, load_connection
 
 
@@ -41,4 +41,4 @@ async def read(kubeconfig: Path) -> int:
 
 if __name__ == "__main__":
     role, file = sys.argv[1], Path(sys.argv[2])
-    sys.exit(asking.run("capture", serve(file) if role == "agent" else read(file)))
+    sys.exit(api_command.run("capture", serve(file) if role == "agent" else read(file)))

@@ -18,7 +18,7 @@ import pytest
 from hypercobalt.adapters.child import MARK
 from hypercobalt.adapters.host.journal import Journal, Order
 from hypercobalt.adapters.host.port import HostError
-from hypercobalt.agent.diagnostics.use import Asked, RefusedUseError
+from hypercobalt.agent.diagnostics.use import RefusedUseError, UseRequest
 from hypercobalt.cli.log_lines import Lines
 from hypercobalt.node_agent.logs import Logs
 from hypercobalt.runtime import SystemClock
@@ -93,7 +93,7 @@ async def journald() -> AsyncGenerator[Journald]:
 @asynccontextmanager
 async def reading(journald: Journald, **parameters: str) -> AsyncGenerator[Stream]:
     use = Logs(Journal(journald.root), SystemClock()).use()
-    answer = await use.handle(Asked(parameters, b"", Requester("jane")))
+    answer = await use.handle(UseRequest(parameters, b"", Requester("jane")))
     assert isinstance(answer, Stream)
     async with aclosing(answer.chunks):
         yield answer

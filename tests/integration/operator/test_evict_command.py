@@ -27,7 +27,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import SERVER, Migration, MigrationSpec
 from hypercobalt.api.times import micro_time
-from hypercobalt.cli import asking, endings
+from hypercobalt.cli import api_command, exit_codes
 from hypercobalt.cli.evict import evict
 from hypercobalt.cli.explain import explain
 from hypercobalt.cli.maintain import maintain, resume
@@ -70,7 +70,7 @@ async def test_what_could_not_be_moved_is_listed_and_the_exit_code_is_failure(
     await add_hypervisor(kube, name)
     async with evicting(kubeconfig, compute):
         code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
-    assert code == endings.FAILED
+    assert code == exit_codes.FAILED
     out = capsys.readouterr().out
     assert server.id in out
     assert "resume or stop it" in out
@@ -123,7 +123,7 @@ async def test_a_host_whose_last_eviction_is_not_gone_yet_is_reported(
         await kube.delete(Eviction, name)
         await until_ended(kube, name)
         code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
-    assert code == endings.WRONG
+    assert code == exit_codes.INVALID_REQUEST
     err = capsys.readouterr().err
     assert server.id in err
     assert "the operator makes a new one" in err
@@ -134,7 +134,7 @@ async def test_an_eviction_of_something_else_under_the_hosts_name_is_not_taken_f
 ) -> None:
     await add_hypervisor(kube, name)
     await add_eviction_of(kube, name, instances=(str(uuid.uuid4()),))
-    assert await asyncio.to_thread(evict, name, kubeconfig=kubeconfig) == endings.WRONG
+    assert await asyncio.to_thread(evict, name, kubeconfig=kubeconfig) == exit_codes.INVALID_REQUEST
     assert "moves only some instances" in capsys.readouterr().err
     host = await kube.get(Hypervisor, name)
     assert host is not None
@@ -184,7 +184,7 @@ async def test_what_cannot_be_is_refused_by_name(
 ) -> None:
     await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance=mode))
     code = await asyncio.to_thread(evict, name, kubeconfig=kubeconfig, **wanted)  # type: ignore[arg-type]
-    assert code == endings.WRONG
+    assert code == exit_codes.INVALID_REQUEST
     assert expected in capsys.readouterr().err
     assert await kube.get(Eviction, name) is None
 
@@ -193,7 +193,10 @@ async def test_an_unknown_host_is_refused_with_those_there_are(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await add_hypervisor(kube, name)
-    assert await asyncio.to_thread(evict, "nobody", kubeconfig=kubeconfig) == endings.WRONG
+    assert (
+        await asyncio.to_thread(evict, "nobody", kubeconfig=kubeconfig)
+        == exit_codes.INVALID_REQUEST
+    )
     assert name in capsys.readouterr().err
 
 
@@ -215,7 +218,7 @@ async def test_ctrl_c_leaves_the_eviction_running(kube: Kube, kubeconfig: Path, 
                 pass
         command.send_signal(signal.SIGINT)
         _, err = await asyncio.wait_for(command.communicate(), 20)
-        assert command.returncode == endings.INTERRUPTED
+        assert command.returncode == exit_codes.INTERRUPTED
         assert f"the Eviction of {name} continues".encode() in err
         done = await until_ended(kube, name)
     assert done.status.progress is not None
@@ -234,8 +237,8 @@ async def test_the_lab_of_this_directory_is_found(
     await add_hypervisor(kube, name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    asking.LAB.parent.mkdir(parents=True)
-    asking.LAB.write_bytes(kubeconfig.read_bytes())
+    api_command.LAB.parent.mkdir(parents=True)
+    api_command.LAB.write_bytes(kubeconfig.read_bytes())
     assert await asyncio.to_thread(evict, name) == 0
     assert f"cobalt explain eviction/{name}" in capsys.readouterr().out
 
@@ -329,7 +332,7 @@ async def test_an_invalid_request_to_explain_is_refused(
     kube: Kube, kubeconfig: Path, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = await asyncio.to_thread(explain, what, kubeconfig=kubeconfig)
-    assert code == endings.WRONG
+    assert code == exit_codes.INVALID_REQUEST
     assert capsys.readouterr().err.startswith("cobalt explain: ")
 
 
@@ -338,7 +341,7 @@ async def test_explain_names_what_there_is_instead_of_a_missing_object(
     kube: Kube, kubeconfig: Path, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = await asyncio.to_thread(explain, what, kubeconfig=kubeconfig)
-    assert code == endings.WRONG
+    assert code == exit_codes.INVALID_REQUEST
     assert "there is no " in capsys.readouterr().err
 
 
@@ -359,7 +362,8 @@ async def test_a_host_that_goes_away_is_not_put_back(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance="termination"))
-    assert await asyncio.to_thread(resume, name, kubeconfig=kubeconfig) == endings.WRONG
+    code = await asyncio.to_thread(resume, name, kubeconfig=kubeconfig)
+    assert code == exit_codes.INVALID_REQUEST
     code = await asyncio.to_thread(maintain, name, reason="disk", kubeconfig=kubeconfig)
-    assert code == endings.WRONG
+    assert code == exit_codes.INVALID_REQUEST
     assert "the Node is being deleted" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.model import Paths
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.agent.diagnostics.use import Asked, RefusedUseError
+from hypercobalt.agent.diagnostics.use import RefusedUseError, UseRequest
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ovs_agent.diagnostics.captures import Captures
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -55,7 +55,7 @@ async def run(order: Order) -> None:
     facts = await rows(switch)
     captures = Captures(lambda: facts, switch, mirrors, clock, by_mirror=order.by_mirror)
     (use,) = (one for one in captures.uses() if one.name == order.use)
-    answer = await use.handle(Asked(order.parameters, b"", Requester("jane")))
+    answer = await use.handle(UseRequest(order.parameters, b"", Requester("jane")))
     assert isinstance(answer, Stream)
     async with aclosing(answer.chunks) as chunks:
         async for chunk in chunks:

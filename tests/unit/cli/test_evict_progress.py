@@ -17,9 +17,9 @@ from hypercobalt.api.eviction import (
     EvictionStatus,
 )
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.cli.endings import complain
 from hypercobalt.cli.evict_bars import picture
 from hypercobalt.cli.evict_progress import outcome, summary
+from hypercobalt.cli.exit_codes import print_error
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = "moved\x1b[2J\x1b]0;title\x07\rall is well\u202e\nkvm-9 is empty"
@@ -72,7 +72,7 @@ def test_names_and_messages_behind_the_bars_move_no_cursor() -> None:
 def test_an_error_is_one_line_without_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    complain("evict", HOSTILE)
+    print_error("evict", HOSTILE)
     assert capsys.readouterr().err.removesuffix("\n").isprintable()
 
 

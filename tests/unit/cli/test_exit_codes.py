@@ -9,7 +9,7 @@ import pytest
 from cyclopts import App
 
 from hypercobalt.cli import app
-from hypercobalt.cli.endings import UNAVAILABLE, WRONG, exit_code
+from hypercobalt.cli.exit_codes import INVALID_REQUEST, UNAVAILABLE, exit_code
 from hypercobalt.errors import ConfigurationError, HypercobaltError, TransientError
 from hypercobalt.lab.errors import LabError, LabRequestError
 
@@ -107,7 +107,7 @@ def test_an_invalid_request_is_refused_in_a_line(
         code = ended.code
     printed = capsys.readouterr()
     plain = " ".join(printed.err.replace("│", " ").split())
-    assert (code, printed.out) == (WRONG, "")
+    assert (code, printed.out) == (INVALID_REQUEST, "")
     assert text in plain
     assert not (command.startswith("lab") and (here / "none").exists())
 
@@ -119,8 +119,8 @@ def test_every_command_is_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ConfigurationError("x"), WRONG),
-        (LabRequestError("x"), WRONG),
+        (ConfigurationError("x"), INVALID_REQUEST),
+        (LabRequestError("x"), INVALID_REQUEST),
         (LabError("x"), UNAVAILABLE),
         (TransientError("x"), UNAVAILABLE),
         (HypercobaltError("x"), UNAVAILABLE),

@@ -19,7 +19,7 @@ from tests.unit.ovs_agent.switches import (
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.port import SwitchError
-from hypercobalt.agent.diagnostics.use import Asked, Use
+from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.api.ovsnode import Bond, Bridge
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
@@ -29,7 +29,7 @@ from hypercobalt.ovs_agent.uses import uses
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.routes import Answer, Requester
 
-ASKED = Asked({}, b"", Requester("jane"))
+ASKED = UseRequest({}, b"", Requester("jane"))
 
 
 def offered(facts: Facts) -> dict[str, Use]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from hypercobalt.agent.diagnostics.counts import Counts, UseOutcome, outcome_of
 from hypercobalt.agent.diagnostics.record import BEGUN, ENDED, USED, Records, described
-from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
+from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
@@ -60,7 +60,7 @@ class UseServer:
         if about is None or who is None:
             return text(503, "the agent has not seen its own object yet; try again")
         try:
-            asked = Asked(_parameters(request, use.parameters), request.body, who)
+            asked = UseRequest(_parameters(request, use.parameters), request.body, who)
         except RefusedUseError as error:
             return self._refused(about, who, use.name, text(400, str(error)))
         what = described(use.name, asked.parameters)
@@ -79,7 +79,7 @@ class UseServer:
                 self.under_way -= 1
         return answer
 
-    async def _used(self, use: Use, asked: Asked, about: Object, what: str) -> Answer | Stream:
+    async def _used(self, use: Use, asked: UseRequest, about: Object, what: str) -> Answer | Stream:
         begun, who = self.clock.monotonic(), asked.requester
         answer = await _handled(use, asked)
         seconds = self.clock.monotonic() - begun
@@ -135,7 +135,7 @@ class UseServer:
         return answer
 
 
-async def _handled(use: Use, asked: Asked) -> Answer | Stream:
+async def _handled(use: Use, asked: UseRequest) -> Answer | Stream:
     """What the use answers; its errors as answers."""
     try:
         async with asyncio.timeout(use.seconds):

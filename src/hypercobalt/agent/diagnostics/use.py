@@ -10,25 +10,25 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.runtime.routes import Answer, Requester, Stream
 
 VERBS: Final = {"GET": "get", "POST": "create"}
-"""Of rights, by method, as for subresources of Kubernetes."""
+"""The verb of the right that each method needs, as for subresources of Kubernetes."""
 
 
 class RefusedUseError(HypercobaltError):
-    """What is requested cannot be: the message names the parameter and the way out."""
+    """The request is invalid: the message names the parameter and the remedy."""
 
 
 class BusyError(HypercobaltError):
-    """As much as is allowed at once is under way already."""
+    """The limit of concurrent uses is reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UseRequest:
     """One request for a use.
 
     Args:
-        parameters: of the query, decoded; only names that the use has, each once.
-        body: at most what the use takes.
-        requester: who it is; the right is checked already.
+        parameters: of the query, decoded; only names that the use declares, each once.
+        body: at most `Use.most` bytes.
+        requester: the person, whose right is already checked.
     """
 
     parameters: Mapping[str, str]
@@ -36,7 +36,7 @@ class Asked:
     requester: Requester
 
 
-Handle = Callable[[Asked], Coroutine[None, None, Answer | Stream]]
+Handle = Callable[[UseRequest], Coroutine[None, None, Answer | Stream]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from hypercobalt.adapters.capture.order import DURATION, Order
 from hypercobalt.adapters.ovs.mirror_tags import OWNER
 from hypercobalt.adapters.ovs.mirrors import Mirrored, Mirrors
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
-from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
+from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent.facts import Facts
@@ -81,7 +81,7 @@ class Captures:
             lasts=(DURATION + _SPARE).total_seconds(),
         )
 
-    async def _handle(self, asked: Asked, *, uplinks: bool) -> Stream:
+    async def _handle(self, asked: UseRequest, *, uplinks: bool) -> Stream:
         try:
             order = order_of(asked.parameters)
             source = await self._source(asked.parameters.get("port", ""), uplinks=uplinks)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from hypercobalt.adapters.ovs.port import Switch
-from hypercobalt.agent.diagnostics.use import Asked, BusyError, Use
+from hypercobalt.agent.diagnostics.use import BusyError, Use, UseRequest
 from hypercobalt.ovs_agent.diagnostics import internals, ports, tracing
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.rules.issues import Tracked
@@ -30,7 +30,7 @@ def uses(
     """
     tracing_now = False
 
-    async def trace(asked: Asked) -> Answer:
+    async def trace(asked: UseRequest) -> Answer:
         nonlocal tracing_now
         # ovs-vswitchd traces on the thread that serves all else: one at a time.
         if tracing_now:
@@ -41,13 +41,13 @@ def uses(
         finally:
             tracing_now = False
 
-    async def list_ports(asked: Asked) -> Answer:
+    async def list_ports(asked: UseRequest) -> Answer:
         return _answer(await ports.ports(switch, facts(), issues(), asked.parameters))
 
-    async def show_bridge(asked: Asked) -> Answer:
+    async def show_bridge(asked: UseRequest) -> Answer:
         return _answer(await internals.bridge(switch, facts(), asked.parameters))
 
-    async def show_controller(_: Asked) -> Answer:
+    async def show_controller(_: UseRequest) -> Answer:
         return _answer(await internals.controller(switch))
 
     return (

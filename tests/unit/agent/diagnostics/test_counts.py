@@ -15,7 +15,7 @@ from tests.pages import ROOT, first_cells
 from hypercobalt.agent.diagnostics.counts import NAME, Counts, UseOutcome
 from hypercobalt.agent.diagnostics.record import Records
 from hypercobalt.agent.diagnostics.serving import MOST_AT_ONCE, UseServer
-from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
+from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec
 from hypercobalt.errors import HypercobaltError
@@ -72,7 +72,7 @@ def request(query: str = "", method: str = "POST") -> Request:
 
 
 def use(error: BaseException | None = None, seconds: float = 10.0) -> Use:
-    async def handle(_: Asked) -> Answer:
+    async def handle(_: UseRequest) -> Answer:
         if error is not None:
             raise error
         return Answer(200, b"{}")
@@ -117,7 +117,7 @@ async def test_use_without_its_event_is_counted_as_unavailable(
 async def test_client_that_leaves_before_the_answer_is_counted(
     server: UseServer, registry: CollectorRegistry
 ) -> None:
-    async def never(_: Asked) -> Answer:
+    async def never(_: UseRequest) -> Answer:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -150,7 +150,7 @@ async def test_stream_is_counted_once_at_its_end(
         if error is not None:
             raise error
 
-    async def handle(_: Asked) -> Stream:
+    async def handle(_: UseRequest) -> Stream:
         return Stream(packets())
 
     found = await server.serve(Use("trace", "trace", handle, "POST"), request())

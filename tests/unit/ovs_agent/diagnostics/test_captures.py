@@ -22,7 +22,7 @@ from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.rows import MirrorRow
-from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
+from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.facts import Facts
@@ -69,7 +69,7 @@ def offered(known: Facts | None = None) -> dict[str, Use]:
 
 
 async def begun(use: Use, port: str = "tap1") -> Stream:
-    answer = await use.handle(Asked({"port": port, "filter": "icmp"}, b"", Requester("jane")))
+    answer = await use.handle(UseRequest({"port": port, "filter": "icmp"}, b"", Requester("jane")))
     assert isinstance(answer, Stream)
     return answer
 

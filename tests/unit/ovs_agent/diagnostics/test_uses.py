@@ -11,7 +11,7 @@ from tests.unit.ovs_agent.diagnostics.networks import facts, mac, switch
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.traced import Trace
-from hypercobalt.agent.diagnostics.use import Asked, BusyError, Use
+from hypercobalt.agent.diagnostics.use import BusyError, Use, UseRequest
 from hypercobalt.ovs_agent.diagnostics.report import (
     BridgeReport,
     ControllerReport,
@@ -28,8 +28,8 @@ def offered(fake: FakeSwitch) -> dict[str, Use]:
     return {one.name: one for one in uses(fake, facts, lambda: ())}
 
 
-def asked(**parameters: str) -> Asked:
-    return Asked(parameters, b"", Requester("jane"))
+def asked(**parameters: str) -> UseRequest:
+    return UseRequest(parameters, b"", Requester("jane"))
 
 
 def test_each_use_needs_its_right() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hypercobalt.cli import asking
-from hypercobalt.cli.endings import UNAVAILABLE, WRONG
+from hypercobalt.cli import api_command
+from hypercobalt.cli.exit_codes import INVALID_REQUEST, UNAVAILABLE
 from hypercobalt.errors import HypercobaltError, InvalidRequestError
 from hypercobalt.runtime.client.errors import (
     ConnectionFailedError,
@@ -29,7 +29,7 @@ SERVER = "; check that the API server runs, and `server` in the kubeconfig"
             "; the credentials in the kubeconfig are invalid, or have expired",
         ),
         (ForbiddenError("get Node a", Status(code=403, message="may not")), UNAVAILABLE, ""),
-        (InvalidRequestError("there is no host x"), WRONG, ""),
+        (InvalidRequestError("there is no host x"), INVALID_REQUEST, ""),
     ],
 )
 def test_an_error_ends_with_the_way_out(
@@ -38,5 +38,5 @@ def test_an_error_ends_with_the_way_out(
     async def fails() -> int:
         raise error
 
-    assert asking.run("explain", fails()) == code
+    assert api_command.run("explain", fails()) == code
     assert capsys.readouterr().err == f"cobalt explain: {error}{way_out}\n"

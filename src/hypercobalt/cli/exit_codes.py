@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and an error in one line. The same for all commands.
+"""Exit codes of all commands, and errors printed in one line.
 
 0 done; 1 failed, or a server cannot be reached or refuses; 2 invalid request; 3 the Eviction
 failed; 4 the Eviction was cancelled; 130 interrupted.
@@ -13,7 +13,7 @@ from hypercobalt.errors import HypercobaltError, InvalidRequestError
 from hypercobalt.operator.wording import printable
 
 UNAVAILABLE: Final = 1
-WRONG: Final = 2
+INVALID_REQUEST: Final = 2
 FAILED: Final = 3
 CANCELLED: Final = 4
 INTERRUPTED: Final = 130
@@ -21,15 +21,15 @@ INTERRUPTED: Final = 130
 
 def exit_code(error: HypercobaltError) -> int:
     """The exit code of a command that ends with an error."""
-    return WRONG if isinstance(error, InvalidRequestError) else UNAVAILABLE
+    return INVALID_REQUEST if isinstance(error, InvalidRequestError) else UNAVAILABLE
 
 
-def complain(command: str, text: str) -> None:
+def print_error(command: str, text: str) -> None:
     """Print an error; names and messages of objects in it may be hostile."""
     print(printable(f"cobalt {command}: {text}"), file=sys.stderr, flush=True)
 
 
-def refused(command: str, error: HypercobaltError) -> int:
+def report_error(command: str, error: HypercobaltError) -> int:
     """Print an error; return the exit code."""
-    complain(command, str(error))
+    print_error(command, str(error))
     return exit_code(error)

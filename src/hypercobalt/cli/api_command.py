@@ -1,4 +1,4 @@
-"""What the commands that use the API have in common: the connection, the run, its errors."""
+"""Common parts of commands that use the API: connection, run, error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from hypercobalt import logs
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.cli import endings
+from hypercobalt.cli import exit_codes
 from hypercobalt.errors import HypercobaltError, InvalidRequestError
 from hypercobalt.runtime import Connection, Kube, Limits, NotFoundError, load_connection
 from hypercobalt.runtime.client.errors import (
@@ -43,10 +43,10 @@ Node = Annotated[
 
 
 def connection(kubeconfig: Path | None, env: Mapping[str, str] | None = None) -> Connection:
-    """Where the API is.
+    """Find the address and credentials of the API server.
 
     Raises:
-        ConfigurationError: nothing found, or what was found is unusable.
+        ConfigurationError: no kubeconfig was found, or the one found is unusable.
     """
     variables = os.environ if env is None else env
     if kubeconfig is None and not variables.get("KUBECONFIG") and LAB.exists():
@@ -64,31 +64,31 @@ def run(
     work: Coroutine[object, object, int],
     *,
     interrupted: str = "",
-    unavailable: int = endings.UNAVAILABLE,
+    unavailable: int = exit_codes.UNAVAILABLE,
 ) -> int:
     """Run a command to its end; an error is printed in one line.
 
     Args:
         command: its name, for messages.
-        work: gives the exit code.
-        interrupted: what Ctrl-C leaves behind, in words.
+        work: returns the exit code.
+        interrupted: message after Ctrl-C, which names what keeps running.
         unavailable: exit code while the API is away or refuses.
     """
     logs.configure(level=logging.ERROR)
     try:
         return asyncio.run(work)
     except HypercobaltError as error:
-        endings.complain(command, f"{error}{_way_out(error)}")
-        code = endings.exit_code(error)
-        return unavailable if code == endings.UNAVAILABLE else code
+        exit_codes.print_error(command, f"{error}{_way_out(error)}")
+        code = exit_codes.exit_code(error)
+        return unavailable if code == exit_codes.UNAVAILABLE else code
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        endings.complain(command, interrupted or "interrupted")
-        return endings.INTERRUPTED
+        exit_codes.print_error(command, interrupted or "interrupted")
+        return exit_codes.INTERRUPTED
 
 
 def _way_out(error: HypercobaltError) -> str:
-    """What to do about an API server that does not answer, or refuses the credentials."""
+    """The remedy when the API server does not answer, or refuses the credentials."""
     if isinstance(error, UnauthorizedError):
         return "; the credentials in the kubeconfig are invalid, or have expired"
     if isinstance(error, (ConnectionFailedError, DeadlineExceededError)):
@@ -100,7 +100,7 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
     """The Hypervisor of that name.
 
     Raises:
-        InvalidRequestError: there is none; the message names those that there are.
+        InvalidRequestError: the Hypervisor does not exist; the message lists the existing ones.
     """
     found = await kube.get(Hypervisor, name)
     if found is not None:
@@ -113,7 +113,7 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
 
 
 def there_are(names: Iterable[str]) -> str:
-    """What there is instead of what was named."""
+    """List the existing names, for a message about a name that does not exist."""
     known = sorted(names)
     more = ", …" if len(known) > _SHOWN else ""
     return f"there are: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"
