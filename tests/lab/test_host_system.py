@@ -267,7 +267,7 @@ async def test_an_inhibitor_is_there_after_logind_was_restarted(nodes: TakeHosts
 
         for how in (("restart",), ("kill", "--signal=KILL")):
             await host.run("systemctl", *how, "systemd-logind.service")
-            await guard.until("took_shutdown_inhibitor")
+            await guard.until("shutdown_inhibitor_taken")
             assert "hypercobalt node-agent" in await guard.inhibitors()
 
 

@@ -56,7 +56,7 @@ def _put(found: dict[str, str], name: str, value: str) -> None:
         name = "from"
     elif proto in WITH_PORTS and end in {"src", "dst"}:
         if found.setdefault("proto", proto) != proto:
-            raise InvalidRequestError(f"{name} does not go with {found['proto']}")
+            raise InvalidRequestError(f"{name} is not valid with {found['proto']}")
         name = f"{end}_port"
     else:
         name = canonical(name)

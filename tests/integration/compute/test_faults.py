@@ -255,7 +255,7 @@ async def test_a_service_that_is_away_gets_few_calls_and_comes_back(adapter: Ada
     assert "503" in nova.trouble
     for _ in range(20):
         error = await fails(nova)
-        assert "not asked" in str(error)
+        assert "not sent" in str(error)
         assert error.retry_after is not None
     assert script.count("compute *") == asked
 

@@ -52,7 +52,7 @@ def test_words_and_flags_become_parameters(
     [
         ((), {}, "--from is missing"),
         (("80",), FROM, "'80' is neither FIELD=VALUE nor a protocol"),
-        (("tcp_dst=80", "udp_dst=53"), FROM, "udp_dst does not go with tcp"),
+        (("tcp_dst=80", "udp_dst=53"), FROM, "udp_dst is not valid with tcp"),
         (("ip_dst=10.0.0.1", "nw_dst=10.0.0.2"), FROM, "ip_dst is given twice"),
         (("in_port=tap2",), FROM, "from is given twice: tap1 and tap2"),
         (("tcp", "udp"), FROM, "proto is given twice"),

@@ -283,4 +283,4 @@ async def _connect(name: str, address: str | None, *, descriptors: bool) -> Mess
     except TimeoutError as error:
         raise HostError(f"{name}: the system bus gave no answer within {seconds:g} s") from error
     except _BROKEN as error:
-        raise HostError(f"{name}: no way to the system bus: {error!r}") from error
+        raise HostError(f"{name}: cannot connect to the system bus: {error!r}") from error

@@ -49,7 +49,7 @@ class FakeUnits:
         self._states[name] = UnitState(name=name, load=load, active=active, sub=sub)
         self._change.notify()
 
-    def leave(self, why: str = "no way to the system bus") -> None:
+    def leave(self, why: str = "cannot connect to the system bus") -> None:
         """From now on, systemd cannot be asked."""
         self._away = HostError(why)
         self._change.notify()
@@ -139,7 +139,7 @@ class FakeShutdown:
         self._preparing = preparing
         self._change.notify()
 
-    def leave(self, why: str = "no way to the system bus") -> None:
+    def leave(self, why: str = "cannot connect to the system bus") -> None:
         """From now on, logind cannot be asked."""
         self._away = HostError(why)
 

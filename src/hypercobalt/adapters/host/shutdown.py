@@ -116,7 +116,7 @@ class _Inhibitor:
             for descriptor in reply.unix_fds:
                 os.close(descriptor)
             raise HostError(f"{_NAME} Inhibit: no file descriptor in the answer")
-        log.info("took_shutdown_inhibitor")
+        log.info("shutdown_inhibitor_taken")
         self.release()
         self._descriptor = reply.unix_fds[0]
         # A child that had it too would hold back the shutdown after we let go.

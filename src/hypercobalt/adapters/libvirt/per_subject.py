@@ -62,7 +62,7 @@ class PerSubject:
             if subject in self._under_way:
                 raise DomainHungError(str(exc)) from exc
             others = f"{self._most} calls about other domains hang"
-            raise LibvirtError(f"{what}: not asked within {deadline:g} s, as {others}") from exc
+            raise LibvirtError(f"{what}: not sent within {deadline:g} s: {others}") from exc
 
     async def _in_turn(self, subject: str, call: Callable[[], Awaitable[Answer]]) -> Answer:
         async with AsyncExitStack() as held:

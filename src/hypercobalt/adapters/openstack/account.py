@@ -161,7 +161,7 @@ class Account:
         with self._asking(session):
             found = catalogue.endpoint(service)
         if is_plain(found):
-            self._exposed(PLAIN, f"the service {service} at {found}: tokens go in clear")
+            self._exposed(PLAIN, f"the service {service} at {found}: tokens are sent unencrypted")
         return found
 
     @contextmanager
@@ -172,7 +172,7 @@ class Account:
         except (keystone.Unauthorized, keystone.NotFound, keystone.Forbidden) as exc:
             self._drop(session)
             raise NotAuthenticatedError(
-                f"Keystone gives no token to {self._who(self._region)}: {why(exc)}. "
+                f"Keystone issues no token to {self._who(self._region)}: {why(exc)}. "
                 "Check the user, the password, the project and their domains"
             ) from exc
         except (keystone.ClientException, OSError) as exc:  # OSError: files of TLS

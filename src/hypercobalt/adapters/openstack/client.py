@@ -166,7 +166,7 @@ class Client:
         breaker = self._breaker(name)
         if wait := breaker.admit():
             raise CircuitOpenError(
-                f"{request.about}: not asked, since {breaker.why or 'it is tried by another call'}",
+                f"{request.about}: not sent: {breaker.why or 'another call probes the service'}",
                 retry_after=timedelta(seconds=wait),
                 sent=False,
             )
@@ -258,7 +258,7 @@ def _sorted_out(request: Request, answer: Answer) -> Answer:
         return answer
     text = refusal(code, answer.body)
     if code == _UNAUTHORIZED:
-        text = f"{text}. It refuses a fresh token: look at its keystonemiddleware"
+        text = f"{text}. The service refuses a fresh token: check its keystonemiddleware"
     raise NoAnswerError(
         f"{request.about}: the service {request.service} answered {text}",
         retry_after=_retry_after(answer.headers.get("Retry-After", "")),

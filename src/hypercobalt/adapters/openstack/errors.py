@@ -31,7 +31,7 @@ class NoAnswerError(TransientError):
 
 
 class NotAuthenticatedError(NoAnswerError):
-    """Keystone gives no token: it is away, the password is wrong, there is no such project."""
+    """Keystone issues no token: it is away, the password is wrong, there is no such project."""
 
 
 class NoEndpointError(NoAnswerError):

@@ -54,7 +54,7 @@ class BoundedTransport(HTTPAdapter):
         try:
             response.raw = BytesIO(_read(response, until, seconds))
         except HTTPError as exc:
-            raise requests.ConnectionError(f"the answer breaks off: {exc}") from exc
+            raise requests.ConnectionError(f"the answer is incomplete: {exc}") from exc
         return response
 
 

@@ -46,12 +46,12 @@ def exposures(region: CloudRegion) -> dict[str, str]:
     found: dict[str, str] = {}
     keystone = str(region.get_auth_args().get("auth_url") or "")
     if is_plain(keystone):
-        found[PLAIN] = f"Keystone at {keystone}: the password goes in clear; use https://"
+        found[PLAIN] = f"Keystone at {keystone}: the password is sent unencrypted; use https://"
     verify, _ = region.get_requests_verify_args()
     if verify is False:
         found[UNVERIFIED] = (
-            "verify: false (clouds.yaml, OS_INSECURE): whoever answers is taken for OpenStack and "
-            "gets the password; set OS_CACERT (cacert) to the CA instead"
+            "verify: false (clouds.yaml, OS_INSECURE): any server is accepted as OpenStack and "
+            "receives the password; set OS_CACERT (cacert) to the CA instead"
         )
     return found
 

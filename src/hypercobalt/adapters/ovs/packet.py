@@ -72,7 +72,7 @@ _LARGEST_PORT: Final = 65535
 
 
 class InvalidPacketError(HypercobaltError):
-    """A field is unknown, has a value that is none, or does not go with another."""
+    """A field is unknown, has an invalid value, or conflicts with another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def _check_fits(given: Mapping[str, str], proto: str) -> None:
         for begin, protocols in own.items():
             if name.startswith(begin) and proto not in protocols:
                 raise InvalidPacketError(
-                    f"{name} does not go with proto {proto}; it needs {' or '.join(protocols)}"
+                    f"{name} is not valid with proto {proto}; it needs {' or '.join(protocols)}"
                 )
 
 

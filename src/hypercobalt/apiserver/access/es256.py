@@ -35,7 +35,7 @@ class SigningKey:
         """The key in a file, which is made when it is missing.
 
         Raises:
-            OSError, TypeError, ValueError: it cannot be read or written, or is no key on P-256.
+            OSError, TypeError, ValueError: it cannot be read or written, or is not a key on P-256.
         """
         try:
             found = serialization.load_pem_private_key(path.read_bytes(), None)
@@ -44,7 +44,7 @@ class SigningKey:
             pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
             write_secret(path, found.private_bytes(pem, kind, serialization.NoEncryption()))
         if not isinstance(found, ec.EllipticCurvePrivateKey) or found.key_size != 8 * _SIZE:
-            raise TypeError(f"{path} is no key on P-256")
+            raise TypeError(f"{path} is not a key on P-256")
         return cls(found)
 
     def sign(self, data: bytes) -> bytes:

@@ -63,7 +63,7 @@ class Key:
         if _header(head) != _Header("ES256", self._id):
             raise TokenError("the token was not signed by this server")
         if not self._key.has_signed(signed.encode(), _unpacked(mark)):
-            raise TokenError("the token's signature is wrong")
+            raise TokenError("the token's signature is invalid")
         return _unpacked(body)
 
     def document(self) -> JSONObject:
@@ -104,7 +104,7 @@ def _unpacked(text: str) -> bytes:
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise TokenError("the token is not encoded as one") from None
+        raise TokenError("the token is not a valid JWT") from None
     if _packed(data) != text:  # one encoding only: a changed token must not pass for a known one
-        raise TokenError("the token is not encoded as one")
+        raise TokenError("the token is not a valid JWT")
     return data

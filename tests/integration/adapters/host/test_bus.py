@@ -163,7 +163,9 @@ async def test_a_service_that_answers_pings_is_left_in_peace(bus: Bus, join: Joi
 
 async def test_a_socket_that_is_missing_is_named(tmp_path: Path) -> None:
     units = SystemdUnits(f"unix:path={tmp_path}/none")
-    with pytest.raises(HostError, match=r"org\.freedesktop\.systemd1: no way to the system bus"):
+    with pytest.raises(
+        HostError, match=r"org\.freedesktop\.systemd1: cannot connect to the system bus"
+    ):
         await units.state(UNIT)
 
 

@@ -94,11 +94,11 @@ async def test_conditions_follow_the_units(watching: Watching) -> None:
 async def test_conditions_say_so_when_systemd_is_away(watching: Watching) -> None:
     await watching.until(LIBVIRTD, "Running")
 
-    watching.units.leave("no way to the system bus")
+    watching.units.leave("cannot connect to the system bus")
     await watching.until("other.service", "SystemdUnreachable")
     await watching.until(LIBVIRTD, "SystemdUnreachable")
     assert watching.verdict(LIBVIRTD).status == "Unknown"
-    assert watching.verdict(LIBVIRTD).message == "no way to the system bus"
+    assert watching.verdict(LIBVIRTD).message == "cannot connect to the system bus"
 
     watching.units.come_back()
     await watching.until(LIBVIRTD, "Running")

@@ -79,7 +79,7 @@ def members(text: str) -> frozenset[int]:
         low = _member(first)
         high = _member(last) if dash else low
         if high < low:
-            raise ValueError(f"the range {item[:40]!r} runs backwards")
+            raise ValueError(f"the range {item[:40]!r} is descending")
         named += high + 1 - low
         if named > MOST_NAMED:
             raise ValueError(f"it names more than {MOST_NAMED} members, most of them twice")

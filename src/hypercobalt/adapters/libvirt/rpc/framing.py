@@ -73,7 +73,7 @@ class Frames:
             (length,) = _LENGTH.unpack_from(self._buffer)
             if not _SHORTEST <= length <= _LONGEST:
                 raise ProtocolError(
-                    f"libvirt sent a message of {length} bytes, none of {_SHORTEST} to {_LONGEST}"
+                    f"libvirt sent a message of {length} bytes, not {_SHORTEST} to {_LONGEST}"
                 )
             if len(self._buffer) < length:
                 return

@@ -43,7 +43,7 @@ class Reader:
         """Step over some bytes; gives where they begin in `data`."""
         at = self._at
         if at + count > len(self.data):
-            raise XdrError(f"{count} bytes where {self.left} are left")
+            raise XdrError(f"{count} bytes announced, {self.left} left")
         self._at = at + count
         return at
 
@@ -254,7 +254,7 @@ def _array(item: Codec[T]) -> Codec[tuple[T, ...]]:
     def read(reader: Reader) -> tuple[T, ...]:
         count = _UINT.read(reader)
         if count * _WORD > reader.left:  # each takes a word at least
-            raise XdrError(f"{count} elements where {reader.left} bytes are left")
+            raise XdrError(f"{count} elements announced, {reader.left} bytes left")
         return tuple(item.read(reader) for _ in range(count))
 
     return Codec(write, read)

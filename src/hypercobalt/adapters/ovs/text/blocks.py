@@ -29,6 +29,6 @@ def blocks(command: str, header: re.Pattern[str], text: str) -> Iterator[tuple[s
         elif name is not None:
             lines.append(line)
         elif line.strip():
-            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} stands in no block")
+            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} belongs to no block")
     if name is not None:
         yield name, lines

@@ -205,7 +205,7 @@ class TestDomain:
             ("<vcpu cpuset='x'>1</vcpu>", "<vcpu>: 'x' is not a number"),
             (
                 "<cputune><vcpupin vcpu='0' cpuset='9-1'/></cputune>",
-                "<vcpupin>: the range '9-1' runs backwards",
+                "<vcpupin>: the range '9-1' is descending",
             ),
             (
                 "<numatune><memory nodeset='all'/></numatune>",

@@ -153,7 +153,7 @@ async def test_garbage_ends_the_connection_with_its_name(
     [
         ({"procedure": 4}, "procedure 4 answers 157"),
         ({"status": 2}, "an answer of status 2"),
-        ({"payload": b"1234"}, r"Version.version: 8 bytes where 4 are left"),
+        ({"payload": b"1234"}, r"Version.version: 8 bytes announced, 4 left"),
     ],
 )
 async def test_an_answer_that_makes_no_sense_ends_the_connection(

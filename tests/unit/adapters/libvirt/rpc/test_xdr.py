@@ -95,7 +95,7 @@ def test_any_bytes_are_a_value_or_refused(data: bytes) -> None:
     ("of", "data", "refusal"),
     [
         (protocol.Text, struct.pack(">I", 2**32 - 1), "Text.text: 4294967295 bytes of text"),
-        (protocol.Text, struct.pack(">I", 8) + b"1234", "Text.text: 8 bytes where 4 are left"),
+        (protocol.Text, struct.pack(">I", 8) + b"1234", "Text.text: 8 bytes announced, 4 left"),
         (protocol.Domains, struct.pack(">I", 2**31), "Domains.domains: 2147483648 elements"),
         (protocol.Number, struct.pack(">ii", 1, 2), "4 bytes too many"),
         (
