@@ -1,1 +1,1 @@
-"""What every agent of a host has: Lease, board, applier, certificates, process."""
+"""The common parts of every agent of a host: Lease, board, applier, certificates, process."""

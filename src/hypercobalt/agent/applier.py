@@ -48,7 +48,7 @@ REFUSED: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=1))
 
 @dataclass(frozen=True, slots=True)
 class Report(Generic[T, P, S]):
-    """What an agent writes of its host, and how it gets there.
+    """How an agent computes and writes the status of its object.
 
     Args:
         manager: field manager of the status.

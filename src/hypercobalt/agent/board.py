@@ -19,7 +19,7 @@ from hypercobalt.runtime.observable import Observable
 
 @dataclass(frozen=True, slots=True)
 class ConditionReport:
-    """What a concern reports of one condition type.
+    """The report of a concern on one condition type.
 
     Args:
         reason: CamelCase, never empty.
@@ -56,7 +56,7 @@ class Board(Generic[P]):
 
     @property
     def parts(self) -> P:
-        """What is on the board now; a new object after every change."""
+        """The present content of the board; a new object after every change."""
         return self._parts.value
 
     def put(self, parts: P) -> None:

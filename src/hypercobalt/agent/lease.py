@@ -75,7 +75,7 @@ class AgentLease:
         self.held, self.holder, self.renewals = asyncio.Event(), "", 0
 
     def waiting(self) -> str | None:
-        """Why the agent may not work yet, None once it may; for `/readyz`."""
+        """Why the agent may not act yet, None once it may; for `/readyz`."""
         if self.held.is_set():
             return None
         return f"Lease held by {self.holder}" if self.holder else "Lease not acquired yet"

@@ -1,4 +1,4 @@
-"""What every agent is started with, and how it gets to the agent's process."""
+"""The settings of every agent, and how they are passed to the agent's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the API server about who a caller is and what it may do; nothing is stored.
+"""Reviews of a caller's identity and rights by the API server; they are not stored.
 
 Source: k8s.io/api, authentication/v1 and authorization/v1 types.go.
 """

@@ -13,7 +13,7 @@ _GROUP = "admissionregistration.k8s.io"
 
 
 class ResourceRule(Struct, frozen=True):
-    """Writes that a policy is asked about."""
+    """Writes that a policy applies to."""
 
     apiGroups: tuple[str, ...] = ()
     apiVersions: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class NamedExpression(Struct, frozen=True):
 
 
 class Validation(Struct, frozen=True):
-    """A rule, and what whoever breaks it reads."""
+    """A rule, and the message of a write that breaks it."""
 
     expression: str
     message: str = ""

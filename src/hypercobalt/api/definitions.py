@@ -69,7 +69,7 @@ class HostDefinitions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Packed(NamedTuple):
-    """What fits into a Secret.
+    """Definitions that fit into a Secret, and those that do not.
 
     Args:
         data: for the Secret.
@@ -93,7 +93,7 @@ def secret(host: str, namespace: str, packed: Packed) -> Secret:
 
 
 def definitions(found: Secret) -> HostDefinitions:
-    """What a Secret has.
+    """Read the definitions in a Secret.
 
     Raises:
         ValueError: it cannot be read; the message names the Secret and nothing of its content.

@@ -1,7 +1,7 @@
-"""Who may switch high availability of one host off, and how. Pure.
+"""Whether high availability of one host is switched off, and by which setting. Pure.
 
-`spec.highAvailability` is a person's, or the Node's. A controller that used to switch the existing
-HA service on and off keeps its wish apart from that, and both must allow high availability.
+`spec.highAvailability` belongs to people or the Node. A controller that used to switch the existing
+HA service on and off writes an annotation instead; both must allow high availability.
 """
 
 from __future__ import annotations

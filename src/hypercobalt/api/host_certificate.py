@@ -46,7 +46,7 @@ class CertificateReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """What a certificate of a host names.
+    """Names and addresses in a certificate of a host.
 
     Args:
         name: of the Node.

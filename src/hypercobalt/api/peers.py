@@ -1,6 +1,6 @@
-"""The question to a host's agent whether other hosts answer: an annotation of its Hypervisor.
+"""Probes of silent hosts by the agents of other hosts: an annotation of the agent's Hypervisor.
 
-The agent answers in `status.peerReports`. So no agent watches the fleet, and asking costs as many
+The agent answers in `status.peerReports`. So no agent watches the fleet, and a probe costs as many
 writes as there are hosts that are asked.
 """
 

@@ -38,7 +38,7 @@ Predicate = Callable[[T | None, T | None], bool]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a successful pass requests.
+    """Result of a successful pass: when to run again.
 
     Args:
         requeue_after: look again after this; None waits for a change.

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics over HTTP: three pages for probes and scrapers; others by routes.
+"""Health, readiness and metrics over HTTP: pages for probes and scrapers, further routes.
 
 One request per connection, read with a bound on size and time; a whole answer, or a stream. A whole
 HTTP server would be more to carry for every agent than these pages are worth.
@@ -57,7 +57,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What stands before a page.
+    """Decides whether a request may read a page.
 
     Args:
         tls: of the listener.
@@ -83,7 +83,7 @@ def parse_address(flag: str, text: str) -> Address | None:
 
 
 class Endpoints:
-    """The server for the three pages, and for others.
+    """The server for the three pages and further routes.
 
     Args:
         registry: of `/metrics`; None serves no such page.

@@ -1,4 +1,4 @@
-"""Restricts pages to those who may use them, as the API server decides.
+"""Restricts pages to authorized requesters, by reviews of the API server.
 
 A page is served over TLS with a certificate made at start, so that a token is never sent in the
 clear; scrapers in a cluster do not verify it, as with any controller's. The token is reviewed, and

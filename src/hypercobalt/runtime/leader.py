@@ -72,7 +72,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """Which lease, and who we are in it.
+    """The Lease of an election, and our identity in it.
 
     Args:
         name: of the Lease.

@@ -45,7 +45,7 @@ def _places() -> asyncio.Semaphore:
 
 @dataclass(slots=True)
 class ResourceGuard:
-    """Decides who a requester is and what it may.
+    """Authenticates and authorizes a requester.
 
     Args:
         kube: may create TokenReviews and SubjectAccessReviews.

@@ -29,7 +29,7 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client sends.
+    """A request as the client sent it.
 
     Args:
         method: in capitals.
@@ -53,7 +53,7 @@ class Request:
 
     @property
     def verb(self) -> str:
-        """What rights are about: HEAD is a `get`."""
+        """The verb of the right that a request needs: HEAD is a `get`."""
         return "get" if self.method == "HEAD" else self.method.lower()
 
     @property
@@ -79,7 +79,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a page answers; a status alone has its phrase as text."""
+    """The answer of a page; a status without a text has its phrase as text."""
 
     status: int
     body: bytes = b""

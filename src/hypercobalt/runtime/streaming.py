@@ -61,7 +61,7 @@ async def send_stream(
 
 
 async def close(stream: Stream) -> None:
-    """Close a stream, whether it has begun or not."""
+    """Close a stream, whether or not it has started."""
     try:
         await stream.chunks.aclose()
     finally:

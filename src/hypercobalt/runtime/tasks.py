@@ -42,7 +42,7 @@ async def beside(work: Coroutine[None, None, None], *, name: str) -> AsyncGenera
 
 
 class NamedTasks:
-    """Work that is begun and ended by name; a service of the manager.
+    """Tasks that are started and ended by name; a service of the manager.
 
     What is begun before the service runs waits for it; what is begun once it is ending never runs.
     An error of one ends the service.

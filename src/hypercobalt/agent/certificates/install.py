@@ -31,7 +31,7 @@ class Conditions(Protocol):
 
 
 class Installed(Enum):
-    """What became of files that were to be installed."""
+    """Result of an installation of files."""
 
     IN_USE = auto()
     UNFIT = auto()  # nothing was changed

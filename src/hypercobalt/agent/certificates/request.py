@@ -1,4 +1,4 @@
-"""What to do about the certificate for a key that is made on the host. Pure.
+"""Decides the next step for a certificate whose key is made on the host. Pure.
 
 The key never leaves the host: a CertificateRequest has its public half. A new key is made when the
 installed certificate is not good for the host's names any more, or two thirds of its life are over;
@@ -57,7 +57,7 @@ class RequestSettings:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the host's certificate is to be.
+    """Requirements for the host's certificate.
 
     Args:
         names: the host's own.
@@ -106,7 +106,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A request as it stands.
+    """The present state of a request.
 
     Args:
         state: see there.
@@ -147,7 +147,7 @@ def assess(request: CertificateRequest) -> Assessment:
 
 
 class CertificateStep(Enum):
-    """What is next."""
+    """Kinds of the next step."""
 
     REST = auto()  # the installed certificate is good
     MEND = auto()  # put its files, links and modes right
@@ -183,7 +183,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now.
+    """The next step.
 
     Args:
         step: see there.

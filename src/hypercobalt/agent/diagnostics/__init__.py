@@ -1,4 +1,4 @@
-"""What people may look at on a host, through its agents: who may, over what, and that it is seen.
+"""Access of people to a host through its agents: rights, transport, and an Event of each use.
 
 Decision: docs/decisions/0033-access-to-agents.md.
 """

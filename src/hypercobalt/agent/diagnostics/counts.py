@@ -20,7 +20,7 @@ NO_USE: Final = "none"
 
 
 class UseOutcome(StrEnum):
-    """What became of a request."""
+    """Outcomes of a request."""
 
     ANSWERED = "answered"
     """A whole answer, or a stream until its end, its time, or its client's leaving."""

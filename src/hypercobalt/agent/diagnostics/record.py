@@ -1,4 +1,4 @@
-"""The Event of each use: who, what, for how long, with which result.
+"""The Event of each use: person, use, duration, result.
 
 It is stored before its requester gets anything, so no use goes without. Refusals are recorded
 within a budget of their own: whoever floods an agent with those hides no use.

@@ -50,7 +50,7 @@ _AGAIN_SECONDS: Final = 10.0  # until the next attempt to listen: no event repor
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What the uses of an agent are about.
+    """The object that the uses of an agent belong to.
 
     Args:
         agent: kind of agent, such as `ovs-agent`.

@@ -136,7 +136,7 @@ class UseServer:
 
 
 async def _handled(use: Use, asked: UseRequest) -> Answer | Stream:
-    """What the use answers; its errors as answers."""
+    """Call the use; turn its errors into answers."""
     try:
         async with asyncio.timeout(use.seconds):
             return await use.handle(asked)

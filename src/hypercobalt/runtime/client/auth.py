@@ -24,7 +24,7 @@ REREAD = timedelta(minutes=1)  # the kubelet replaces a token long before it end
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What one request is made with; the repr shows nothing of it."""
+    """Credential of one request; the repr hides its content."""
 
     authorization: str | None = field(default=None, repr=False)
     certificate: tuple[bytes, bytes] | None = field(default=None, repr=False)  # chain, key

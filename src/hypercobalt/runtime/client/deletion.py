@@ -15,7 +15,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 class Deletion(StrEnum):
-    """What a delete found and left."""
+    """Result of a delete."""
 
     ABSENT = "absent"  # there was nothing to delete
     GONE = "gone"

@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server, in terms of the one error hierarchy.
+"""Errors of calls to the API server, within the one error hierarchy.
 
 An answer with a Status becomes an `ApiError`; no answer becomes a `TransientError` of its own.
 Whether trying again can help is in the class, so that a controller needs no table of codes.

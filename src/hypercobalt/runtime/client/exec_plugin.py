@@ -43,7 +43,7 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ExecAnswer:
-    """What the program printed."""
+    """Output of the program."""
 
     token: str = field(repr=False)
     certificate: tuple[bytes, bytes] | None = field(repr=False)

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are: kubeconfig files and the in-cluster service account.
+"""Address of the API server and our identity: kubeconfig files, in-cluster service account.
 
 The result is a `Connection`: everything checked, paths absolute, inline data decoded. What kubectl
 merges is merged ($KUBECONFIG with several files; the first to name an entry wins).

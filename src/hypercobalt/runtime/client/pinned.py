@@ -69,7 +69,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer that has begun.
+    """An answer whose head has arrived.
 
     Args:
         kind: of the body.
@@ -229,7 +229,7 @@ async def _chunks(reader: asyncio.StreamReader, idle: float | None) -> AsyncGene
 
 
 def _cause(error: Exception, credential: Credential) -> str:
-    """What ended the connection, for a person.
+    """Cause of the end of the connection, for a person.
 
     With TLS 1.3 a refused certificate shows after the request only, and not every server sends an
     alert.

@@ -32,7 +32,7 @@ class Reader:
         self._transport = transport
 
     async def get(self, type_: type[T], name: str, namespace: str | None = None) -> T | None:
-        """Read one object; None if there is none of that name."""
+        """Read one object; None if it does not exist."""
         call = make_call("get", "GET", type_, (namespace, name))
         try:
             return decode(await self._transport.send(call), type_)

@@ -24,7 +24,7 @@ _MAX_LINE_BYTES = 16 * 2**20  # ten times the largest object that etcd takes
 
 
 class Change(StrEnum):
-    """What a watch reports."""
+    """Types of events of a watch."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -66,7 +66,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
 
 class _HeadMeta(msgspec.Struct, frozen=True):
-    """What every object's metadata has, if nothing else can be read."""
+    """The metadata that every object has, for objects that cannot be decoded."""
 
     name: str = ""
     namespace: str = ""
