@@ -77,7 +77,7 @@ Version = Annotated[bool, Parameter(help="Print the version and exit.")]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class LogFlags:
-    """What is logged, and how; --zap-devel and the last two are accepted without effect.
+    """Level and format of the log; --zap-devel and the last two are accepted without effect.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ def _outcome(result: Result) -> str:
 
 
 def summary(results: Sequence[Result], wanted: int) -> str:
-    """What has come of all drills, in a line; those that have failed by name."""
+    """Sum up all drills in one line, with the names of the failed ones."""
     minutes = sum(result.seconds for result in results) / 60
     failed = [result.name for result in results if not result.passed]
     words = f"{len(results) - len(failed)} of {wanted} drills passed in {minutes:.0f} min"

@@ -122,7 +122,7 @@ async def _take_out(kube: Kube, host: Hypervisor, reason: str) -> None:
 
 
 async def _whole(kube: Kube, host: Hypervisor, new: Eviction) -> Eviction:
-    """The Eviction of the whole host: the one that is there, or a new one.
+    """The Eviction of the whole host: the existing one, or a new one.
 
     Args:
         kube: of the person.

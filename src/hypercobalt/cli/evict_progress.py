@@ -28,7 +28,7 @@ _EXIT = {
 
 
 def exit_code(eviction: Eviction) -> int:
-    """0, or what the end of an Eviction makes of it."""
+    """The exit code for the end of an Eviction, 0 before it."""
     found = evicting(eviction.status)
     return _EXIT.get(EvictionReason(found.reason), 0) if found else 0
 

@@ -126,7 +126,7 @@ async def _recoveries(kube: Kube, host: Hypervisor) -> list[Eviction]:
 
 
 def _text(found: Sequence[Explanation]) -> str:
-    """One after the other; those who report about the same host once, at the end."""
+    """Join the explanations; the reporters of a host appear once, at the end."""
     shown = [
         replace(one, seen=()) if after is not None and after.seen == one.seen else one
         for one, after in zip_longest(found, found[1:])
@@ -153,7 +153,7 @@ async def _migration(kube: Kube, name: str) -> list[Explanation]:
 
 
 async def _reporters(kube: Kube, node: str) -> Reporters:
-    """The Leases and the Node that show who is alive; a person may lack the right to read them."""
+    """The Leases and the Node that show which components are alive, if the person may read them."""
     agent, kubelet, operator, found = await asyncio.gather(
         _readable(_newest(kube, f"node-agent-{node}")),
         _readable(kube.get(Lease, node, KUBELET_NAMESPACE)),
@@ -198,7 +198,7 @@ def _last(leases: Iterable[Lease]) -> Lease | None:
 
 
 async def _readable(reading: Coroutine[object, object, T]) -> T | Literal[False]:
-    """What was read; False without the right to read it."""
+    """The object that was read; False without the right to read it."""
     try:
         return await reading
     except ForbiddenError:
@@ -206,7 +206,7 @@ async def _readable(reading: Coroutine[object, object, T]) -> T | Literal[False]
 
 
 async def _missing(kube: Kube, kind: str, name: str) -> str:
-    """What there is instead."""
+    """List the existing objects, for a message about one that does not exist."""
     wanted = _TYPES[_KINDS.get(kind.lower(), "hypervisor")]
     try:
         known = [one.metadata.name for one in (await kube.list(wanted)).items]

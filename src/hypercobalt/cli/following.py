@@ -1,4 +1,4 @@
-"""Follows one object for a command that shows it; goes on when the API server is back."""
+"""Follows one object for a command that shows it; resumes when the API server is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command of `cobalt lab` has: its directory, a host's name, and how it ends."""
+"""Common parts of the commands of `cobalt lab`: directory, name of a host, run, exit codes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Name = Annotated[str, Parameter(help="Name of the host.")]
 
 @contextmanager
 def changing(data: Path) -> Generator[None]:
-    """Be the only command that changes a lab.
+    """Lock a lab, so that no other command changes it meanwhile.
 
     Raises:
-        LabError: there is none, and then nothing is written; or another command is at it.
+        LabError: there is no lab, and nothing is written; or another command holds the lock.
     """
     Lab.find(data)
     with records.locked(Layout.at(data)):

@@ -103,7 +103,7 @@ def thaw(name: Name, /, *, data: Data = HERE) -> int:
 
 @hosts_app.command
 def report(name: Name, troubles: tuple[Trouble, ...] = (), /, *, data: Data = HERE) -> int:
-    """Have a host's kubelet report troubles, and no others; none where none is named.
+    """Let a host's kubelet report exactly these troubles; without any, a healthy host.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What `cobalt lab` shows: how far things are, what is missing, the table of hosts.
+"""Output of `cobalt lab`: progress, missing packages, the table of hosts.
 
 On a terminal things move; without one every line is printed once, as it is.
 """

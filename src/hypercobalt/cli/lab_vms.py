@@ -154,7 +154,7 @@ def tell(
     *arguments: str,
     data: Data = HERE,
 ) -> int:
-    """Have a Linux guest do something, over its serial port; 'help' lists what it can."""
+    """Send a command to a Linux guest over its serial port; 'help' lists its commands."""
 
     async def act(fleet: Fleet) -> str:
         return guest_console.printable(await fleet.tell(name, " ".join((order, *arguments))))

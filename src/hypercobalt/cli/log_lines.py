@@ -1,4 +1,4 @@
-"""Lines of a journal that is followed over several requests: each once, none left out. Pure.
+"""Lines of a journal that is followed over several requests: each exactly once. Pure.
 
 A request may take ten minutes. The next one begins with the second of the last line, and what was
 shown of that second is passed over: a journal grows at its end only, so these lines come again, in
@@ -56,7 +56,7 @@ class Lines:
         return "".join(f"{line}\n" for part in whole for line in self._take(part))
 
     def end(self) -> str:
-        """What is left to show at the end of the last request."""
+        """The lines that remain to be shown after the last request."""
         rest = self._rest + self._text.feed(b"", final=True)
         return "".join(self._take(rest)) if rest else ""
 

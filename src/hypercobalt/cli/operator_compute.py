@@ -66,7 +66,7 @@ class DirectFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class NovaFlags:
-    """What `--compute nova` may do.
+    """Flags of `--compute nova`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def connection(
     smoke: SmokeSettings,
     registry: CollectorRegistry,
 ) -> Connect | None:
-    """What makes the compute service that was chosen, once Hypervisors are known; None without one.
+    """The factory of the chosen compute service, called with the Hypervisors; None without one.
 
     Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
     """

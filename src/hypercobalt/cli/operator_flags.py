@@ -117,7 +117,7 @@ class TestFlags:
     __test__ = False  # no test of pytest's, in spite of its name
 
     def smoke(self) -> SmokeSettings:
-        """What is booted."""
+        """The server that the smoke test boots."""
         _positive("--test-volume-gib", self.test_volume_gib, zero=True)
         return SmokeSettings(
             project=self.test_project,
@@ -160,7 +160,7 @@ class LifecycleFlags:
     resync: Span = _SITE.resync
 
     def settings(self, test: TestFlags) -> Settings:
-        """What the steps go by."""
+        """Settings of the lifecycle steps."""
         if parse_version(self.minimum_libvirt) is None:
             raise ConfigurationError(
                 f"--minimum-libvirt {self.minimum_libvirt!r}: must look like 8.0.0"
@@ -215,7 +215,7 @@ class EvictionFlags:
     eviction_longest: Span = _EVICT.longest
 
     def policy(self) -> Policy:
-        """What the controller of Evictions goes by."""
+        """Policy of the Eviction controller."""
         _positive("--max-parallel-per-source", self.max_parallel_per_source)
         _positive("--max-parallel-per-target", self.max_parallel_per_target, zero=True)
         _positive("--max-parallel", self.max_parallel)
@@ -233,7 +233,7 @@ class EvictionFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class HaFlags:
-    """What is done about hosts that fail.
+    """Flags of the reaction to hosts that fail.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class HaFlags:
         return address
 
     def settings(self) -> HaSettings:
-        """What the HA service goes by."""
+        """Settings of the HA service."""
         if not 0 <= self.ha_max_unhealthy <= CEILING:
             text = f"--ha-max-unhealthy {self.ha_max_unhealthy}: must be 0 to {CEILING} percent"
             raise ConfigurationError(text)

@@ -1,4 +1,4 @@
-"""Tables and JSON on the terminal; what stands in them may be hostile."""
+"""Tables and JSON on the terminal; their content may be hostile."""
 
 from __future__ import annotations
 

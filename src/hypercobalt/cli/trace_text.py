@@ -32,7 +32,7 @@ class _Row:
 
 
 class Hop(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A host that a packet goes on to.
+    """The next host of a packet.
 
     Args:
         host: its name.

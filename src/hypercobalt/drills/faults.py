@@ -1,4 +1,4 @@
-"""What can fail in the drill `soak`: hosts, guests, networks, disks, the control plane, people."""
+"""Faults of the drill `soak`: hosts, guests, networks, disks, the control plane, people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node agent does while a drill goes on: its writes, what it has counted, its memory."""
+"""Measures a node agent during a drill: its writes, its counters, its memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypercobalt.runtime.tasks import beside
 
 @asynccontextmanager
 async def writes(stage: Stage, host: str) -> AsyncGenerator[Writes]:
-    """Count the writes of a host's Hypervisor, by whoever, until the block is left.
+    """Count all writes of a host's Hypervisor until the block is left.
 
     Raises:
         DrillError: there is none.
@@ -29,7 +29,7 @@ async def writes(stage: Stage, host: str) -> AsyncGenerator[Writes]:
 
 
 class Writes:
-    """What has been written of one Hypervisor.
+    """Writes of one Hypervisor.
 
     Attributes:
         count: so far.

@@ -60,7 +60,7 @@ async def _given_back(stage: Stage, vms: tuple[str, ...]) -> None:
 
 
 async def target_dies(stage: Stage) -> None:
-    """What has arrived there is evacuated; what was on its way stays, and leaves again."""
+    """Arrived instances are evacuated; migrating ones stay on the source, and leave again."""
     vms = await stage.vms("kvm-1", _GUESTS)
     target = await _first_target(stage, vms)
     await stage.power_cut(target.name)

@@ -1,4 +1,4 @@
-"""What has to become of hosts that fail, and of those that do not."""
+"""Expected outcomes of hosts that fail, and of those that do not."""
 
 from __future__ import annotations
 

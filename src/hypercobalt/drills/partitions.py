@@ -24,7 +24,7 @@ _HELD = 15.0
 
 
 async def all_cut(stage: Stage) -> None:
-    """What everybody is cut off from is the control plane: no host is judged by that."""
+    """When all hosts are cut off, the control plane is away: no host is recovered."""
     names = [host.name for host in stage.lab.hosts]
     vms = [vm for name in names for vm in await stage.vms(name)]
     pids = stage.pids(vms)

@@ -1,4 +1,4 @@
-"""What happened in a drill, in order, with the time since it began."""
+"""Record of a drill's moments, in order, with the time since its start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DrillError(HypercobaltError):
 
 
 class Mark(StrEnum):
-    """What kind of moment it was."""
+    """Kinds of moments."""
 
     DONE = "done"
     """Something was done to the lab."""

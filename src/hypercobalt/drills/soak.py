@@ -48,7 +48,7 @@ class Strike:
 
 @dataclass(slots=True)
 class Tally:
-    """What has come of all waves.
+    """Results of all waves.
 
     Args:
         faults: how often each has failed, by its name.

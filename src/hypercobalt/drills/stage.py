@@ -1,4 +1,4 @@
-"""What a drill plays on: a lab of its own, its API, its VMs, and the witness."""
+"""The environment of a drill: a lab of its own, its API, its VMs, and the witness."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ class Stage:
         await self.until("their definitions are in the API", check, within=_STORED_SECONDS)
 
     def ledgers(self) -> tuple[str, ...]:
-        """What is wrong with the disks of the guests that keep a ledger; () for nothing."""
+        """Faults on the disks of the guests that keep a ledger; () without any."""
         folder = self.lab.layout.shared_files / "vms"
         images = sorted(folder.glob("*-ledger-*.img"))
         return tuple(f"{one.stem}: {fault}" for one in images for fault in ledger.read(one).faults)
 
     def ledger(self, vm: str) -> Ledger:
-        """What a guest's disk holds."""
+        """The ledger on a guest's disk."""
         return ledger.read(self.lab.layout.shared_files / "vms" / f"{vm}.img")
 
     async def write(self, *vms: str, within: float = _WRITE_SECONDS) -> None:

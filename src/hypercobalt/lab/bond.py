@@ -74,7 +74,7 @@ async def set_faults(host: Host, members: Iterable[str], fault: MemberFault | No
 
 
 def described(host: Host) -> str:
-    """What is wrong with the members of a host's bond."""
+    """Describe the faults of the members of a host's bond."""
     faults = host.wire.data.faults.read()
     return ", ".join(f"{member} {fault}" for member, fault in faults.items()) or "whole"
 

@@ -109,7 +109,7 @@ async def run(
     within: timedelta = DEADLINE,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """What a command of the machine prints on stdout.
+    """Run a command of the machine and return its output.
 
     Raises:
         CommandError: it cannot be started, failed, or was not done in time.

@@ -38,7 +38,7 @@ _RETRY_SECONDS = 0.05
 
 
 def node_labels(name: str, index: int) -> dict[str, str]:
-    """What a Node of the lab carries: hosts take turns in two zones, and in how they are fenced."""
+    """The labels of a Node of the lab: hosts alternate in zone and kind of fence device."""
     return {
         HYPERVISOR_LABEL: "libvirt",
         LIFECYCLE_LABEL: "true",
@@ -68,7 +68,7 @@ def is_ready(node: Node) -> bool:
 
 
 class ControlPlane:
-    """The API server of a lab, and who may talk to it."""
+    """The API server of a lab, and its clients' credentials."""
 
     def __init__(self, layout: Layout, state: State) -> None:
         self._layout = layout
@@ -154,7 +154,7 @@ class ControlPlane:
 
     @property
     def authority(self) -> pki.Pair:
-        """What the server's and its clients' certificates are signed with.
+        """The CA that signs the certificates of the server and its clients.
 
         Raises:
             LabError: the server has never run.

@@ -280,7 +280,7 @@ class Disk:
         fresh.rename(self.layer)
 
     def write_hosts(self, addresses: Mapping[str, str]) -> None:
-        """Tell the host who is on the network, also while it runs.
+        """Write the addresses of all hosts into the host's /etc/hosts, also while it runs.
 
         Raises:
             LabError: it cannot be written.

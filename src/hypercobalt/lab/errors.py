@@ -8,7 +8,7 @@ from hypercobalt.errors import HypercobaltError, InvalidRequestError
 
 
 class LabError(HypercobaltError):
-    """The lab, or a host in it, cannot do what was asked; the message has why and what helps."""
+    """The lab, or a host in it, cannot carry out a request; the message has cause and remedy."""
 
 
 class LabRequestError(LabError, InvalidRequestError):

@@ -50,7 +50,7 @@ TROUBLES: Final = "/etc/hypercobalt/troubles"
 
 
 class Trouble(StrEnum):
-    """What a kubelet may report to be wrong with its host; the value is the condition's type."""
+    """Troubles that a kubelet can report; the value is the condition's type."""
 
     MEMORY = "MemoryPressure"
     DISK = "DiskPressure"
@@ -77,7 +77,7 @@ class HeartbeatError(HypercobaltError):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a kubelet reports of its host."""
+    """A host as its kubelet reports it."""
 
     name: str
     address: str

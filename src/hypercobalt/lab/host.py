@@ -55,7 +55,7 @@ _BOOTED = {"running", "degraded", "maintenance", "stopping"}
 
 
 class Power(StrEnum):
-    """What a host is doing."""
+    """Power states of a host."""
 
     OFF = "off"
     RUNNING = "running"

@@ -42,7 +42,7 @@ from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a lab has, or should have.
+    """The setup of a lab, present or requested.
 
     Args:
         hosts: how many a new lab gets; a lab that is there keeps its own.

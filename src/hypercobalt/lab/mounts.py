@@ -1,4 +1,4 @@
-"""What is mounted, as the kernel lists it, and getting rid of it.
+"""Lists the kernel's mounts, and unmounts them.
 
 Source: proc_pid_mountinfo(5).
 """

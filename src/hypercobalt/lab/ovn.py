@@ -79,7 +79,7 @@ class Central:
         return f"tcp:{self._address}:{SOUTHBOUND_PORT}"
 
     async def nbctl(self, *arguments: str) -> str:
-        """What `ovn-nbctl` prints.
+        """Run `ovn-nbctl` and return its output.
 
         Raises:
             LabError: the database is stopped or hangs.
@@ -91,7 +91,7 @@ class Central:
         )
 
     async def sbctl(self, *arguments: str) -> str:
-        """What `ovn-sbctl` prints.
+        """Run `ovn-sbctl` and return its output.
 
         Raises:
             LabError: the database is stopped or hangs.

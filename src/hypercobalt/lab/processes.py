@@ -159,7 +159,7 @@ def is_stopped(pid: int) -> bool:
 
 
 async def kill(lab_id: str, wanted: Callable[[Marked], bool] = lambda _: True) -> None:
-    """Kill a lab's processes until none of the wanted is left.
+    """Kill the selected processes of a lab until none is left.
 
     Raises:
         LabError: one does not end, for example because it waits for a dead disk.

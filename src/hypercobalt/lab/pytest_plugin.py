@@ -1,4 +1,4 @@
-"""Real hosts for anybody's tests: booted when asked for, kept while they are as booted, then gone.
+"""Real hosts for tests: booted on request, reused while unchanged, then removed.
 
 A host with a node agent is never kept: the agent remembers, and reports for minutes, what happened
 to the instances of a test that is over, and what it asks libvirt shows in other tests.

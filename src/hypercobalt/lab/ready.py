@@ -1,4 +1,4 @@
-"""What the steps of a lab's `up` wait for: each sets its own when it is done."""
+"""Events between the steps of a lab's `up`: each step sets its own when it is done."""
 
 from __future__ import annotations
 

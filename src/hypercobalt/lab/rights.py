@@ -69,7 +69,7 @@ def of_charts() -> tuple[Object, ...]:
 
 
 def of_heartbeat(node: Node) -> tuple[Object, ...]:
-    """What the heartbeat of one host may do: renew its own Lease, read and report its own Node."""
+    """Rights of one host's heartbeat: renew its own Lease, read and report its own Node."""
     name = node.metadata.name
     owner = owner_reference(node)
     meta = ObjectMeta(name=f"lab:heartbeat:{name}", ownerReferences=(owner,))

@@ -43,7 +43,7 @@ async def share(layout: Layout, state: State) -> None:
 
 
 def faults(layout: Layout) -> FaultFiles:
-    """What is wrong with the hosts' shared disks."""
+    """Faults of the hosts' shared disks."""
     return FaultFiles(layout.storage_faults)
 
 

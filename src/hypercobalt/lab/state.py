@@ -1,4 +1,4 @@
-"""What a lab has made or is about to make: one JSON file, written before the thing.
+"""Record of what a lab has made or is about to make: one JSON file, written first.
 
 `down` reads it after whatever crash; a thing that is not in the file does not exist. Processes are
 not in it: they carry their own mark (`processes`). A copy lies where it goes at a reboot, as the
@@ -52,7 +52,7 @@ class State(msgspec.Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """What every name on the machine begins with."""
+        """The prefix of every name on the machine."""
         return f"hc{self.number}"
 
     @property
@@ -185,12 +185,12 @@ class Layout:
 
     @property
     def member_faults(self) -> Path:
-        """What is wrong with the data cables of each host."""
+        """Faults of the data cables of each host."""
         return self.data / "member-faults"
 
     @property
     def shared(self) -> Path:
-        """What the hosts see as a network file system, for VM disks."""
+        """The directory that hosts see as a network file system, for VM disks."""
         return self.data / "shared"
 
     @property
@@ -200,7 +200,7 @@ class Layout:
 
     @property
     def storage_faults(self) -> Path:
-        """What is wrong with the shared disks of each host."""
+        """Faults of the shared disks of each host."""
         return self.data / "storage-faults"
 
     @property

@@ -117,11 +117,11 @@ class Boards:
         return self._state.address, storage_port(self._state.host(name).index)
 
     def fault(self, name: str) -> FaultFile:
-        """What is wrong with a host's BMC."""
+        """The fault of a host's BMC."""
         return FaultFile(self._folder / f"{name}.fault")
 
     def password(self) -> str:
-        """Of the user of every BMC; made when first asked for."""
+        """The password of every BMC's user; generated at the first call."""
         file = self._folder / "password"
         try:
             return file.read_text()

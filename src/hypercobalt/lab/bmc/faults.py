@@ -1,4 +1,4 @@
-"""What is wrong with a BMC: set by a command, read by the BMC at each request."""
+"""Faults of a BMC: set by a command, read by the BMC at each request."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _LOADED_AT = 0x7C00
 
 
 def _code(listing: str) -> bytes:
-    """The bytes of a listing: what stands before two spaces in each line."""
+    """The bytes of a listing: the text before two spaces in each line."""
     lines = (line.strip().split("  ")[0] for line in listing.strip().splitlines())
     return b"".join(bytes.fromhex(line) for line in lines)
 

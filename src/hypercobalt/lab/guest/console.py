@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.1
 
 
 async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> str:
-    """Have the guest behind a console socket run one command.
+    """Send one command to the guest behind a console socket.
 
     Args:
         socket: the Unix socket of the serial port.
@@ -71,7 +71,7 @@ async def _connect(socket: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 async def follow(log: Path) -> AsyncIterator[str]:
-    """What a guest has printed and goes on to print, from a log that may be rotated; endless.
+    """Yield the past and future output of a guest, from a log that may be rotated; endless.
 
     Raises:
         LabError: there is no such log.

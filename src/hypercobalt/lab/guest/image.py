@@ -120,7 +120,7 @@ async def ready(cache: Path | None = None) -> Image:
 
 
 def prune(cache: Path) -> None:
-    """Delete what nobody has used for a month: images, notes, and what a killed build has left."""
+    """Delete images and notes that were unused for a month, and remains of killed builds."""
     oldest = time.time() - _KEPT.total_seconds()
     for entry in cache.iterdir():
         if entry.stat().st_mtime < oldest:

@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a disk holds.
+    """The ledger on a disk.
 
     Args:
         records: how many.

@@ -52,7 +52,7 @@ class Accelerators(msgspec.Struct, frozen=True):
 
 
 async def accelerators(guest: Image | None, cache: Path | None = None) -> Accelerators:
-    """What the probe finds, or found since the machine started.
+    """Accelerators found by the probe, run once per boot of the machine.
 
     Args:
         guest: the Linux guest; None where it cannot be built.

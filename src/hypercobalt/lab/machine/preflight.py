@@ -43,7 +43,7 @@ _WHOLE: Final = ("/etc", "/usr", "/var")  # must be on the root file system: hos
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was observed.
+    """Facts about the machine.
 
     Args:
         root: whether we are root with every right (a container may hold some back).
@@ -86,13 +86,13 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What can be done here.
+    """What the machine can run, and what is missing.
 
     Args:
         install: packages to install first; may be empty.
-        lacks: why no host can ever be booted here as it is.
-        shortages: why not so many; fewer may fit.
-        notes: what works differently here.
+        lacks: why no host can be booted on this machine.
+        shortages: why the requested number does not fit; fewer hosts may.
+        notes: differences of this machine.
     """
 
     install: tuple[str, ...] = ()

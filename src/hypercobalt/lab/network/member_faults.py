@@ -1,4 +1,4 @@
-"""What is wrong with the data cables of a host: kept in a file, so a reboot does not mend them."""
+"""Faults of a host's data cables: kept in a file, so that they outlive a reboot."""
 
 from __future__ import annotations
 

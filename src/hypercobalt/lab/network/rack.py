@@ -99,7 +99,7 @@ class Rack:
         return f"unix:{self._folder}/db.sock"
 
     async def vsctl(self, *arguments: str) -> str:
-        """What `ovs-vsctl` prints.
+        """Run `ovs-vsctl` and return its output.
 
         Raises:
             CommandError: it refuses, or the switch does not answer.
@@ -109,7 +109,7 @@ class Rack:
         )
 
     async def ip(self, *arguments: str) -> str:
-        """What `ip` prints in its network namespace.
+        """Run `ip` in the rack's network namespace and return its output.
 
         Raises:
             LabError: it does not run, or `ip` refuses.

@@ -1,4 +1,4 @@
-"""What is wrong with the shared disks of a host: set by a command, read by the storage server."""
+"""Faults of a host's shared disks: set by a command, read by the storage server."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Request:
 
 
 def answer(unique: int, data: bytes = b"", error: int = 0) -> bytes:
-    """What the kernel gets for a request.
+    """Answer to a request of the kernel.
 
     Args:
         unique: of the request.

@@ -17,7 +17,7 @@ from hypercobalt.lab.vms.switch import Address
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """What VMs are made from.
+    """The parts that VMs are made from.
 
     Args:
         image: the Linux guest; None where it cannot be built.

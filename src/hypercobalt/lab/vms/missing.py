@@ -1,4 +1,4 @@
-"""What `up` has to start in a lab that is there: what died, and what a killed `up` has not made."""
+"""Parts of an existing lab that `up` has to start: dead ones, and those that were never made."""
 
 from __future__ import annotations
 

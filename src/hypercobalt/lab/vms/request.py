@@ -1,4 +1,4 @@
-"""What a person asks for, and where it goes: pure."""
+"""Requests for VMs, and their placement: pure."""
 
 from __future__ import annotations
 

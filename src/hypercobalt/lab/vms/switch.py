@@ -48,7 +48,7 @@ class Address:
 
 
 def free_address(taken: Iterable[str]) -> Address:
-    """The lowest address of the network that nobody has.
+    """The lowest free address of the network.
 
     Args:
         taken: addresses of logical ports, `MAC IP` each.

@@ -27,7 +27,7 @@ rm -f "$@"
 async def virsh(
     host: Host, *arguments: str, stdin: str | None = None, within: timedelta = DEADLINE
 ) -> str:
-    """What a command of virsh prints.
+    """Run a command of virsh and return its output.
 
     Raises:
         LabError: the host is off, or libvirt refuses.
@@ -84,7 +84,7 @@ async def runs(host: Host, name: str) -> bool:
 
 
 async def begins(host: Host, name: str) -> bool:
-    """Whether somebody is starting a domain just now.
+    """Whether a domain is being started.
 
     Raises:
         CommandError: the host has no such domain.
