@@ -1,4 +1,4 @@
-"""What happens after a delete: dependents, namespaces' and definitions' contents, old Events.
+"""Cleans up after deletes: dependents, contents of namespaces and definitions, old Events.
 
 Every event only names objects to look at. At start everything is looked at once.
 
@@ -162,7 +162,7 @@ class Collector:
             await self._delete_dependents(resource, key, meta)
 
     async def _judge_dependent(self, resource: Resource, key: Key, meta: _Meta) -> None:
-        """Delete an object when none of its owners is left; else forget those that went."""
+        """Delete an object when none of its owners is left; else drop the dead references."""
         gone = {o.uid for o in meta.ownerReferences if not self._exists(o, key.namespace)}
         if gone == {owner.uid for owner in meta.ownerReferences}:
             await self._delete(resource, key, "Background")

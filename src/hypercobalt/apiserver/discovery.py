@@ -1,4 +1,4 @@
-"""What is served: discovery, OpenAPI and version.
+"""Serves discovery, OpenAPI and the version.
 
 Source: API concepts, "API discovery"; apidiscovery.k8s.io/v2; OpenAPI v3 as kube-apiserver serves.
 """

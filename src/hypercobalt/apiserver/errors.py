@@ -71,7 +71,7 @@ class NotFoundError(StatusError):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an error is about: `hypervisors.kvm.cloud.sap "kvm-a"`."""
+    """The object of an error: `hypervisors.kvm.cloud.sap "kvm-a"`."""
 
     group: str
     resource: str  # plural; the kind, where Kubernetes names the kind instead

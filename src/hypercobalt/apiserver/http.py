@@ -229,7 +229,7 @@ class _App:
             return error_response(errors.internal("see the server's log"))
 
     async def _within_time(self, request: Request, body: _Body, share: Share) -> Response | Stream:
-        """The answer to a write; one that takes longer goes on, and keeps its share until it ends.
+        """The answer to a write; a slower write continues, and keeps its share until it ends.
 
         Raises:
             StatusError: 408 when the body did not come, 504 when something else takes too long.

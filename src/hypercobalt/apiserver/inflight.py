@@ -95,7 +95,7 @@ class Turns:
 
 @dataclass(slots=True)
 class Share:
-    """What one request holds of a limit."""
+    """The share of a limit that one request holds."""
 
     limit: Limit
     user: str

@@ -127,7 +127,7 @@ class Reports:
         return name in self._marks
 
     def mark(self, name: str) -> Mark:
-        """What was last seen of a Node."""
+        """The last observation of a Node."""
         return self._marks.get(name, Mark())
 
     def note(self, name: str, mark: Mark, now: float) -> None:

@@ -219,7 +219,7 @@ def _shows_deleted(call: Call) -> bool:
 
 
 def _deleted(call: Call, written: Written) -> JSONObject:
-    """What most kinds answer to a delete that is done."""
+    """The answer of most kinds to a finished delete."""
     uid = text_at(msgspec.json.decode(written.data), "metadata", "uid")
     return {
         "kind": "Status",

@@ -1,4 +1,4 @@
-"""What the server's own controllers have to look at, one key at a time.
+"""Work queue of the server's own controllers, one key at a time.
 
 Level-triggered: a key only names what to look at; what to do is read from the store, so a crash at
 any point loses nothing.

@@ -41,7 +41,7 @@ RULES_FACTOR, DEFINITION_FACTOR = 4, 40
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write left: the object as it is stored now, or as it last was."""
+    """Result of a write: the object as it is stored now, or its last state."""
 
     data: bytes
     created: bool = False
@@ -49,7 +49,7 @@ class Written:
 
 
 class Admitter(Protocol):
-    """What lets writes pass or refuses them: policies; in time, webhooks."""
+    """Admits or refuses writes: policies; later, webhooks."""
 
     def concerns(self, call: Call) -> bool:
         """Whether this write has to be admitted."""

@@ -59,7 +59,7 @@ async def _logs(
             await _request(lines, node, parameters, idle, kubeconfig)
             break
         except TimeOverError:
-            # A request of the agent has an end. Another one is reviewed and recorded anew.
+            # A request to the agent has a time limit. The next one is reviewed and recorded again.
             seconds = monotonic() - begun
             if idle is not None or seconds < _SHORTEST:
                 raise

@@ -35,7 +35,7 @@ _FLIP = 2.0
 
 
 async def api_dies(stage: Stage) -> None:
-    """What runs elsewhere already is left alone, and the rest follows."""
+    """Instances that run elsewhere already are not touched, and the rest follows."""
     vms = await stage.vms("kvm-1", 6)
     began = await stage.power_cut("kvm-1")
 

@@ -54,7 +54,7 @@ def _has(status: str, words: str) -> Callable[[Hypervisor], bool]:
 
 
 async def invalid(stage: Stage) -> None:
-    """What the last valid one says of a second crash shows that it counts on."""
+    """The rule of the last valid ConfigMap for a second crash shows that it stays active."""
     (vm,) = await stage.vms("kvm-1")
     await stage.do("a ConfigMap: the second crash moves", configure(stage, _TWO_CRASHES))
     await active(stage, "kvm-1", _TWO_CRASHES)

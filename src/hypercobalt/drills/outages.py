@@ -62,7 +62,7 @@ async def operator_away(stage: Stage) -> None:
 
 
 async def api_hangs(stage: Stage) -> None:
-    """It takes connections and answers nothing: who waits for it has to notice by a deadline."""
+    """The API server accepts connections and answers nothing: clients notice by their deadlines."""
     crashed, spared = await stage.vms("kvm-1", 2)
     pids = stage.pids([spared])
     stage.signal(control.ROLE, signal.SIGSTOP)

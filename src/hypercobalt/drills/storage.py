@@ -68,9 +68,9 @@ async def full(stage: Stage) -> None:
 
 
 async def flood(stage: Stage) -> None:
-    """A guest that is told of each error repeats what failed at once: thousands a minute.
+    """A guest that gets each error repeats the failed request at once: thousands a minute.
 
-    Of storage that refuses even to flush QEMU cannot migrate away; of a pool that is full it can.
+    QEMU cannot migrate away from storage that refuses even a flush; from a full pool it can.
     """
     await configure(stage, _SOON)
     await active(stage, "kvm-1", _SOON)

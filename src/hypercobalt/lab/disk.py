@@ -95,7 +95,7 @@ host_uuid = "{uuid}"
 # By the distribution's default it ends after 120 s without a client, and a host looks broken.
 _ARGUMENTS = 'LIBVIRTD_ARGS=""\n'
 # KVM reports the CPUID of the CPU that asks, with its APIC ID. libvirt compares that with the one
-# in its cache: after a start on another CPU it would ask each emulator anew, seconds of work.
+# in its cache: after a start on another CPU it would probe each emulator again, seconds of work.
 # Guests, and the threads of their emulators, get all CPUs: libvirt sets that for each of them.
 _LIBVIRTD_SERVICE = """\
 [Service]

@@ -1,1 +1,1 @@
-"""Who may talk to the server, and the certificates for it."""
+"""Authentication and authorization of clients, and the server's certificates."""

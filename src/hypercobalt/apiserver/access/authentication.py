@@ -1,4 +1,4 @@
-"""Who sends a request: bearer tokens, static or of service accounts, and client certificates.
+"""Authenticates requests: bearer tokens, static or of service accounts, and client certificates.
 
 Source: kube-apiserver's --token-auth-file (CSV: token,user,uid,"group1,group2") and its X.509
 authenticator (common name = user, organizations = groups).

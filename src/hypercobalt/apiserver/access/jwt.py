@@ -52,10 +52,10 @@ class Key:
         return f"{signed}.{_packed(self._key.sign(signed.encode()))}"
 
     def verify(self, token: str) -> bytes:
-        """What a token carries, if this key signed it.
+        """Verify a token's signature and return its claims.
 
         Raises:
-            TokenError: it did not.
+            TokenError: this key did not sign the token.
             OSError, TypeError, ValueError: the key cannot be read or written.
         """
         signed, _, mark = token.rpartition(".")

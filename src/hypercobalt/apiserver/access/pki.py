@@ -35,7 +35,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """What TLS needs: the folder of files for the server, PEM for the client."""
+    """Material for TLS: the folder of files for the server, PEM for the client."""
 
     directory: Path
     ca: bytes
@@ -43,7 +43,7 @@ class Pki:
 
 
 class Record(msgspec.Struct):
-    """What the certificates in a directory hold, readable without parsing them."""
+    """Contents of the certificates in a directory, readable without parsing them."""
 
     expires: datetime
     hosts: tuple[str, ...]

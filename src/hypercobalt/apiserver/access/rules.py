@@ -64,7 +64,7 @@ class _Urls:
 
 @dataclass(slots=True)
 class Grants:
-    """What one subject may do in one scope.
+    """The rights of one subject in one scope.
 
     Args:
         missing: what refers to a role that is not there, in the words of a refusal.
@@ -78,7 +78,7 @@ class Grants:
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> Grants:
-        """What some rules grant, without their sources."""
+        """The rights that some rules grant, without their sources."""
         grants = cls()
         grants.add(rules, "these rules")
         return grants

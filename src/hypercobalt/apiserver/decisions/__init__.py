@@ -1,1 +1,1 @@
-"""What each write makes of an object: pure functions, which writing carries out."""
+"""Decides the result of each write on an object: pure functions, executed by `writing`."""

@@ -1,4 +1,4 @@
-"""What a delete makes of an object: gone at once, or marked until what holds it lets go.
+"""Decides the result of a delete: removed at once, or marked until no finalizer is left.
 
 Pure: objects and options in, objects out.
 
@@ -67,7 +67,7 @@ def begin_delete(call: Call, old: JSONObject, options: DeleteOptions) -> JSONObj
 
 
 def _finalizers(call: Call, old: JSONObject, options: DeleteOptions) -> list[str]:
-    """What holds the object: its finalizers, and what the propagation policy adds."""
+    """The finalizers of the object, with those that the propagation policy adds."""
     held = texts_at(old, "metadata", "finalizers")
     if call.resource.qualified == CRD_RESOURCE and not metadata(old).get("deletionTimestamp"):
         return held if CRD_CLEANUP in held else [*held, CRD_CLEANUP]  # its objects go first
@@ -82,7 +82,7 @@ def _finalizers(call: Call, old: JSONObject, options: DeleteOptions) -> list[str
 
 
 def _grace_seconds(call: Call, obj: JSONObject, options: DeleteOptions) -> int:
-    """Only a pod that runs somewhere is given time; its kubelet ends it. Asked again: less time."""
+    """The grace period: of a pod on a Node only, whose kubelet ends it; a repeat may shorten it."""
     spec = object_at(obj, "spec")
     done = text_at(obj, "status", "phase") in ("Succeeded", "Failed")
     if call.resource.qualified != "pods" or not spec.get("nodeName") or done:
@@ -132,7 +132,7 @@ def _sooner(old: JSONObject, grace_seconds: int) -> JSONObject:
 
 
 def ended(call: Call, old: JSONObject) -> JSONObject:
-    """What is shown of a deleted object: as it was; of a pod, with its time run out."""
+    """The answer for a deleted object: its last state; a pod with its grace period over."""
     if call.resource.qualified == "pods" and not metadata(old).get("deletionTimestamp"):
         return _marked(call, old, 0)
     return _sooner(old, 0)

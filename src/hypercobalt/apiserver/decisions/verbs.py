@@ -1,4 +1,4 @@
-"""What each write makes of an object: prepared, let pass by admission, then decided.
+"""Decides the result of each write on an object: prepare, await admission, finish.
 
     prepare (`create`, `change`, `patch`, `apply`, `delete`) → await admission → `finish`
 
@@ -53,7 +53,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be written.
+    """The write to store, and its answer.
 
     Args:
         event: what the write is.
@@ -94,7 +94,7 @@ def check_update(call: Call) -> JSONObject:
 
 
 def change(call: Call, held: Stored | None, to: Change) -> Prepared:
-    """What an update writes over the stored object.
+    """Prepare an update of the stored object.
 
     Args:
         call: the update.
@@ -120,7 +120,7 @@ def change(call: Call, held: Stored | None, to: Change) -> Prepared:
 
 
 def patch(call: Call, held: Stored | None) -> Prepared:
-    """What a JSON, merge or strategic merge patch writes.
+    """Prepare a JSON, merge or strategic merge patch.
 
     Raises:
         StatusError: 400; 404; 409; 422.
@@ -132,7 +132,7 @@ def patch(call: Call, held: Stored | None) -> Prepared:
 
 
 def apply(call: Call, held: Stored | None) -> Prepared:
-    """What a server-side apply writes.
+    """Prepare a server-side apply.
 
     Raises:
         StatusError: 400; 404 of a subresource; 409 for conflicts; 422.
@@ -174,7 +174,7 @@ def delete(call: Call, held: Stored | None, options: DeleteOptions) -> Prepared:
 
 
 def finish(call: Call, write: Prepared, held: Stored | None) -> Decision | None:
-    """What an admitted write stores over the object that it was prepared for.
+    """Decide what an admitted write stores over the object that it was prepared for.
 
     None when it changes nothing.
     """

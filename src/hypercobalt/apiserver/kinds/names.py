@@ -82,7 +82,7 @@ def path_segment_errors(value: str) -> list[str]:
 
 
 def label_key_errors(key: str) -> list[str]:
-    """What is wrong with a label or annotation key (a qualified name)."""
+    """The errors of a label or annotation key (a qualified name)."""
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if key.count("/") > 1:
@@ -117,7 +117,7 @@ def is_bare_finalizer(name: str) -> bool:
 
 
 def finalizer_errors(name: str) -> list[str]:
-    """What is wrong with a finalizer of a built-in kind."""
+    """The errors of a finalizer of a built-in kind."""
     return label_key_errors(name) + [BARE_FINALIZER] * is_bare_finalizer(name)
 
 

@@ -27,7 +27,7 @@ _UNSUPPORTED = ("definitions", "dependencies", "patternProperties", "id", "addit
 
 
 def check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
-    """What keeps a kind's schema from being structural; else, faults of its defaults.
+    """The faults that keep a kind's schema from being structural; else, those of its defaults.
 
     Args:
         raw: the schema of whole objects.
@@ -138,7 +138,7 @@ _NOT_IN_FRAGMENTS = {
 
 
 def _check_fragments(raw: JSONObject, place: str, *, mixed: int = 0) -> Iterator[Cause]:
-    """What is wrong below allOf, anyOf, oneOf and not.
+    """The faults below allOf, anyOf, oneOf and not.
 
     Args:
         raw: a schema.

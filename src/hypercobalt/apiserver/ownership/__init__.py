@@ -1,1 +1,1 @@
-"""Who owns which field, and the patches that change an object."""
+"""Owners of fields, and the patches that change an object."""

@@ -167,7 +167,7 @@ def track_update(
         and not object_at(live, "metadata").get("managedFields")
         and not meta.get("managedFields")
     ):
-        return  # its owners were reset on purpose; the next apply starts anew
+        return  # its owners were reset on purpose; the next apply records them again
     owners = _claimed(live, new, manager)
     comparison = fieldset.compare(node, skeleton(node) if live is None else live, new)
     changed = fieldset.union(comparison.added, comparison.modified)
@@ -276,7 +276,7 @@ def _owners_before_apply(node: Node, live: JSONObject | None, manager: Manager) 
 
 
 def _abandoned(node: Node, last: Fields, owners: Owners) -> Fields:
-    """What the last apply named and no manager owns now."""
+    """The fields that the last apply named and no manager owns now."""
     owned: Fields = {}
     for entry in owners.values():
         owned = fieldset.union(owned, entry.fields)

@@ -79,7 +79,7 @@ def _size(obj: JSON, path: JSON) -> int:
 
 
 def _lenient(obj: JSON, operation: JSONObject) -> JSONObject:
-    """What RFC 6902 refuses and kube-apiserver's library takes.
+    """Complete an operation that RFC 6902 refuses and kube-apiserver's library accepts.
 
     A value left out is null; replacing a missing key adds it; a missing key equals null.
     Source: gopkg.in/evanphx/json-patch.v4.

@@ -1,4 +1,4 @@
-"""What admission sees of a write: the object before and after it, who sends it, where to.
+"""Attributes of a write for admission: old and new object, requester, resource.
 
 Source: k8s.io/apiserver pkg/admission/plugin/cel/condition.go (CreateAdmissionRequest) and
 admission/v1 AdmissionRequest.

@@ -1,1 +1,1 @@
-"""What a client sends: the request, its body, its selectors, its page of a list."""
+"""Reads what a client sends: the request, its body, its selectors, its page of a list."""

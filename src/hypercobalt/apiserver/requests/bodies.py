@@ -1,4 +1,4 @@
-"""What clients send, read as JSON values: JSON, YAML, protobuf and patches.
+"""Reads bodies of requests as JSON values: JSON, YAML, protobuf and patches.
 
 Nothing a body holds raises more than a 400, and no body holds more values than any real object.
 

@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who sent a request."""
+    """The sender of a request."""
 
     name: str
     uid: str = ""

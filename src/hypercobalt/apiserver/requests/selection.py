@@ -102,7 +102,7 @@ def field_text(obj: JSONObject, path: str) -> str:
 
 
 def select(call: Call) -> Selection:
-    """What the URL and its selectors select.
+    """The selection by the URL and its selectors.
 
     Raises:
         StatusError: 400 for a selector that does not parse, or a field that is not selectable.

@@ -1,1 +1,1 @@
-"""What a value may be: compiled schemas, their judgement, CEL rules."""
+"""Validation of values: compiled schemas and CEL rules."""

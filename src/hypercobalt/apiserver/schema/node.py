@@ -56,7 +56,7 @@ def _none_compiled() -> dict[Rule, CompiledRule]:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """What a value at one place may be. Empty `type` means anything."""
+    """The schema of a value at one place. Empty `type` allows anything."""
 
     type: str = ""
     fields: dict[str, Node] = field(default_factory=_no_fields)

@@ -137,7 +137,7 @@ def _judge_string(node: Node, value: str, path: str, causes: list[Cause]) -> Non
 
 
 def _unmatched(pattern: str, value: str) -> str:
-    """What the value should match and does not; empty when it does."""
+    """The pattern that the value does not match; empty when it matches."""
     try:
         return "" if compile_pattern(pattern).search(value) else pattern
     except PatternError as error:  # of a definition that an older version took

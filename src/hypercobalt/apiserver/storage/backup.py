@@ -30,7 +30,7 @@ PKI = "pki"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a backup or a restored database holds."""
+    """Contents of a backup or a restored database."""
 
     objects: int
     damaged: int

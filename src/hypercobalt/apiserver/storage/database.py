@@ -70,7 +70,7 @@ class Database:
             raise
 
     def load(self) -> Loaded:
-        """What the file holds.
+        """Contents of the file.
 
         Raises:
             StoreError: the file cannot be read; the directory is released.

@@ -1,4 +1,4 @@
-"""What the store holds, objects and events, and how it fails."""
+"""Objects and events of the store, and its errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def by_key(place: Place) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file holds when it is opened.
+    """Contents of a file when it is opened.
 
     Args:
         compacted: the horizon.

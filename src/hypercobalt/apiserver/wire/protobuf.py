@@ -104,7 +104,7 @@ class _Reader:
         return cast(JSONObject, self.message(name, start, len(self._data), 1))
 
     def message(self, name: str, start: int, end: int, depth: int) -> JSON:
-        """Read a message. Of a field that stands there twice, the last one counts."""
+        """Read a message. If a field occurs twice, the last one counts."""
         if depth > MAX_DEPTH:
             raise malformed(f"it nests deeper than {MAX_DEPTH} messages")
         fields = self._messages[name]

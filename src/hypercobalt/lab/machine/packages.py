@@ -55,7 +55,7 @@ def _refusal() -> Generator[str]:
     """
     placeholder = not _POLICY.exists()
     if placeholder:
-        _POLICY.touch(mode=0o644)  # not executable: nobody asks it
+        _POLICY.touch(mode=0o644)  # not executable: programs do not run it
     try:
         with tempfile.TemporaryDirectory() as folder:
             policy = Path(folder) / "policy-rc.d"

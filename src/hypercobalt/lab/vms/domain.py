@@ -193,7 +193,7 @@ def _disk(disk: Disk, target: str) -> ET.Element:
 
 
 def _interface(port: Port) -> ET.Element:
-    # The switch runs in user space and sees frames as they are: nobody would fill in checksums
+    # The switch runs in user space and sees frames as they are: no device would fill in checksums
     # that the guest left to the hardware.
     off = dict.fromkeys(("csum", "gso", "tso4", "tso6", "ecn", "ufo"), "off")
     guest = {key: value for key, value in off.items() if key != "gso"}

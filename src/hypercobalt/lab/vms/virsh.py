@@ -68,7 +68,7 @@ async def migrate(source: Host, name: str, target: str, flags: Sequence[str]) ->
     try:
         await virsh(source, "migrate", *flags, name, f"qemu+tcp://{target}/system", within=_MOVE)
     except asyncio.CancelledError:
-        # libvirt goes on without the client that asked for it.
+        # libvirt continues without the client that requested it.
         abort = source.run("sh", "-c", 'virsh -q domjobabort "$0" || :', name)
         await asyncio.shield(abort)
         raise

@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of built-in kinds: the cells of a row.
+"""The cells that `kubectl get` shows for built-in kinds.
 
 The definitions of the columns are data from the real server.
 

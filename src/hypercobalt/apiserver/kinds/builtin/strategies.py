@@ -1,4 +1,4 @@
-"""What sets one built-in kind apart from another: how it is made, written, named and deleted.
+"""Strategies of the built-in kinds: how each is created, written, named and deleted.
 
 Source: kubernetes pkg/registry/*/strategy.go.
 """
