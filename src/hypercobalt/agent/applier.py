@@ -106,8 +106,8 @@ class Applier(Generic[T, P, S]):
         self._kube, self._report, self._board = kube.as_manager(report.manager), report, board
         self._informer, self._own = informer, Latest(informer)
         self._about, self._on_written, self._backoff = informer.selection.about, on_written, refused
-        self._uid: str | None = ""  # of the object that what follows is about; None: of none
-        self._kept: S | None = None  # as first seen: what the board does not know
+        self._uid: str | None = ""  # of the object that the fields below belong to; None: no object
+        self._kept: S | None = None  # as first read: parts that the board does not have
         self._written: S | None = None
         self._refusal: Refusal[S] | None = None
         self._failures = self._disputes = 0

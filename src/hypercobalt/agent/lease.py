@@ -112,7 +112,7 @@ class AgentLease:
 
     async def _take_or_renew(self) -> bool:
         if self._lease is not None and self._lease.spec.holderIdentity == self._me:
-            with suppress(ConflictError, NotFoundError):  # then look at what there is
+            with suppress(ConflictError, NotFoundError):  # then read the present Lease
                 return await self._write(self._lease)
         found = await self._kube.get(Lease, self._name, self._namespace)
         if found is not None:

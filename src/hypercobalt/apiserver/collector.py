@@ -139,7 +139,7 @@ class Collector:
 
     async def _handle(self, key: Key) -> None:
         if key.resource == CRD_RESOURCE:
-            await self._definitions.settle()  # what a full disk kept from following the write
+            await self._definitions.settle()  # steps that a full disk has prevented after a write
         stored = self._store.get(key)
         resource = self._registry.by_stored(key.resource)
         if stored is None or resource is None:
@@ -233,7 +233,7 @@ class Collector:
             left = True
             await self._delete(below, held, "Background")
         if left and any(self._contents(key.name)):
-            return  # what has finalizers comes back here when it goes
+            return  # objects with finalizers come back here when they are removed
         if any(writing.namespace == key.name for writing in self._store.in_flight):
             asyncio.get_running_loop().call_soon(self._work.add, key)
             return
@@ -285,7 +285,7 @@ class Collector:
             if stored is None or below is None:
                 continue
             meta = _decoder.decode(stored.data).metadata
-            if meta.deletionTimestamp is None:  # else it goes already; it may own what it is in
+            if meta.deletionTimestamp is None:  # else deleted already; it may own its namespace
                 with contextlib.suppress(StatusError):  # reported when its turn comes
                     await self._judge_dependent(below, dependent, meta)
 

@@ -109,7 +109,7 @@ async def _serve_store(
     nodes = NodeLifecycle(store, registry, api.writer, grace=options.node_grace)
     try:
         with contextlib.suppress(StoreError):  # the disk is full; the collector tries again
-            await api.definitions.settle()  # what a crash left between a definition and its status
+            await api.definitions.settle()  # definitions whose status a crash left unwritten
         collector.start()
         nodes.start()
         api.aggregation.start()

@@ -151,6 +151,6 @@ def main() -> None:
             sys.stdout.flush()
     except KeyboardInterrupt:  # while a command is still being loaded
         sys.exit(128 + signal.SIGINT)
-    except BrokenPipeError:  # `cobalt crds | head`: who reads has seen enough
+    except BrokenPipeError:  # `cobalt crds | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)

@@ -83,7 +83,7 @@ def capture(
 
 async def _capture(opened: AbstractAsyncContextManager[Reply], file: str, what: str) -> int:
     records = Records(longest=LONGEST, most=sys.maxsize)
-    # The file is opened when the capture runs: a refused one leaves what was there.
+    # The file is opened when the capture runs: a refused capture keeps an existing file.
     async with opened as answer:
         with _target(file) as target:
             try:

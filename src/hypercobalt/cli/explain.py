@@ -188,7 +188,7 @@ async def _has_host(kube: Kube, selector: str | None, node: str) -> bool:
         return selector is not None
     try:
         listed = await kube.list(Hypervisor, labels=selector, fields=f"metadata.name={node}")
-    except TerminalApiError:  # what stands on the Lease is no selector
+    except TerminalApiError:  # the selector on the Lease is invalid
         return False
     return bool(listed.items)
 

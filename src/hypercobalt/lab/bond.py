@@ -18,7 +18,7 @@ from hypercobalt.lab.network.member_faults import MemberFault
 
 BOND: Final = "bond0"
 TUNNEL_BRIDGE: Final = "br-phy"  # its address comes from networkd
-_FORMER: Final = "phy0"  # what labs had for tunnels before there were bonds
+_FORMER: Final = "phy0"  # the device for tunnels in labs before bonds
 _WAIT_SECONDS: Final = 20
 
 

@@ -181,7 +181,7 @@ class Host:
         await self.check_services()
 
     async def _boot(self) -> None:
-        await self._end()  # what a power cut left of the last run
+        await self._end()  # the remains of the last run after a power cut
         log = self._layout.log / f"host-{self.name}.log"
         with NotifySocket(f"{self._lab}/{self.name}") as socket:
             env = {"PATH": PATH, "NOTIFY_SOCKET": socket.address}

@@ -36,7 +36,7 @@ from hypercobalt.runtime.streaming import close, send_stream
 
 log = get_logger(__name__)
 
-Check = Callable[[], str | None]  # what is wrong, None if nothing is
+Check = Callable[[], str | None]  # the fault, None without one
 Refresh = Callable[[], Coroutine[None, None, None]]  # brings metrics up to date for a scrape
 _MAX_PORT = 65535
 _MAX_HEAD_BYTES = 16 * 1024

@@ -39,7 +39,7 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=Object)
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
 SERVICES_STOP = timedelta(seconds=5)  # after the controllers; enough to write the last Events
-LAST = timedelta(seconds=3)  # after those, for what was cancelled: to give the lease back, to close
+LAST = timedelta(seconds=3)  # after that, for cancelled services: release the Lease, close clients
 
 
 class Manager:

@@ -54,7 +54,7 @@ def prepare_create(call: Call, obj: JSONObject) -> JSONObject:
         raise errors.bad_request("resourceVersion should not be set on objects to be created")
     counted = resource.custom or call.kind in strategies.WITH_GENERATION
     for field in (*_SERVER_META, "resourceVersion"):
-        if field != "generation" or counted:  # others keep what a client made up
+        if field != "generation" or counted:  # kinds that do not count it keep the client's value
             meta.pop(field, None)
     if not meta.get("name") and (prefix := meta.get("generateName")):
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
@@ -114,7 +114,7 @@ def check_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
         StatusError: 422 with every cause.
     """
     if call.resource.qualified == "namespaces" and call.subresource != "finalize":
-        _copy_field(new, old, "spec")  # it holds only what the namespace waits for when deleted
+        _copy_field(new, old, "spec")  # it holds only the finalizers of the namespace
     causes = _errors(call, new, old)
     before = set(texts_at(old, "metadata", "finalizers"))
     added = [n for n in texts_at(new, "metadata", "finalizers") if n not in before]

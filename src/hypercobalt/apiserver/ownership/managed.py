@@ -29,7 +29,7 @@ _OPERATIONS: dict[str, Operation] = {"Apply": "Apply", "Update": "Update"}
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
-# No manager owns what identifies an object or what the server sets (fieldmanager/stripmeta.go).
+# No manager owns identifying fields or fields that the server sets (fieldmanager/stripmeta.go).
 _STRIPPED: Fields = {
     "f:apiVersion": {HERE: {}},
     "f:kind": {HERE: {}},

@@ -16,7 +16,7 @@ from hypercobalt.apiserver.policies.matching import Constraints
 from hypercobalt.apiserver.schema.cel import EvaluationError
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
-MAX_MESSAGE = 5 * 1024  # bytes of what a messageExpression gives
+MAX_MESSAGE = 5 * 1024  # bytes of a messageExpression's result
 CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 

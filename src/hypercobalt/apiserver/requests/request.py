@@ -199,7 +199,7 @@ class Call:
     subresource: str = ""
     body: Body = field(default_factory=Body)
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
-    guard: Guard = _unguarded  # what the writer's rights forbid of this write
+    guard: Guard = _unguarded  # refuses parts of a write that the writer has no right to
 
     @classmethod
     def internal(cls, resource: Resource, key: Key, manager: str, subresource: str = "") -> Call:

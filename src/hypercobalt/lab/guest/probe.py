@@ -94,7 +94,7 @@ async def _probe(guest: Image | None) -> Accelerators:
         sector.write_bytes(bootsector.image("idle", delay=timedelta(0)))
         drive = ("-drive", f"file={sector},format=raw")
         boot = await _trouble(work / "boot", _BOOT_DEADLINE, *drive)
-        if boot:  # what cannot halt a boot sector cannot run Linux either
+        if boot:  # a machine that cannot halt a boot sector cannot run Linux either
             return Accelerators("qemu", "qemu", f"under KVM a boot sector {boot}")
         if guest is None:
             return Accelerators("qemu", "kvm", "under KVM a boot sector runs; there is no other")

@@ -88,7 +88,7 @@ class DataCables:
             *("link", "add", end, "type", "veth", "peer", "name", member, "netns", str(leader))
         )
         await self.rack.ip("link", "set", end, "addrgenmode", "none")
-        # The kernel sees what it hands over to Open vSwitch, too: it would answer ARP for the
+        # The kernel also sees frames that it passes to Open vSwitch: it would answer ARP for the
         # address of the tunnels with the MAC of a member, where nothing takes them.
         done = await execute((*host, "set", member, "addrgenmode", "none", "arp", "off", "up"))
         if done.code:
@@ -122,7 +122,7 @@ class DataCables:
             await self.rack.remove_port(self._port)
         elif not known:
             await self.rack.add_port(self._port, tuple(map(self._end, sorted(wanted))))
-        else:  # what stays is left alone: it carries
+        else:  # members that stay are not touched: they carry traffic
             for member in sorted(wanted - known):
                 await self.rack.vsctl("add-bond-iface", self._port, self._end(member))
             for member in sorted(known - wanted):

@@ -140,7 +140,7 @@ class Domain:
             element("log", file=self.log, append="on"),
             type="unix",
         )
-        if self.boots:  # what is no boot sector may answer as a guest agent
+        if self.boots:  # only guests other than boot sectors may have a guest agent
             target = element("target", type="virtio", name="org.qemu.guest_agent.0")
             yield element("channel", target, type="unix")
         if self.watchdog:

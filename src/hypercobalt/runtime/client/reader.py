@@ -21,7 +21,7 @@ from hypercobalt.runtime.client.watch import WatchEvent, read_events
 T = TypeVar("T", bound=Object)
 
 IDLE = timedelta(seconds=90)  # servers send a bookmark each minute or so
-WATCH_LENGTH = timedelta(minutes=8)  # a bound on what a silent fault can hide
+WATCH_LENGTH = timedelta(minutes=8)  # a bound on how long a silent fault stays hidden
 PAGE = 500  # objects; decoding one page holds the loop for about 5 ms
 
 
