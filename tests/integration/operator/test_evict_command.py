@@ -126,7 +126,7 @@ async def test_a_host_whose_last_eviction_is_not_gone_yet_is_reported(
     assert code == exit_codes.INVALID_REQUEST
     err = capsys.readouterr().err
     assert server.id in err
-    assert "the operator makes a new one" in err
+    assert "the operator creates a new one" in err
 
 
 async def test_an_eviction_of_something_else_under_the_hosts_name_is_not_taken_for_its(
