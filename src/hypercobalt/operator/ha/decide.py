@@ -11,12 +11,10 @@ take the next one. Nothing is evacuated before `is_fenced` holds for the stored 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
 from hypercobalt.api.fencing import (
     CLAIM,
@@ -25,9 +23,9 @@ from hypercobalt.api.fencing import (
     FencingPhase,
     is_declared_dead,
 )
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, unfencing
+from hypercobalt.ha import fencing
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.guard import is_open, summary
 from hypercobalt.ha.node_failure import (
@@ -50,20 +48,17 @@ from hypercobalt.operator.ha.facts import (
     Facts,
     Fence,
     ForceDown,
-    GiveBack,
     Plan,
     SetMaintenance,
-    TakeBack,
 )
-from hypercobalt.operator.ha.fleet import healthy_since
 from hypercobalt.operator.ha.keeping import is_empty, is_silent
+from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then
+from hypercobalt.operator.ha.returning import back, maintenance_of, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.ha.signs import is_taint_disproved
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 """Modes that `ha` replaces; the others are a person's, or an automation's."""
-
-AT_ONCE: Final = timedelta(0)
 
 _Type = HypervisorConditionType
 _Why = RecoveryBlockedReason
@@ -99,7 +94,7 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         case Contradicted(evidence):
             return _contradicted(facts, plan, evidence)
         case Well() | Returned():
-            return named(facts, _back(facts, plan, settings))
+            return named(facts, back(facts, plan, settings))
         case Alive():
             return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
@@ -176,11 +171,11 @@ def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Plan:
     """A host that lives though its Node is not Ready: its instances migrate."""
     plan = _with_gates(facts, plan)
-    gives = _storage_back(facts, plan)
+    gives = storage_back(facts, plan)
     if gives is not None and not _is_declared_dead(plan):
         return gives
     if verdict.until is not None:
-        return _no_later(plan, verdict.until, facts.now)
+        return no_later(plan, verdict.until, facts.now)
     if not verdict.movable:
         signs = ", ".join(verdict.evidence)
         text = (
@@ -206,7 +201,7 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """A host that is proven dead."""
     if (action := _enter(facts)) is not None:
-        return _then(plan, action)
+        return then(plan, action)
     stored = plan.fencing
     if is_unconfirmed(facts):
         step = _fencing_step(facts, plan, settings)
@@ -214,7 +209,7 @@ def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
             return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
         return replace(plan, blocked=(_Why.GATES_CLOSED, _unconfirmed(facts)))
     if stored is not None and stored.forcedDownAt is None:
-        return _then(plan, ForceDown(stored))
+        return then(plan, ForceDown(stored))
     return _recover(facts, plan, EvictionMode.EVACUATE, settings)
 
 
@@ -247,14 +242,14 @@ def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     if isinstance(verdict, Suspected) and verdict.ask:
         return replace(plan, action=AskPeers()) if is_open(facts.gates) else plan
     if _is_dead(facts) and (action := _enter(facts)) is not None:
-        return _then(plan, action)
+        return then(plan, action)
     match step:
         case fencing.Record(record):
             return replace(plan, fencing=record, look_again=AT_ONCE)
         case fencing.SwitchOff(record):
-            return _then(plan, Fence(record))
+            return then(plan, Fence(record))
         case fencing.WaitUntil(at):
-            return _no_later(plan, at, facts.now)
+            return no_later(plan, at, facts.now)
         case fencing.Nothing():
             return _soon(plan, facts)
 
@@ -291,7 +286,7 @@ def _silence(facts: Facts) -> tuple[str, ...]:
 def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings) -> Plan:
     """Have one Eviction of all instances, in maintenance `ha` where that may be set."""
     if (action := _enter(facts, mode)) is not None:
-        return _then(plan, action)
+        return then(plan, action)
     wanted = recovery(facts.hypervisor, mode, plan.unhealthy_since)
     for one in _running(facts):
         # One that moves instances live or cold cannot go on from a host that is dead, whoever has
@@ -321,98 +316,9 @@ def _emptied(facts: Facts, plan: Plan) -> Plan:
     """Nothing is left: a host that was to go for good goes on with that."""
     plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
-    if _mode(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
-        return _then(plan, SetMaintenance(before))
+    if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
+        return then(plan, SetMaintenance(before))
     return plan
-
-
-def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """The Node is Ready, or reports another boot than the one that was fenced."""
-    hypervisor, stored = facts.hypervisor, plan.fencing
-    if stored is not None and fencing.is_under_way(stored, facts.now):
-        at = stored.deadline or facts.now
-        return replace(plan, look_again=_until(at, facts.now))  # it may be switched off yet
-    if _mode(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
-        return replace(_at_rest(facts, plan), look_again=None)
-    if (gives := _storage_back(facts, plan)) is not None:
-        return gives
-    healthy = healthy_since(hypervisor)
-    if healthy is None or is_awaited(hypervisor):
-        return plan
-    due = healthy + settings.waits.healthy
-    if healthy <= facts.now < due:  # ahead of the clock: long ago, before the clock went back
-        return replace(plan, look_again=_until(due, facts.now))
-    if stored is not None and stored.phase != FencingPhase.RELEASED:
-        return _take_back(facts, plan, stored)
-    done = next((one for one in facts.evictions if is_recovery(one)), None)
-    if done is not None:
-        return replace(plan, action=DeleteEviction(done))
-    if _mode(hypervisor) == Maintenance.HA:
-        return _then(plan, SetMaintenance(hypervisor.metadata.annotations.get(BEFORE, "")))
-    return replace(_at_rest(facts, plan), look_again=None)
-
-
-def _storage_back(facts: Facts, plan: Plan) -> Plan | None:
-    """The plan for a host that was cut off from its storage; None for one that has it."""
-    stored, status = plan.fencing, facts.hypervisor.status
-    if stored is None:
-        return None
-    back = unfencing.Back(
-        boot=status.bootID or "",
-        node_boot=facts.latest.node_boot,
-        reporting=healthy_since(facts.hypervisor) is not None,
-        running=tuple(one.name for one in status.instances if one.active),
-        storage=facts.fence.storage,
-        mine=facts.mine,
-    )
-    match unfencing.next_step(stored, back, facts.now):
-        case fencing.Nothing():
-            return None
-        case fencing.Record(record):
-            return replace(plan, fencing=record, look_again=AT_ONCE)
-        case unfencing.GiveBack(record):
-            return _then(plan, GiveBack(record))
-        case fencing.WaitUntil(at):
-            return _no_later(plan, at, facts.now)
-        case unfencing.Held(why):
-            return replace(plan, blocked=(_Why.GATES_CLOSED, why)) if why else plan
-
-
-def _is_declared_dead(plan: Plan) -> bool:
-    return plan.fencing is not None and is_declared_dead(plan.fencing)
-
-
-def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
-    """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
-    closed = fencing.released(
-        stored,
-        facts.hypervisor.status.bootID or facts.latest.node_boot,
-        tainted=facts.latest.tainted,
-    )
-    if not is_declared_dead(stored):
-        return replace(plan, fencing=closed, look_again=AT_ONCE)
-    return _then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
-
-
-def is_awaited(hypervisor: Hypervisor) -> bool:
-    """Whether a host was declared dead, and the agent of its next boot has not reported yet."""
-    status = hypervisor.status
-    stored = status.fencing
-    return stored is not None and is_declared_dead(stored) and stored.bootID == status.bootID
-
-
-def is_unreleased(hypervisor: Hypervisor) -> bool:
-    """Whether the record of a fencing is not closed yet."""
-    stored = hypervisor.status.fencing
-    return stored is not None and stored.phase != FencingPhase.RELEASED
-
-
-def _at_rest(facts: Facts, plan: Plan) -> Plan:
-    stored = plan.fencing
-    if stored is not None and stored.taintDisproved and not facts.latest.tainted:
-        plan = replace(plan, fencing=with_fields(stored, taintDisproved=None))
-    blocked = get_condition(facts.hypervisor.conditions, _Type.RECOVERY_BLOCKED)
-    return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is healthy")) if blocked else plan
 
 
 def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:
@@ -420,12 +326,19 @@ def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Acti
 
     A host that was to go for good is left in `termination` once nothing is on it any more.
     """
-    mode = _mode(facts.hypervisor)
+    mode = maintenance_of(facts.hypervisor)
     if mode not in OVERRULED:
         return None
     if mode == Maintenance.TERMINATION and is_empty(facts, recovers):
         return None
     return SetMaintenance(Maintenance.HA, before=mode)
+
+
+def _soon(plan: Plan, facts: Facts) -> Plan:
+    verdict = facts.verdict
+    if isinstance(verdict, Suspected | RebootGrace) and verdict.until is not None:
+        return no_later(plan, verdict.until, facts.now)
+    return plan
 
 
 def _with_gates(facts: Facts, plan: Plan) -> Plan:
@@ -436,25 +349,5 @@ def _with_gates(facts: Facts, plan: Plan) -> Plan:
     return replace(plan, blocked=(reason, summary(facts.gates)))
 
 
-def _then(plan: Plan, action: Action) -> Plan:
-    return replace(plan, action=action, look_again=AT_ONCE)
-
-
-def _soon(plan: Plan, facts: Facts) -> Plan:
-    verdict = facts.verdict
-    if isinstance(verdict, Suspected | RebootGrace) and verdict.until is not None:
-        return _no_later(plan, verdict.until, facts.now)
-    return plan
-
-
-def _no_later(plan: Plan, at: datetime, now: datetime) -> Plan:
-    until = _until(at, now)
-    return replace(plan, look_again=min(until, plan.look_again or until))
-
-
-def _until(at: datetime, now: datetime) -> timedelta:
-    return max(at - now, AT_ONCE)
-
-
-def _mode(hypervisor: Hypervisor) -> str:
-    return hypervisor.spec.maintenance or Maintenance.NONE
+def _is_declared_dead(plan: Plan) -> bool:
+    return plan.fencing is not None and is_declared_dead(plan.fencing)

@@ -18,15 +18,11 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import (
-    is_awaited,
-    is_stopped,
-    is_unconfirmed,
-    is_unreleased,
-)
+from hypercobalt.operator.ha.decide import is_stopped, is_unconfirmed
 from hypercobalt.operator.ha.facts import Facts, Plan
 from hypercobalt.operator.ha.fleet import healthy_since
 from hypercobalt.operator.ha.keeping import is_empty
+from hypercobalt.operator.ha.returning import is_awaited, is_unreleased
 from hypercobalt.operator.ha.settings import HaSettings
 
 _Phase = RecoveryPhase

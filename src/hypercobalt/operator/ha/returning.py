@@ -1,0 +1,121 @@
+"""What is done about a host that is back: its storage, its record, its service. Pure.
+
+A host that was cut off from its storage gets that back first. What was evacuated is cleaned away
+while the record of the fencing still says that the host was dead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
+from hypercobalt.ha import fencing, unfencing
+from hypercobalt.operator.ha.evictions import is_recovery
+from hypercobalt.operator.ha.facts import (
+    BEFORE,
+    DeleteEviction,
+    Facts,
+    GiveBack,
+    Plan,
+    SetMaintenance,
+    TakeBack,
+)
+from hypercobalt.operator.ha.fleet import healthy_since
+from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then, time_until
+from hypercobalt.operator.ha.settings import HaSettings
+
+_Why = RecoveryBlockedReason
+
+
+def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """The Node is Ready, or reports another boot than the one that was fenced."""
+    hypervisor, stored = facts.hypervisor, plan.fencing
+    if stored is not None and fencing.is_under_way(stored, facts.now):
+        at = stored.deadline or facts.now
+        return replace(plan, look_again=time_until(at, facts.now))  # it may be switched off yet
+    if maintenance_of(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
+        return replace(_at_rest(facts, plan), look_again=None)
+    if (gives := storage_back(facts, plan)) is not None:
+        return gives
+    healthy = healthy_since(hypervisor)
+    if healthy is None or is_awaited(hypervisor):
+        return plan
+    due = healthy + settings.waits.healthy
+    if healthy <= facts.now < due:  # ahead of the clock: long ago, before the clock went back
+        return replace(plan, look_again=time_until(due, facts.now))
+    if stored is not None and stored.phase != FencingPhase.RELEASED:
+        return _take_back(facts, plan, stored)
+    done = next((one for one in facts.evictions if is_recovery(one)), None)
+    if done is not None:
+        return replace(plan, action=DeleteEviction(done))
+    if maintenance_of(hypervisor) == Maintenance.HA:
+        return then(plan, SetMaintenance(hypervisor.metadata.annotations.get(BEFORE, "")))
+    return replace(_at_rest(facts, plan), look_again=None)
+
+
+def storage_back(facts: Facts, plan: Plan) -> Plan | None:
+    """The plan for a host that was cut off from its storage; None for one that has it."""
+    stored, status = plan.fencing, facts.hypervisor.status
+    if stored is None:
+        return None
+    back = unfencing.Back(
+        boot=status.bootID or "",
+        node_boot=facts.latest.node_boot,
+        reporting=healthy_since(facts.hypervisor) is not None,
+        running=tuple(one.name for one in status.instances if one.active),
+        storage=facts.fence.storage,
+        mine=facts.mine,
+    )
+    match unfencing.next_step(stored, back, facts.now):
+        case fencing.Nothing():
+            return None
+        case fencing.Record(record):
+            return replace(plan, fencing=record, look_again=AT_ONCE)
+        case unfencing.GiveBack(record):
+            return then(plan, GiveBack(record))
+        case fencing.WaitUntil(at):
+            return no_later(plan, at, facts.now)
+        case unfencing.Held(why):
+            return replace(plan, blocked=(_Why.GATES_CLOSED, why)) if why else plan
+
+
+def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
+    """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
+    closed = fencing.released(
+        stored,
+        facts.hypervisor.status.bootID or facts.latest.node_boot,
+        tainted=facts.latest.tainted,
+    )
+    if not is_declared_dead(stored):
+        return replace(plan, fencing=closed, look_again=AT_ONCE)
+    return then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
+
+
+def is_awaited(hypervisor: Hypervisor) -> bool:
+    """Whether a host was declared dead, and the agent of its next boot has not reported yet."""
+    status = hypervisor.status
+    stored = status.fencing
+    return stored is not None and is_declared_dead(stored) and stored.bootID == status.bootID
+
+
+def is_unreleased(hypervisor: Hypervisor) -> bool:
+    """Whether the record of a fencing is not closed yet."""
+    stored = hypervisor.status.fencing
+    return stored is not None and stored.phase != FencingPhase.RELEASED
+
+
+def _at_rest(facts: Facts, plan: Plan) -> Plan:
+    stored = plan.fencing
+    if stored is not None and stored.taintDisproved and not facts.latest.tainted:
+        plan = replace(plan, fencing=with_fields(stored, taintDisproved=None))
+    blocked = get_condition(facts.hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
+    return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is healthy")) if blocked else plan
+
+
+def maintenance_of(hypervisor: Hypervisor) -> str:
+    return hypervisor.spec.maintenance or Maintenance.NONE
