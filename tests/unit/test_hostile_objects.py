@@ -6,6 +6,7 @@ Short as it stands; `HOSTILE_OBJECTS=1000` and -s give the figures of docs/secur
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import sys
@@ -26,9 +27,8 @@ from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.tls_files import layout
+from hypercobalt.operator import gardener, hypervisor
 from hypercobalt.operator.from_node import first
-from hypercobalt.operator.gardener import decide as signal
-from hypercobalt.operator.hypervisor import decide
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     COPIED_LABELS,
@@ -42,6 +42,8 @@ OBJECTS = int(os.environ.get("HOSTILE_OBJECTS", "60"))
 HELD_MS = 250
 LEAK_MIB = 10
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+# Once, as the operator does, whichever other tests are collected: see `tests/unit/messages.py`.
+decide, signal = inspect.unwrap(hypervisor.decide), inspect.unwrap(gardener.decide)
 Json = Any
 Chance = random.Random
 ODD: tuple[Json, ...] = (None, True, -1, 2**64, 1e300, "", "x" * 300, "\0", "\ud7ff", [], {}, [[]])

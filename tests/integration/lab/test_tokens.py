@@ -26,6 +26,7 @@ from hypercobalt.lab import rights, tokens
 from hypercobalt.lab import state as records
 from hypercobalt.lab.disk import Disk
 from hypercobalt.lab.state import Layout
+from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import (
@@ -150,7 +151,9 @@ async def test_agent_may_read_the_order_to_end_its_guests(site: Site) -> None:
     libvirt, board = FakeLibvirt(), Board(SystemClock())
     async with site.agent() as agent, asyncio.timeout(20):
         own = Latest(Informer(agent, Selection(Hypervisor), metrics=Metrics()))
-        order = FencingOrder(agent, libvirt, own, board, boot="b1", clock=SystemClock())
+        order = FencingOrder(
+            agent, libvirt, own, board, boot="b1", ended=Ended(), clock=SystemClock()
+        )
         await order.obey(OWN)
         assert board.parts.guests_stopped is not None
         await order.obey(OTHER)  # which has no such order
