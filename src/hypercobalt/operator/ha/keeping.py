@@ -42,13 +42,13 @@ def is_over(facts: Facts) -> bool:
 
     That is when the host does not count as dead, answers and has its storage; of a deleted one when
     nothing is left on the host, or nothing is done about it. Nothing but the record shows that an
-    attempt may still switch the host off, or that it has to get its storage back: a deleted one is
-    kept until the former is over, and for the latter as long as the host answers.
+    attempt may still switch the host off, or that it has to get its storage back: it is kept until
+    the former is over, and for the latter as long as the host answers.
     """
     stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
     counts_as_dead = stored is not None and is_declared_dead(stored)
     cut_off = stored is not None and stored.storageDevice is not None
-    if going is not None and stored is not None and is_under_way(stored, facts.now):
+    if stored is not None and is_under_way(stored, facts.now):
         return False
     if not (counts_as_dead or cut_off or is_silent(facts)):
         return True

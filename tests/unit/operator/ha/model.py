@@ -67,11 +67,16 @@ SERVER = "vm-1"
 
 @dataclass
 class Call:
-    """A call to a fence device that was sent: for which boot, and until when it may act."""
+    """A call to a fence device that was sent: for which boot, and until when it may act.
+
+    Args:
+        skew: how far the operators' clock was ahead then.
+    """
 
     boot: str
     until: datetime
     acts: Callable[[], None]
+    skew: timedelta
 
 
 @dataclass
@@ -420,7 +425,9 @@ class World:
                 self.calls.append(record)
                 storage = record.method == FencingMethod.STORAGE
                 acts = self._cut_off if storage else self._switch_off
-                operator.call = Call(record.bootID or "", self._until(record.deadline), acts)
+                operator.call = Call(
+                    record.bootID or "", self._until(record.deadline), acts, self.skew
+                )
                 answer = self._of_storage if storage else self._of_power
                 done = fencing.answered(record, answer(operator), self.clock)
                 operator.plan = replace(plan, fencing=done)
@@ -428,7 +435,7 @@ class World:
                 operator.mine = None
                 self.gifts.append(record)
                 until = self._until(record.unfenceDeadline)
-                operator.call = Call(record.bootID or "", until, self._give_back)
+                operator.call = Call(record.bootID or "", until, self._give_back, self.skew)
                 if not (self.storage_refuses or self.storage_mute):
                     self.take_effect(operator)
                     operator.plan = replace(plan, fencing=given_back(record))
@@ -460,6 +467,10 @@ class World:
         operator.facts = operator.plan = None
         if is_over(facts):
             self._let_go()
+
+    def seems_over(self, call: Call) -> bool:
+        """Whether the clock was set so far ahead that a call counts as over."""
+        return self.now + self.skew >= call.until + call.skew
 
     def _until(self, deadline: datetime | None) -> datetime:
         """When a deadline by the operators' clock is over."""

@@ -802,7 +802,7 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
             id="well after an attempt",
         ),
         pytest.param(
-            ATTEMPT, False, {"verdict": Well()}, True, id="well, and not deleted meanwhile"
+            ATTEMPT, False, {"verdict": Well()}, False, id="it may be deleted during the attempt"
         ),
         pytest.param(
             LEFT_CUT, True, {"verdict": Alive(())}, False, id="it gets its storage back first"
