@@ -297,8 +297,8 @@ async def test_ovsnode_that_goes_leaves_nothing_green_and_closes_nothing(
         gone = await until_network(kube, name, "Unknown/NotReported")
         assert reason(gone, "AcceptsNewInstances") == "True/NodeHealthy"
         assert compute.world.hosts[name].enabled
-    async with operator(kubeconfig, compute, lifecycle=QUICK):  # it follows no OVSNodes any more
+    async with operator(kubeconfig, compute, lifecycle=QUICK):  # it watches no OVSNodes any more
         await until(
-            kube, Hypervisor, name, lambda hv: "follows no" in message(hv, "NetworkHealthy")
+            kube, Hypervisor, name, lambda hv: "watches no" in message(hv, "NetworkHealthy")
         )
     await agent.lease.ends()
