@@ -429,7 +429,7 @@ async def test_a_host_whose_provider_is_gone_is_forgotten_without_asking_for_ano
 async def test_a_host_with_servers_is_not_forgotten(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     world.add_server("node1")
-    with pytest.raises(RefusedError, match="forget host node1"):
+    with pytest.raises(RefusedError, match="delete the compute service of host node1"):
         await nova.hosts.remove(await host(nova))
     assert await nova.hosts.get("node1", fresh=True) is not None
 
