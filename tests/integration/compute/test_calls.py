@@ -110,7 +110,7 @@ async def test_listing_of_a_large_fleet_is_shared_for_longer(adapter: Adapter) -
         adapter.simulation.world.add_host(f"host{number}")
     await crowd(nova)
     with counted(adapter.simulation.script) as made:
-        adapter.clock.ahead = 2.5
+        adapter.clock.ahead = 2.1
         await crowd(nova)
     assert not made
     with counted(adapter.simulation.script) as made:
