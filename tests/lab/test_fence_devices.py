@@ -141,7 +141,7 @@ async def test_the_password_is_in_no_arguments(bmc: Bmc) -> None:
                 seen.add((folder / "cmdline").read_bytes().decode(errors="replace"))
             except OSError:
                 continue
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the call goes on between two looks at the processes
     await asking
     agent, _ = AGENTS[bmc.protocol]
     assert any(agent in words for words in seen)

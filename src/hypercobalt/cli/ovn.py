@@ -18,7 +18,7 @@ from hypercobalt.ovs_agent.diagnostics.report import BridgeReport, ControllerRep
 _LOCAL: Final = 65534
 """OpenFlow's number of a bridge's own port."""
 
-_PARTS: Final = 10  # of ovn-controller's work that are shown, those computed anew most often
+_PARTS: Final = 10  # of ovn-controller's engine that are shown: those with the most recomputes
 
 
 def ovn(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = None) -> int:

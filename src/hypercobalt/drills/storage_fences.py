@@ -60,7 +60,7 @@ async def thaws(stage: Stage) -> None:
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY, not_pids=copies)
     stage.record.measure("thaw_to_running", began)
     await stage.write(*vms)
-    if again := [vm for vm in vms if len(stage.ledger(vm).boots) != 2]:  # noqa: PLR2004
+    if again := [vm for vm in vms if len(stage.ledger(vm).boots) != 2]:  # noqa: PLR2004 - here, elsewhere
         raise DrillError(f"not started once: {', '.join(again)}")
     await _is_cut_off(stage, host)
     await stage.do("kvm-1 is rebooted", host.crash())
