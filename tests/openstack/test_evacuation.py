@@ -68,26 +68,31 @@ async def test_servers_of_a_crashed_host_are_evacuated_once_it_is_declared_dead(
         await servers.until_migrated(server, "completed")
 
 
-async def test_a_paused_server_is_evacuated_once_its_state_is_reset(
+async def test_a_paused_server_is_evacuated_once_its_state_is_reset_and_runs_if_that_was_to_error(
     cloud: Cloud, admin: Session, servers: Servers, doomed: str
 ) -> None:
-    server = await servers.boot(host=doomed)
-    assert (await servers.act(server, {"pause": None})).code == 202
-    await servers.until(server, lambda s: s["status"] == "PAUSED")
+    expected = {}
+    for state, status in (("error", "ACTIVE"), ("active", "SHUTOFF")):
+        server = await servers.boot(host=doomed)
+        assert (await servers.act(server, {"pause": None})).code == 202
+        await servers.until(server, lambda s: s["status"] == "PAUSED")
+        expected[server] = (state, status)
     await cloud.crash(doomed)
     await set_service(admin, doomed, forced_down=True)
 
-    refused = await servers.act(server, {"evacuate": {}}, version=VERSION)
-    assert refused.code == 409
-    assert (await servers.act(server, {"os-resetState": {"state": "error"}})).code == 202
-    assert (await servers.act(server, {"evacuate": {}}, version=VERSION)).code == 200
+    for server, (state, _) in expected.items():
+        refused = await servers.act(server, {"evacuate": {}}, version=VERSION)
+        assert refused.code == 409
+        assert (await servers.act(server, {"os-resetState": {"state": state}})).code == 202
+        assert (await servers.act(server, {"evacuate": {}}, version=VERSION)).code == 200
 
-    shown = await servers.until(
-        server, lambda s: s["OS-EXT-SRV-ATTR:host"] != doomed and s["OS-EXT-STS:task_state"] is None
-    )
-    assert shown["status"] == "SHUTOFF"
+    for server, (_, status) in expected.items():
+        await servers.until_migrated(server, "done")
+        shown = await servers.until(server, lambda s: s["OS-EXT-STS:task_state"] is None)
+        assert (shown["OS-EXT-SRV-ATTR:host"] != doomed, shown["status"]) == (True, status)
     await cloud.restore(doomed)
-    await servers.until_migrated(server, "completed")
+    for server in expected:
+        await servers.until_migrated(server, "completed")
 
 
 async def test_a_host_that_is_forced_down_stays_down_however_healthy(

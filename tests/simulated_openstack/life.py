@@ -77,7 +77,6 @@ class Life:
         if server.id in self._world.servers:
             if vm_state == "active" and server.vm_state == "stopped":
                 server.booted = time.monotonic()
-            server.paused = vm_state == "paused"
             server.set(vm_state)
 
     async def delete(self, server: Server) -> None:
@@ -265,7 +264,7 @@ class Life:
         Args:
             migration: its record.
             target: the only host to consider, "" for any.
-            stopped: it is off afterwards, whatever it was.
+            stopped: it is off afterwards, unless it is in ERROR: Nova starts that one always.
         """
         world, server = self._world, migration.server
         try:
@@ -284,7 +283,8 @@ class Life:
             return
         world.place(server, host.name)
         server.booted = time.monotonic()
-        server.set("stopped" if stopped or server.vm_state == "stopped" else "active")
+        off = server.vm_state == "stopped" or (stopped and server.vm_state != "error")
+        server.set("stopped" if off else "active")
         migration.set("done")
 
 

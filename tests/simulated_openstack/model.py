@@ -24,7 +24,17 @@ _STATUSES: Final = {
     "shelved": "SHELVED",
     "shelved_offloaded": "SHELVED_OFFLOADED",
 }
-_POWER: Final = {"active": 1, "resized": 1, "paused": 3, "suspended": 4, "stopped": 4}
+RUNNING: Final = 1
+_POWER: Final = {
+    "active": RUNNING,
+    "resized": RUNNING,
+    "rescued": RUNNING,
+    "paused": 3,
+    "suspended": 4,
+    "stopped": 4,
+    "shelved": 4,
+    "shelved_offloaded": 4,
+}
 
 
 def now() -> datetime:
@@ -189,7 +199,7 @@ class Server:
         memory_left: live migrations of it never get below so many bytes: they are stuck.
         move_fails: why its live migrations fail in the end; "" when they do not.
         pace: how long a live migration of it takes, the world's pace when None.
-        paused: its guest is, whatever Nova takes it for.
+        power_state: of its guest, as Nova knew it last: neither an error nor a reset changes it.
         locked_by: `owner` or `admin`; "" while it is not locked.
         acted: what was asked of it, oldest first.
     """
@@ -219,7 +229,7 @@ class Server:
     memory_left: int = 0
     move_fails: str = ""
     pace: float | None = None
-    paused: bool = False
+    power_state: int = 0
     acted: list[Acted] = field(default_factory=list[Acted])
 
     @property
@@ -236,17 +246,18 @@ class Server:
             return "REBOOT"
         return _STATUSES[self.vm_state]
 
-    @property
-    def power_state(self) -> int:
-        if self.paused and self.vm_state != "stopped":
-            return _POWER["paused"]
-        return _POWER.get(self.vm_state, 1 if self.launched else 0)
+    def __post_init__(self) -> None:
+        self.power_state = _POWER.get(self.vm_state, 0)
 
     def set(self, vm_state: str | None = None, task_state: str | None = None) -> None:
         """Change its state; the task ends when none is given."""
-        self.vm_state = vm_state or self.vm_state
+        self.reset(vm_state or self.vm_state)
+        self.power_state = _POWER.get(vm_state or "", self.power_state)
         self.task_state = task_state
-        self.updated = now()
+
+    def reset(self, vm_state: str) -> None:
+        """Have Nova take it for that, and end its task; its guest is as it was."""
+        self.vm_state, self.task_state, self.updated = vm_state, None, now()
 
 
 @dataclass(slots=True)

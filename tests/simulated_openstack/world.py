@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.simulated_openstack.http import RefusalError
 from tests.simulated_openstack.model import (
+    RUNNING,
     Acted,
     Aggregate,
     Flavor,
@@ -255,11 +256,12 @@ class World:
             self.flavors[flavor],
             image=next(iter(self.images)),
             vm_state=vm_state,
-            paused=vm_state == "paused",
             group=group,
             shared=shared,
         )
         made.launched = made.created
+        if vm_state == "error":
+            made.power_state = RUNNING  # it ran before
         made.booted = time.monotonic()
         self.servers[made.id] = made
         if group:

@@ -103,11 +103,54 @@ async def test_paused_server_is_evacuated_and_stays_off(adapter: Adapter) -> Non
     with acted(adapter) as actions:
         await nova.moves.evacuate(await _server(nova, made))
     assert actions == [
-        ({"os-resetState": {"state": "error"}}, (2, 90)),
+        ({"os-resetState": {"state": "active"}}, (2, 90)),
         ({"evacuate": {}}, (2, 95)),
     ]
     there = await _settled(nova, made)
     assert (there.host != "node1", there.status) == (True, "SHUTOFF")
+
+
+async def test_stopped_server_whose_evacuation_has_failed_stays_off_by_the_next_one(
+    adapter: Adapter,
+) -> None:
+    """Its failure leaves it in ERROR, and Nova starts what is in ERROR whatever is requested."""
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    made = world.add_server("node1", vm_state="stopped")
+    await _die(adapter, nova)
+    world.crash("node2")
+    world.hosts["node2"].forced_down = True
+    await nova.moves.evacuate(await _server(nova, made), "node2")
+    failed = await _settled(nova, made)
+    assert (failed.host, failed.status, failed.running) == ("node1", "ERROR", False)
+    with acted(adapter) as actions:
+        await nova.moves.evacuate(failed, "node10")
+    assert actions == [
+        ({"os-resetState": {"state": "active"}}, (2, 90)),
+        ({"evacuate": {"host": "node10"}}, (2, 95)),
+    ]
+    there = await _settled(nova, made)
+    assert (there.host, there.status) == ("node10", "SHUTOFF")
+
+
+async def test_paused_server_that_nova_refuses_to_evacuate_is_not_left_active(
+    adapter: Adapter,
+) -> None:
+    """The next attempt would start it."""
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    made = world.add_server("node1", vm_state="paused")
+    await _die(adapter, nova)
+    server = await _server(nova, made)
+    world.hosts["node1"].forced_down = False
+    world.restore("node1")
+    with acted(adapter) as actions, pytest.raises(RefusedError, match="still in use"):
+        await nova.moves.evacuate(server)
+    assert [action for action, _ in actions] == [
+        {"os-resetState": {"state": "active"}},
+        {"evacuate": {}},
+        {"os-resetState": {"state": "error"}},
+    ]
+    left = await _settled(nova, made)
+    assert (left.host, left.status) == ("node1", "ERROR")
 
 
 async def test_server_that_nova_has_stopped_since_its_guest_died_runs_elsewhere(

@@ -233,5 +233,5 @@ def _reset(request: Request, server: Server, arguments: Json) -> Answer:
     request.must_be_admin("os_compute_api:os-admin-actions:reset_state")
     if arguments.get("state") not in {"active", "error"}:
         raise RefusalError(400, "Invalid input for field/attribute state.")
-    server.set(arguments["state"])
+    server.reset(arguments["state"])
     return Answer(202)

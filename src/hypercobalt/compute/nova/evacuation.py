@@ -1,11 +1,12 @@
 """Servers of a host that was forced down, on another host.
 
-From 2.95 on Nova leaves an evacuated server off; with an older microversion it runs afterwards if
-Nova has it as running, which one that is in ERROR may not be known to be. A paused server is not
-evacuated by Nova until its state is reset; its memory is gone with the host, and it is left off.
-One whose guest has died was stopped by Nova itself, and would stay off with any microversion.
+From 2.95 on Nova leaves an evacuated server off, unless it is in ERROR: that one runs afterwards
+with any microversion. A paused server is not evacuated until its state is reset; its memory is gone
+with the host, and it is left off. One whose guest has died was stopped by Nova itself, and would
+stay off with any microversion.
 
-Source: OpenStack Compute API reference, "Evacuate Server"; nova, compute/api.py, `evacuate`.
+Source: OpenStack Compute API reference, "Evacuate Server"; nova, compute/api.py, `evacuate`, and
+compute/manager.py, `_do_rebuild_instance`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ _RUNS_AFTERWARDS: Final = (2, 94)
 _STAYS_OFF: Final = (2, 95)
 _ACTING: Final = (2, 90)
 _REBUILDING: Final = "rebuild"
+_RESET_TO_STAY_OFF: Final = frozenset({ServerStatus.PAUSED, ServerStatus.ERROR})
 
 
 class Evacuation:
-    """One call; three where an old Nova insists that nothing else is being done to the server."""
+    """One call; more where the server's state has to be reset for it."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -38,11 +40,24 @@ class Evacuation:
         # Recent releases would begin a second one.
         if server.task_state.startswith(_REBUILDING) and not interrupted:
             raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
-        if server.status == ServerStatus.PAUSED:
-            # In ERROR, not active: an attempt that follows has to leave it off as well.
-            await self._reset(server, "error", f"end the pause of server {server.id}")
         if server.died and server.status == ServerStatus.SHUTOFF:
             await self._reset(server, "active", f"undo Nova's stop of server {server.id}")
+        if not _ran(server) and server.status in _RESET_TO_STAY_OFF:
+            await self._evacuate_off(server, target)
+        else:
+            await self._evacuate_whatever_is_done(server, target)
+
+    async def _evacuate_off(self, server: Server, target: str) -> None:
+        await self._reset(server, "active", f"end {server.status} of server {server.id}")
+        try:
+            await self._evacuate(server, target)
+        except (ConflictError, RefusedError):
+            # Active, the next attempt would start it. Of a call without an answer nobody knows:
+            # a reset would break what it may have begun.
+            await self._reset(server, "error", f"mark server {server.id} as not running")
+            raise
+
+    async def _evacuate_whatever_is_done(self, server: Server, target: str) -> None:
         try:
             await self._evacuate(server, target)
         except ConflictError:
@@ -57,8 +72,11 @@ class Evacuation:
         await self._calls.act(f"{what}, whose host is dead", server.id, action, _ACTING)
 
     async def _evacuate(self, server: Server, target: str) -> None:
-        ran = server.running or server.status == ServerStatus.ACTIVE or bool(server.died)
-        version = _RUNS_AFTERWARDS if ran else _STAYS_OFF
+        version = _RUNS_AFTERWARDS if _ran(server) else _STAYS_OFF
         arguments = {"host": target} if target else {}
         about = f"evacuate server {server.id} from host {server.host}"
         await self._calls.act(about, server.id, {"evacuate": arguments}, version)
+
+
+def _ran(server: Server) -> bool:
+    return server.running or server.status == ServerStatus.ACTIVE or bool(server.died)
