@@ -207,7 +207,6 @@ async def fall_silent(person: Kube, name: str) -> None:
         name,
         lambda hv: reason(hv, "NetworkHealthy") == "Unknown/AgentSilent",
     )
-    await agent.lease.ends()
 
 
 async def certify(person: Kube, name: str) -> None:

@@ -31,6 +31,7 @@ from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
@@ -111,6 +112,10 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
                 await made.modify(type_, old.metadata.name, let_go)
         for left in (await made.list(OVSNode, SWITCHES)).items:
             await made.delete(OVSNode, left.metadata.name, SWITCHES)
+        # One that runs out later would cost the next test's operator a pass.
+        for namespace in (*AGENTS, "monsoon3", SWITCHES):
+            for lease in (await made.list(Lease, namespace)).items:
+                await made.delete(Lease, lease.metadata.name, namespace)
 
 
 def let_go(deleted: T) -> T:

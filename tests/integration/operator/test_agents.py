@@ -14,7 +14,6 @@ from tests.integration.operator.service import in_service
 
 from hypercobalt.agent.lease import AgentLease
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.coordination import Lease
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.directory import place
 from hypercobalt.compute.direct.settings import DirectSettings
@@ -56,7 +55,6 @@ async def test_silent_agent_makes_its_host_unready_and_takes_it_back(
         await agent_reports(kube, name)
         await until_state(kube, name, "True/Ready", "Ready")
         await until_state(kube, name, "True/Succeeded", "HaEnabled")
-    await agent.ends()
 
 
 async def test_libvirt_that_an_agent_without_lease_reports_is_taken_once_and_then_left_to_it(
@@ -74,7 +72,6 @@ async def test_libvirt_that_an_agent_without_lease_reports_is_taken_once_and_the
         await set_label(kube, name)
         after = await until_state(kube, name, "True/Connected", "LibVirtConnection")
         assert reason(after, "AgentReporting") == "False/AgentSilent"
-    await agent.ends()
 
 
 async def test_agent_that_stops_in_good_order_shows_at_once_and_costs_nothing_while_it_is_updated(
@@ -97,7 +94,6 @@ async def test_agent_that_stops_in_good_order_shows_at_once_and_costs_nothing_wh
         gone = await until_state(kube, name, "False/AgentSilent", "Ready")
         assert reason(gone, "AgentReporting") == "False/AgentStopped"
         assert reason(gone, "LibVirtConnection") == "Unknown/AgentSilent"
-    await agent.ends()
 
 
 async def test_silence_outlives_a_restart_of_the_operator_until_a_renewal_is_seen(
@@ -118,7 +114,6 @@ async def test_silence_outlives_a_restart_of_the_operator_until_a_renewal_is_see
         assert reason(seen, "AgentReporting") == "False/AgentSilent"
         await agent.renews()
         await until_state(kube, name, "True/Reporting")
-    await agent.ends()
 
 
 async def test_host_of_an_agent_without_lease_is_judged_by_what_the_agent_wrote(
@@ -151,7 +146,6 @@ async def test_renewals_cost_the_operator_no_request(
         done = running.metrics.reconcile_total.labels("agent-reporting", "success")._value.get()
         # So may passes over what was written; each renewal would lead to one.
         assert done < seen + 5
-    await agent.ends()
 
 
 async def test_real_agents_lease_is_understood(kube: Kube, kubeconfig: Path, name: str) -> None:
@@ -175,7 +169,6 @@ async def test_real_agents_lease_is_understood(kube: Kube, kubeconfig: Path, nam
         running.cancel()
         await until_state(kube, name, "False/AgentStopped")
         await asyncio.gather(running, return_exceptions=True)
-    await kube.delete(Lease, f"node-agent-{name}", NAMESPACE)
 
 
 async def set_label(kube: Kube, name: str) -> None:

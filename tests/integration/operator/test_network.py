@@ -118,7 +118,6 @@ async def test_silent_agent_leaves_no_green_status_and_takes_its_condition_back(
             await agent.lease.renews()
             await agent.reports()
             await until_network(kube, name, "True/Healthy")
-    await agent.lease.ends()
 
 
 async def test_the_two_managers_own_one_condition_in_turn_and_nothing_else_in_common(
@@ -140,7 +139,6 @@ async def test_the_two_managers_own_one_condition_in_turn_and_nothing_else_in_co
         back = await owners(kube, name)
         assert back["ovs-agent"] >= {"status", "reason", "message"}
         assert not back.get(SILENCE, set()) & {"status", "reason", "message"}
-    await agent.lease.ends()
 
 
 async def test_agent_that_lives_has_its_condition_back_by_itself_and_no_fight_begins(
@@ -161,7 +159,6 @@ async def test_agent_that_lives_has_its_condition_back_by_itself_and_no_fight_be
         await eventually(lambda: takes._value.get() > before)
         after = await until_switch(kube, name, "True/AllChecksPassed")
         assert after.metadata.resourceVersion != found.metadata.resourceVersion
-    await agent.lease.ends()
 
 
 @asynccontextmanager
@@ -200,7 +197,6 @@ async def test_ovsnode_without_a_lease_is_not_believed_for_ever(
     monkeypatch.setattr(agent_leases, "DURATION", timedelta(seconds=1))
     agent = OVSAgent(kube, name)
     await agent.appears()
-    await agent.lease.ends()
     async with watching(kubeconfig):
         found = await until_switch(kube, name, "Unknown/AgentSilent")
     ready = get_condition(found.status.conditions, "Ready")
@@ -241,7 +237,6 @@ async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(
         await until_reason(kube, name, "AcceptsNewInstances", "True/NodeHealthy")
         await until_reason(kube, name, "HypervisorDisabled", "False/Succeeded")
         assert compute.world.hosts[name].enabled
-    await agent.lease.ends()
 
 
 async def test_southbound_database_that_is_away_closes_no_host_and_makes_live_moves_wait(
@@ -274,8 +269,6 @@ async def test_southbound_database_that_is_away_closes_no_host_and_makes_live_mo
         assert [one.id for one in compute.moves.on(names[2])] == ["i1"]
         await set_spec(kube, name, maintenance="")
         await until_reason(kube, name, "Ready", "True/Ready")
-    for agent in agents:
-        await agent.lease.ends()
 
 
 def is_waiting(eviction: Eviction) -> bool:
@@ -301,4 +294,3 @@ async def test_ovsnode_that_goes_leaves_nothing_green_and_closes_nothing(
         await until(
             kube, Hypervisor, name, lambda hv: "watches no" in message(hv, "NetworkHealthy")
         )
-    await agent.lease.ends()
