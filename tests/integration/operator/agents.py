@@ -31,3 +31,6 @@ class Agent:
             renewTime=micro_time(SystemClock().now() - timedelta(days=self._number)),
         )
         await self._kube.apply(Lease(metadata=meta, spec=spec), force=True)
+
+    async def ends(self) -> None:
+        await self._kube.delete(Lease, self.name, self._namespace)

@@ -197,6 +197,7 @@ async def test_ovsnode_without_a_lease_is_not_believed_for_ever(
     monkeypatch.setattr(agent_leases, "DURATION", timedelta(seconds=1))
     agent = OVSAgent(kube, name)
     await agent.appears()
+    await agent.lease.ends()
     async with watching(kubeconfig):
         found = await until_switch(kube, name, "Unknown/AgentSilent")
     ready = get_condition(found.status.conditions, "Ready")
