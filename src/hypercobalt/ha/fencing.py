@@ -27,13 +27,14 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
-
-_LONGEST_CALL = timedelta(seconds=640)
-"""One device's longest timeout, and the readings before and after: a process that no longer leads
-calls no other device."""
-_A_SECOND = timedelta(seconds=1)
-_MOST = 12  # texts of evidence that are kept: the first, and the newest
-_LONGEST = 500  # characters of one
+from hypercobalt.ha.fencing_record import (
+    A_SECOND,
+    holds,
+    is_under_way,
+    may_act_late,
+    proven,
+    with_evidence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +130,6 @@ class WaitUntil:
 FencingStep = Nothing | Record | SwitchOff | WaitUntil
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the device has answered.
-
-    Args:
-        off: the power, or the access to the storage, is read as off.
-        text: for people.
-    """
-
-    off: bool
-    text: str
-
-
 def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -> FencingStep:
     """Give the one next step.
 
@@ -159,7 +147,7 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
     base = of_boot or _first(stored, facts, now)
     if free := _free(facts):
         method, proof = free
-        return Record(_proven(_known(base, facts), method, proof, now))
+        return Record(proven(_known(base, facts), method, proof, now))
     if stored is not None and is_under_way(stored, now) and not _turns_to_storage(stored, facts):
         return _under_way(stored, facts, now)
     if not facts.dead:
@@ -176,135 +164,12 @@ def _counts(stored: Fencing, boot: str) -> bool:
     return stored.bootID == boot and stored.phase != FencingPhase.RELEASED
 
 
-def holds(stored: Fencing) -> bool:
-    """Whether the boot is proven dead, and has shown no life since."""
-    return stored.phase == FencingPhase.FENCED and stored.livesSince is None
-
-
-def is_under_way(stored: Fencing, now: datetime) -> bool:
-    """Whether a recorded attempt may still switch the host off, whatever boot it is about."""
-    begun = stored.phase in {FencingPhase.ATTEMPTING, FencingPhase.FAILED}
-    return begun and stored.deadline is not None and now < stored.deadline
-
-
-def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
-    """The record with no moment that is further ahead than it was when it was recorded.
-
-    After the clock was set back an attempt would count as under way for that much longer, and its
-    host would not be fenced, or not get its storage back. The attempt may be under way for as long
-    as a call takes; the process that has recorded it makes another one instead.
-
-    Args:
-        stored: the record.
-        lasts: how long an attempt may take, see `Means`.
-        now: the clock of the record.
-    """
-    longest = (now + lasts + _LONGEST_CALL).replace(microsecond=0)
-    awaited = is_under_way(stored, now) or stored.storageDevice is not None
-    moved = replace(
-        stored,
-        poweredSince=_no_later(stored.poweredSince, now.replace(microsecond=0)),
-        deadline=_no_later(stored.deadline, longest) if awaited else stored.deadline,
-        unfenceDeadline=_no_later(stored.unfenceDeadline, longest),
-    )
-    if moved.deadline == stored.deadline or not is_under_way(stored, now):
-        return moved
-    text = f"attempt {stored.attempts}: its deadline was moved, because the clock was set back"
-    evidence = with_evidence(stored.evidence, text)
-    return replace(moved, phase=FencingPhase.FAILED, evidence=evidence)
-
-
-def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
-    return None if at is None else min(at, bound)
-
-
-def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
-    """The record after a call: the proof, or that there is none.
-
-    The deadline stays: a device may switch off later than it answers.
-    """
-    if answer.off:
-        method = FencingMethod(stored.method or FencingMethod.BMC)
-        return _proven(stored, method, answer.text, now)
-    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
-    return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
-
-
-def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
-    """The record of a proof that was wrong; reports about it no longer count."""
-    texts = stored.evidence
-    for text in evidence:
-        texts = with_evidence(texts, f"the proof was wrong: {text}")
-    return replace(
-        stored,
-        phase=FencingPhase.FAILED,
-        proof=None,
-        startedAt=_anew(stored, now),
-        fencedAt=None,
-        evidence=texts,
-    )
-
-
-def overtaken(
-    stored: Fencing,
-    evidence: tuple[str, ...],
-    now: datetime,
-    *,
-    powered: bool = False,
-    tainted: bool = False,
-) -> Fencing:
-    """The record of a proven boot whose host shows life since, of that boot or of another one.
-
-    Nothing was started elsewhere before the host was declared down. What its agent has reported
-    does not count any more: it has to end, and to report, what was started since.
-
-    Args:
-        stored: the proof.
-        evidence: the signs of life.
-        now: the clock of the record.
-        powered: its power is on again, and nothing else is known of it.
-        tainted: the Node has the taint that asserts the opposite.
-    """
-    texts = stored.evidence
-    for text in evidence:
-        texts = with_evidence(texts, f"the host shows life after the proof: {text}")
-    since, begun = now.replace(microsecond=0), stored.forcedDownAt is not None
-    return replace(
-        stored,
-        phase=stored.phase if begun else FencingPhase.FAILED,
-        livesSince=since if begun else None,
-        poweredSince=since if powered else None,
-        startedAt=_anew(stored, now),
-        taintDisproved=tainted or None,
-        evidence=texts,
-    )
-
-
-def reordered(stored: Fencing, now: datetime) -> Fencing:
-    """The record once its agent is silent: it may have missed what was started since its report."""
-    return replace(stored, startedAt=_anew(stored, now))
-
-
-def _anew(stored: Fencing, now: datetime) -> datetime:
-    """A start that no report is about yet, also within the same second, or after a clock's step."""
-    at = now.replace(microsecond=0)
-    return max(at, stored.startedAt + _A_SECOND) if stored.startedAt else at
-
-
-def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
-    """The record of a host that is back; `tainted` as with `overtaken`."""
-    evidence = with_evidence(stored.evidence, f"the host is back with boot {boot}")
-    return replace(
-        stored, phase=FencingPhase.RELEASED, taintDisproved=tainted or None, evidence=evidence
-    )
-
-
 def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
     """A boot that was proven dead; a report of its own agent replaces any other proof."""
     if facts.stopped and fenced.method != FencingMethod.AGENT:
-        return Record(_proven(fenced, FencingMethod.AGENT, facts.stopped, now))
+        return Record(proven(fenced, FencingMethod.AGENT, facts.stopped, now))
     if facts.unconfirmed and facts.claim and facts.silent:
-        return Record(_proven(_known(fenced, facts), FencingMethod.EXTERNAL, facts.claim, now))
+        return Record(proven(_known(fenced, facts), FencingMethod.EXTERNAL, facts.claim, now))
     return Nothing()
 
 
@@ -359,11 +224,13 @@ def _without_device(of_boot: Fencing | None, base: Fencing, facts: Facts) -> Fen
 
 
 def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
-    """The first record of a boot; the host may still be cut off from its storage since another."""
+    """The first record of a boot; a call, or the lack of storage, may be left from another."""
+    late = stored.deadline if stored is not None and may_act_late(stored, now) else None
     return Fencing(
         phase=FencingPhase.FAILED,
         bootID=facts.boot,
         attempts=0,
+        deadline=late,
         storageDevice=stored.storageDevice if stored is not None else None,
         unfenceDeadline=stored.unfenceDeadline if stored is not None else None,
         startedAt=now.replace(microsecond=0),
@@ -386,7 +253,7 @@ def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) 
     """An attempt; it keeps the later deadline of one by the power that has just failed."""
     storage = method == FencingMethod.STORAGE
     means = facts.storage if storage else facts.power
-    until = (now + means.lasts).replace(microsecond=0) + _A_SECOND
+    until = (now + means.lasts).replace(microsecond=0) + A_SECOND
     return replace(
         _known(base, facts),
         phase=FencingPhase.ATTEMPTING,
@@ -399,25 +266,6 @@ def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) 
 
 
 def _pause_end(failed: Fencing, pace: Pace) -> datetime | None:
-    if failed.deadline is None or failed.phase != FencingPhase.FAILED:
+    if failed.deadline is None or failed.phase != FencingPhase.FAILED or not failed.attempts:
         return None
-    return failed.deadline + min(pace.pause * (failed.attempts or 0), pace.longest)
-
-
-def _proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> Fencing:
-    return replace(
-        base,
-        phase=FencingPhase.FENCED,
-        method=method,
-        proof=proof[:_LONGEST],
-        fencedAt=now.replace(microsecond=0),
-        livesSince=None,
-        poweredSince=None,
-        evidence=with_evidence(base.evidence, proof),
-    )
-
-
-def with_evidence(texts: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """The texts and one more; of too many those after the first go, the oldest first."""
-    every = (*texts, text[:_LONGEST])
-    return every if len(every) <= _MOST else (every[0], *every[-_MOST + 1 :])
+    return failed.deadline + min(pace.pause * failed.attempts, pace.longest)

@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, is_declared_dead, proven_boots
-from hypercobalt.ha.fencing import Means, Nothing, Record, WaitUntil, with_evidence
+from hypercobalt.ha.fencing import Means, Nothing, Record, WaitUntil
+from hypercobalt.ha.fencing_record import with_evidence
 
 _NAMED = 3  # instances in a message
 

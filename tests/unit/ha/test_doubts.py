@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, is_ordered
 from hypercobalt.ha.doubts import Latest, Power, doubts
-from hypercobalt.ha.fencing import overtaken, released, reordered
+from hypercobalt.ha.fencing_record import overtaken, released, reordered
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PROOF = Fencing(
@@ -103,6 +103,7 @@ def test_agents_of_both_boots_end_their_instances() -> None:
 
 def test_taint_of_a_host_that_lives_is_remembered() -> None:
     assert overtaken(PROOF, ("it lives",), NOW, tainted=True).taintDisproved
+    assert overtaken(PROOF, ("it lives",), NOW).taintDisproved is None
     assert released(PROOF, "b2", tainted=True).taintDisproved
     assert released(PROOF, "b2").taintDisproved is None
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.ha.fencing import (
-    Answer,
     Facts,
     FencingStep,
     Means,
@@ -19,11 +18,15 @@ from hypercobalt.ha.fencing import (
     Record,
     SwitchOff,
     WaitUntil,
+    next_step,
+)
+from hypercobalt.ha.fencing_record import (
+    Answer,
     answered,
     by_this_clock,
     holds,
     is_under_way,
-    next_step,
+    may_act_late,
     overtaken,
     released,
     void,
@@ -251,6 +254,39 @@ def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
     )
     assert is_under_way(after, NOW + timedelta(seconds=120))
     assert not is_under_way(after, DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("phase", "method", "late"),
+    [
+        pytest.param("Attempting", "BMC", True, id="it is under way"),
+        pytest.param("Failed", "BMC", True, id="it has failed, as far as was answered"),
+        pytest.param("Fenced", "BMC", False, id="its answer is the proof"),
+        pytest.param("Fenced", "External", True, id="somebody asserts that the boot is dead"),
+        pytest.param("Fenced", "Agent", True, id="the agent has ended all instances"),
+        pytest.param("Fenced", "Storage", True, id="the storage is the proof"),
+        pytest.param("Released", "External", False, id="the host was taken back since"),
+    ],
+)
+def test_call_may_act_until_its_deadline_unless_its_answer_is_the_proof(
+    phase: str, method: str, late: bool
+) -> None:
+    record = with_fields(ATTEMPT, phase=phase, method=method)
+    assert may_act_late(record, DEADLINE - S) is late
+    assert not may_act_late(record, DEADLINE)
+    assert not may_act_late(with_fields(record, deadline=None), NOW)
+
+
+@pytest.mark.parametrize("method", ["External", "BMC"])
+def test_next_boot_is_warned_of_a_late_call_and_fenced_without_waiting_for_it(method: str) -> None:
+    before = with_fields(PROVEN, bootID="b0", method=method)
+    found = step(before, replace(DEAD, claim="asserted by ops"), 0)
+    assert isinstance(found, Record)
+    assert (found.fencing.bootID, found.fencing.phase) == ("b1", "Fenced")
+    assert found.fencing.deadline == (DEADLINE if method == "External" else None)
+    attempt = step(before, DEAD, 60)
+    assert isinstance(attempt, Record)
+    assert attempt.fencing.phase == "Attempting"
 
 
 def test_proof_names_boot_and_what_was_read() -> None:

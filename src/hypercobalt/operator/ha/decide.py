@@ -25,7 +25,7 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing
+from hypercobalt.ha import fencing, fencing_record
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.guard import is_open, summary
 from hypercobalt.ha.node_failure import (
@@ -74,7 +74,7 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     plan = Plan(since, _with_disproof(facts), look_again=settings.poll)
     if plan.fencing is not None:
         lasts = max(facts.fence.power.lasts, facts.fence.storage.lasts)
-        record = fencing.by_this_clock(plan.fencing, lasts, facts.now)
+        record = fencing_record.by_this_clock(plan.fencing, lasts, facts.now)
         if record != plan.fencing:
             return replace(plan, fencing=record, look_again=AT_ONCE)
     if is_stopped(facts):
@@ -83,12 +83,12 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         by_storage = stored.fencing.method == FencingMethod.STORAGE
         powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
         tainted = facts.latest.tainted
-        record = fencing.overtaken(
+        record = fencing_record.overtaken(
             stored.fencing, life, facts.now, powered=powered, tainted=tainted
         )
         return replace(plan, fencing=record, look_again=AT_ONCE)
     if stored.fencing is not None and facts.stopped and not facts.latest.agent:
-        record = fencing.reordered(stored.fencing, facts.now)
+        record = fencing_record.reordered(stored.fencing, facts.now)
         return replace(plan, fencing=record, look_again=AT_ONCE)
     match facts.verdict:
         case Contradicted(evidence):
@@ -120,9 +120,9 @@ def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
         )
     plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
     if stored is not None and stored.forcedDownAt is None:
-        return replace(plan, fencing=fencing.void(stored, evidence, facts.now))
+        return replace(plan, fencing=fencing_record.void(stored, evidence, facts.now))
     if stored is not None and is_fenced(facts.hypervisor):
-        record = fencing.overtaken(stored, evidence, facts.now, tainted=facts.latest.tainted)
+        record = fencing_record.overtaken(stored, evidence, facts.now, tainted=facts.latest.tainted)
         return replace(plan, fencing=record)
     running = next((one for one in _running(facts) if is_recovery(one)), None)
     return replace(plan, action=DeleteEviction(running)) if running is not None else plan

@@ -25,7 +25,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ha.fencing import Answer, Means
+from hypercobalt.ha.fencing import Means
+from hypercobalt.ha.fencing_record import Answer
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Kube
 

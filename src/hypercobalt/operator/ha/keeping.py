@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import is_fenced
-from hypercobalt.ha.fencing import is_under_way
+from hypercobalt.ha.fencing_record import may_act_late
 from hypercobalt.ha.node_failure import Dead, RebootGrace, Suspected
 from hypercobalt.operator.ha.evictions import is_recovery, succeeded
 from hypercobalt.operator.ha.facts import Facts
@@ -48,7 +48,7 @@ def is_over(facts: Facts) -> bool:
     stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
     counts_as_dead = stored is not None and is_declared_dead(stored)
     cut_off = stored is not None and stored.storageDevice is not None
-    if stored is not None and is_under_way(stored, facts.now):
+    if stored is not None and may_act_late(stored, facts.now):
         return False
     if not (counts_as_dead or cut_off or is_silent(facts)):
         return True

@@ -7,7 +7,7 @@ from datetime import datetime
 from hypercobalt.api.eviction import EvictionMode, has_ended
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
-from hypercobalt.ha import fencing
+from hypercobalt.ha import fencing_record
 from hypercobalt.ha.guard import is_open
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -50,7 +50,7 @@ def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
 
 def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
     stored = plan.fencing
-    if stored is not None and fencing.is_under_way(stored, facts.now):
+    if stored is not None and fencing_record.is_under_way(stored, facts.now):
         return Recovery(_Phase.FENCING, stored.deadline)
     if _is_held(facts) or not facts.hypervisor.status.bootID:
         return Recovery(_Phase.BLOCKED)
@@ -77,7 +77,7 @@ def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
 
 def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
     hypervisor, stored = facts.hypervisor, plan.fencing
-    if stored is not None and fencing.is_under_way(stored, facts.now):
+    if stored is not None and fencing_record.may_act_late(stored, facts.now):
         return Recovery(_Phase.FENCING, stored.deadline)
     if hypervisor.spec.maintenance != Maintenance.HA and not is_unreleased(hypervisor):
         return None

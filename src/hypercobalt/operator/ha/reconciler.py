@@ -19,7 +19,7 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
-from hypercobalt.ha import fencing, unfencing
+from hypercobalt.ha import fencing_record, unfencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
@@ -203,11 +203,11 @@ class HostFailureReconciler:
             devices = await self._world.fences.devices(node, cuts)
             answer = await switch_off(devices, cuts, within, self._guard)
         except HypercobaltError as error:
-            answer = fencing.Answer(False, str(error))
+            answer = fencing_record.Answer(False, str(error))
         self._guard()
         self._metrics.fences.labels("off" if answer.off else "failed").inc()
         log.warning("host_fenced", hypervisor=name, cuts=cuts, off=answer.off, answer=answer.text)
-        return replace(plan, fencing=fencing.answered(record, answer, self._clock.now()))
+        return replace(plan, fencing=fencing_record.answered(record, answer, self._clock.now()))
 
     async def _give_back(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
         """Give the host its storage back; called once, whatever comes of it."""
@@ -309,7 +309,7 @@ def is_disproved(stored: Fencing | None, record: Fencing | None) -> bool:
     """Whether a host shows life that was proven dead until now."""
     if stored is None or record is None or record.phase == FencingPhase.RELEASED:
         return False
-    return fencing.holds(stored) and not fencing.holds(record)
+    return fencing_record.holds(stored) and not fencing_record.holds(record)
 
 
 def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | None:

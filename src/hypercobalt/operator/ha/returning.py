@@ -14,7 +14,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, unfencing
+from hypercobalt.ha import fencing, fencing_record, unfencing
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
@@ -35,7 +35,7 @@ _Why = RecoveryBlockedReason
 def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """The Node is Ready, or reports another boot than the one that was fenced."""
     hypervisor, stored = facts.hypervisor, plan.fencing
-    if stored is not None and fencing.is_under_way(stored, facts.now):
+    if stored is not None and fencing_record.may_act_late(stored, facts.now):
         at = stored.deadline or facts.now
         return replace(plan, look_again=time_until(at, facts.now))  # it may be switched off yet
     if maintenance_of(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
@@ -86,7 +86,7 @@ def storage_back(facts: Facts, plan: Plan) -> Plan | None:
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
     """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
-    closed = fencing.released(
+    closed = fencing_record.released(
         stored,
         facts.hypervisor.status.bootID or facts.latest.node_boot,
         tainted=facts.latest.tainted,

@@ -30,7 +30,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha import fencing
+from hypercobalt.ha import fencing, fencing_record
 from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
@@ -429,7 +429,7 @@ class World:
                     record.bootID or "", self._until(record.deadline), acts, self.skew
                 )
                 answer = self._of_storage if storage else self._of_power
-                done = fencing.answered(record, answer(operator), self.clock)
+                done = fencing_record.answered(record, answer(operator), self.clock)
                 operator.plan = replace(plan, fencing=done)
             case GiveBack(record):
                 operator.mine = None
@@ -494,21 +494,21 @@ class World:
         if not (self.storage_refuses or self.storage_mute):
             self.cut = False
 
-    def _of_power(self, operator: Operator) -> fencing.Answer:
+    def _of_power(self, operator: Operator) -> fencing_record.Answer:
         if self.refuses or self.mute:
-            return fencing.Answer(False, "409 Conflict, or no answer")
+            return fencing_record.Answer(False, "409 Conflict, or no answer")
         if self.lies:
-            return fencing.Answer(True, "off")
+            return fencing_record.Answer(True, "off")
         self.take_effect(operator)
-        return fencing.Answer(not self.on, "power is read")
+        return fencing_record.Answer(not self.on, "power is read")
 
-    def _of_storage(self, operator: Operator) -> fencing.Answer:
+    def _of_storage(self, operator: Operator) -> fencing_record.Answer:
         if self.storage_refuses or self.storage_mute:
-            return fencing.Answer(False, "the switch refuses, or does not answer")
+            return fencing_record.Answer(False, "the switch refuses, or does not answer")
         if self.storage_lies:
-            return fencing.Answer(True, "off")
+            return fencing_record.Answer(True, "off")
         self.take_effect(operator)
-        return fencing.Answer(self.cut, "the access is read")
+        return fencing_record.Answer(self.cut, "the access is read")
 
     def _facts(self, operator: Operator) -> Facts:
         status = self.hypervisor.status

@@ -39,7 +39,8 @@ from hypercobalt.api.hypervisor_status import Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.doubts import Latest, Power
-from hypercobalt.ha.fencing import Answer, Means, answered, overtaken
+from hypercobalt.ha.fencing import Means
+from hypercobalt.ha.fencing_record import Answer, answered, overtaken
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
     Alive,

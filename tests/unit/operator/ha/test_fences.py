@@ -22,7 +22,7 @@ from hypercobalt.adapters.fencing.port import (
 from hypercobalt.api.core import Secret
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.errors import ConfigurationError, TransientError
-from hypercobalt.ha.fencing import Answer
+from hypercobalt.ha.fencing_record import Answer
 from hypercobalt.operator.ha.fences import (
     Setup,
     TemplateFences,

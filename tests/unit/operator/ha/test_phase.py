@@ -21,7 +21,7 @@ from tests.unit.operator.ha.made import (
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import EvictionMode, EvictionStatus
-from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -39,6 +39,7 @@ from hypercobalt.operator.ha.phase import recovery
 _Phase = RecoveryPhase
 MINUTE, LATER = timedelta(minutes=1), NOW + timedelta(minutes=5)
 CONDITIONS = tuple(condition(type_, "True", "Fine") for type_ in HEALTHY)
+ASSERTED = with_fields(ATTEMPT, phase=FencingPhase.FENCED, method=FencingMethod.EXTERNAL)
 RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED, deadline=None)
 FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
 FENCED = replace(FACTS, hypervisor=hypervisor(DOWN, mode="ha"), now=LATER)
@@ -168,6 +169,11 @@ MIGRATED = with_fields(
             replace(BACK, verdict=Well(), hypervisor=hypervisor(ATTEMPT, boot="b1"), now=NOW),
             Recovery(_Phase.FENCING, ATTEMPT.deadline),
             id="answers again while an attempt may still switch it off",
+        ),
+        pytest.param(
+            replace(BACK, hypervisor=hypervisor(ASSERTED, boot="b2", mode="ha"), now=NOW),
+            Recovery(_Phase.FENCING, ATTEMPT.deadline),
+            id="so it is though somebody has asserted that it is dead",
         ),
     ],
 )

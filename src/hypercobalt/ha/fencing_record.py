@@ -1,0 +1,185 @@
+"""The record of a fencing: what it proves, what may still act, and how it changes. Pure.
+
+The steps that make and follow it are `hypercobalt.ha.fencing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+
+_LONGEST_CALL = timedelta(seconds=640)
+"""One device's longest timeout, and the readings before and after: a process that no longer leads
+calls no other device."""
+A_SECOND = timedelta(seconds=1)
+_MOST = 12  # texts of evidence that are kept: the first, and the newest
+_LONGEST = 500  # characters of one
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the device has answered.
+
+    Args:
+        off: the power, or the access to the storage, is read as off.
+        text: for people.
+    """
+
+    off: bool
+    text: str
+
+
+def holds(stored: Fencing) -> bool:
+    """Whether the boot is proven dead, and has shown no life since."""
+    return stored.phase == FencingPhase.FENCED and stored.livesSince is None
+
+
+def is_under_way(stored: Fencing, now: datetime) -> bool:
+    """Whether a recorded attempt may still switch the host off, whatever boot it is about."""
+    begun = stored.phase in {FencingPhase.ATTEMPTING, FencingPhase.FAILED}
+    return begun and stored.deadline is not None and now < stored.deadline
+
+
+def may_act_late(stored: Fencing, now: datetime) -> bool:
+    """Whether a call may still switch the host off, though something else has proven it dead.
+
+    A call whose answer is the proof is over.
+    """
+    proven = stored.phase == FencingPhase.FENCED and stored.method != FencingMethod.BMC
+    late = proven and stored.deadline is not None and now < stored.deadline
+    return late or is_under_way(stored, now)
+
+
+def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
+    """The record with no moment that is further ahead than it was when it was recorded.
+
+    After the clock was set back an attempt would count as under way for that much longer, and its
+    host would not be fenced, or not get its storage back. The attempt may be under way for as long
+    as a call takes; the process that has recorded it makes another one instead.
+
+    Args:
+        stored: the record.
+        lasts: how long an attempt may take, see `fencing.Means`.
+        now: the clock of the record.
+    """
+    longest = (now + lasts + _LONGEST_CALL).replace(microsecond=0)
+    awaited = may_act_late(stored, now) or stored.storageDevice is not None
+    moved = replace(
+        stored,
+        poweredSince=_no_later(stored.poweredSince, now.replace(microsecond=0)),
+        deadline=_no_later(stored.deadline, longest) if awaited else stored.deadline,
+        unfenceDeadline=_no_later(stored.unfenceDeadline, longest),
+    )
+    if moved.deadline == stored.deadline or not is_under_way(stored, now):
+        return moved
+    text = f"attempt {stored.attempts}: its deadline was moved, because the clock was set back"
+    evidence = with_evidence(stored.evidence, text)
+    return replace(moved, phase=FencingPhase.FAILED, evidence=evidence)
+
+
+def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
+    return None if at is None else min(at, bound)
+
+
+def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
+    """The record after a call: the proof, or that there is none.
+
+    The deadline stays: a device may switch off later than it answers.
+    """
+    if answer.off:
+        method = FencingMethod(stored.method or FencingMethod.BMC)
+        return proven(stored, method, answer.text, now)
+    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
+    return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
+
+
+def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
+    """The record of a proof that was wrong; reports about it no longer count."""
+    texts = stored.evidence
+    for text in evidence:
+        texts = with_evidence(texts, f"the proof was wrong: {text}")
+    return replace(
+        stored,
+        phase=FencingPhase.FAILED,
+        proof=None,
+        startedAt=_anew(stored, now),
+        fencedAt=None,
+        evidence=texts,
+    )
+
+
+def overtaken(
+    stored: Fencing,
+    evidence: tuple[str, ...],
+    now: datetime,
+    *,
+    powered: bool = False,
+    tainted: bool = False,
+) -> Fencing:
+    """The record of a proven boot whose host shows life since, of that boot or of another one.
+
+    Nothing was started elsewhere before the host was declared down. What its agent has reported
+    does not count any more: it has to end, and to report, what was started since.
+
+    Args:
+        stored: the proof.
+        evidence: the signs of life.
+        now: the clock of the record.
+        powered: its power is on again, and nothing else is known of it.
+        tainted: the Node has the taint that asserts the opposite.
+    """
+    texts = stored.evidence
+    for text in evidence:
+        texts = with_evidence(texts, f"the host shows life after the proof: {text}")
+    since, begun = now.replace(microsecond=0), stored.forcedDownAt is not None
+    return replace(
+        stored,
+        phase=stored.phase if begun else FencingPhase.FAILED,
+        livesSince=since if begun else None,
+        poweredSince=since if powered else None,
+        startedAt=_anew(stored, now),
+        taintDisproved=tainted or None,
+        evidence=texts,
+    )
+
+
+def reordered(stored: Fencing, now: datetime) -> Fencing:
+    """The record once its agent is silent: it may have missed what was started since its report."""
+    return replace(stored, startedAt=_anew(stored, now))
+
+
+def _anew(stored: Fencing, now: datetime) -> datetime:
+    """A start that no report is about yet, also within the same second, or after a clock's step."""
+    at = now.replace(microsecond=0)
+    return max(at, stored.startedAt + A_SECOND) if stored.startedAt else at
+
+
+def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
+    """The record of a host that is back; `tainted` as with `overtaken`."""
+    evidence = with_evidence(stored.evidence, f"the host is back with boot {boot}")
+    return replace(
+        stored, phase=FencingPhase.RELEASED, taintDisproved=tainted or None, evidence=evidence
+    )
+
+
+def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> Fencing:
+    return replace(
+        base,
+        phase=FencingPhase.FENCED,
+        method=method,
+        proof=proof[:_LONGEST],
+        fencedAt=now.replace(microsecond=0),
+        livesSince=None,
+        poweredSince=None,
+        evidence=with_evidence(base.evidence, proof),
+    )
+
+
+def with_evidence(texts: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """The texts and one more; of too many those after the first go, the oldest first."""
+    every = (*texts, text[:_LONGEST])
+    return every if len(every) <= _MOST else (every[0], *every[-_MOST + 1 :])
