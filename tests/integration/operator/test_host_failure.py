@@ -27,9 +27,10 @@ from tests.integration.operator.lifecycle import QUICK, message, phase, set_spec
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Node, NodeCondition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger, has_begun, has_ended
-from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase
+from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import PeerReport
@@ -41,6 +42,7 @@ from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
 from hypercobalt.runtime import Kube, NotFoundError
 
 BLOCKED = "RecoveryBlocked"
+OUT_OF_SERVICE_TAINT = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
 
@@ -385,6 +387,45 @@ async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_a
         assert not is_fenced(after)
     assert len(site.compute.moves.on(name)) == 1
     assert cut_off.device.orders == []
+
+
+@pytest.mark.parametrize("tainted", [False, True], ids=["annotation", "taint"])
+async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silent(
+    kube: Kube, kubeconfig: Path, name: str, *, tainted: bool
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        lives = await start(site)
+        lives.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
+        if tainted:
+            await kube.merge_patch(Node, name, {"spec": {"taints": [OUT_OF_SERVICE_TAINT]}})
+        else:
+            note = {"metadata": {"annotations": {CLAIM: lives.boot}}}
+            await kube.merge_patch(Hypervisor, name, note)
+
+        async def is_disproved() -> bool:
+            await lives.reports("True")
+            found = await kube.get(Hypervisor, name)
+            assert found is not None
+            record = found.status.fencing
+            noted = record is not None and bool(record.taintDisproved)
+            return noted if tainted else CLAIM not in found.metadata.annotations
+
+        await eventually(is_disproved, seconds=20)
+        if not tainted:
+            await eventually(lambda: was_told(kube, name, "FencingAssertionRemoved"), seconds=20)
+    async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
+        await lives.dies()
+        after = await lives.until("Fenced", "Unknown/Failed")  # by its device, not by that
+        assert fencing(after).attempts == 1
+    assert len(site.compute.moves.on(name)) == 1
+
+
+async def was_told(kube: Kube, name: str, reason_: str) -> bool:
+    """Whether there is an Event of the reason about a Hypervisor."""
+    events = (await kube.list(Event, "default")).items
+    about = (one for one in events if one.regarding is not None and one.regarding.name == name)
+    return any(one.reason == reason_ for one in about)
 
 
 async def delete_node(kube: Kube, name: str) -> None:

@@ -21,7 +21,6 @@ from hypercobalt.api.fencing import (
     Fencing,
     FencingMethod,
     FencingPhase,
-    is_declared_dead,
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
@@ -94,7 +93,7 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         case Contradicted(evidence):
             return _contradicted(facts, plan, evidence)
         case Well() | Returned():
-            return named(facts, back(facts, plan, settings))
+            return _asserted(facts, named(facts, back(facts, plan, settings)), settings)
         case Alive():
             return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
@@ -102,11 +101,18 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
 
 
 def _with_disproof(facts: Facts) -> Fencing | None:
-    """The record, which notes a taint that asserts the death of a host that lives."""
-    stored, lives = facts.hypervisor.status.fencing, not is_silent(facts)
-    if stored is None or not (lives and facts.latest.tainted):
+    """The record, which notes a taint that asserts the death of a host that has lived since."""
+    stored = facts.hypervisor.status.fencing
+    if not (facts.disproof and facts.latest.tainted):
         return stored
-    return stored if stored.taintDisproved else with_fields(stored, taintDisproved=True)
+    stored = stored or Fencing(phase=FencingPhase.RELEASED, bootID=facts.hypervisor.status.bootID)
+    return with_fields(stored, taintDisproved=True)
+
+
+def _asserted(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """The plan for a host that is well, but asserted to be dead: it may disprove that."""
+    waits = facts.claim or facts.rejected
+    return no_later(plan, facts.now + settings.poll, facts.now) if waits else plan
 
 
 def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
@@ -172,7 +178,7 @@ def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Pl
     """A host that lives though its Node is not Ready: its instances migrate."""
     plan = _with_gates(facts, plan)
     gives = storage_back(facts, plan)
-    if gives is not None and not _is_declared_dead(plan):
+    if gives is not None:
         return gives
     if verdict.until is not None:
         return no_later(plan, verdict.until, facts.now)
@@ -347,7 +353,3 @@ def _with_gates(facts: Facts, plan: Plan) -> Plan:
         many = any(gate.storm and not gate.passed for gate in facts.gates)
         reason = _Why.MANY_HOSTS if many else _Why.GATES_CLOSED
     return replace(plan, blocked=(reason, summary(facts.gates)))
-
-
-def _is_declared_dead(plan: Plan) -> bool:
-    return plan.fencing is not None and is_declared_dead(plan.fencing)

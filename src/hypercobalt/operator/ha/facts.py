@@ -44,6 +44,7 @@ class Facts:
         stopped: what shows that its agent has ended all its instances; "" for nothing.
         claim: who asserts that its boot is dead; "" for none.
         rejected: why such an assertion does not count; "" for none.
+        disproof: what the host has sent since it was asserted to be dead; "" for nothing.
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
     """
@@ -61,6 +62,7 @@ class Facts:
     stopped: str
     claim: str
     rejected: str
+    disproof: str
     mine: datetime | None
     now: datetime
 

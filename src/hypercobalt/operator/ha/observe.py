@@ -26,6 +26,7 @@ from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
 from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
+from hypercobalt.operator.ha.assertions import Assertions, Heard, heartbeat
 from hypercobalt.operator.ha.evictions import is_whole
 from hypercobalt.operator.ha.facts import FINALIZER, Facts
 from hypercobalt.operator.ha.fences import Fences, vanished
@@ -109,6 +110,7 @@ class Observation:
         self._world, self._peers = world, peers
         self._settings, self._clock = settings, clock
         self.fleet = fleet.Fleet(self._states, clock)
+        self._assertions = Assertions()
         self._storm_over: datetime | None = None
         self._began = False
         self._listing: tuple[float, Fleet] | None = None
@@ -127,10 +129,16 @@ class Observation:
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
         held = FINALIZER in hypervisor.metadata.finalizers
         open_ = open_ or (status.fencing is not None and bool(status.fencing.taintDisproved))
-        well = fleet.ready(self._world.nodes.get(name)) in {"True", ""}
+        node = self._world.nodes.get(name)
+        well = fleet.ready(node) in {"True", ""}
+        asserted = node is not None and bool(claim(hypervisor, node).text)
         unwell = status.unhealthySince or status.recovery
         looping = bool(loop(status.recentBoots, self._clock.now()))
-        return well and not (unwell or open_ or in_ha or noted or held or looping)
+        return well and not (unwell or open_ or in_ha or noted or held or looping or asserted)
+
+    def forget(self, name: str) -> None:
+        """Note that nothing has to be remembered of a host."""
+        self._assertions.forget(name)
 
     async def facts(self, name: str, mine: datetime | None) -> Facts | None:
         """Everything about a host; None when it is gone, or its Node while it was well.
@@ -163,7 +171,10 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
-        asserted = believed(claim(hypervisor, node), power, fence.power.devices)
+        assertion = claim(hypervisor, node)
+        asserted = believed(assertion, power, fence.power.devices)
+        heard = Heard(lease.renewed_at if lease is not None else None, heartbeat(node))
+        disproof = self._assertions.disproof(name, assertion.text, heard)
         silence = silenced(hypervisor, compute.host, evictions)
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
@@ -175,7 +186,7 @@ class Observation:
             ready=signs.ready,
             latest=Latest(
                 signs.node_boot,
-                lease.renewed_at if lease is not None else None,
+                heard.lease,
                 power,
                 agent=signs.agent is Agent.ALIVE,
                 tainted=out_of_service(node) is not None,
@@ -187,8 +198,9 @@ class Observation:
             evictions=evictions,
             fence=fence,
             stopped=stopped(hypervisor),
-            claim=asserted.text if not asserted.doubt else "",
+            claim="" if asserted.doubt or disproof else asserted.text,
             rejected=asserted.doubt,
+            disproof=disproof,
             mine=mine,
             now=now,
         )

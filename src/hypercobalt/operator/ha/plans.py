@@ -17,7 +17,8 @@ def then(plan: Plan, action: Action) -> Plan:
 
 def no_later(plan: Plan, at: datetime, now: datetime) -> Plan:
     until = time_until(at, now)
-    return replace(plan, look_again=min(until, plan.look_again or until))
+    sooner = until if plan.look_again is None else min(until, plan.look_again)
+    return replace(plan, look_again=sooner)
 
 
 def time_until(at: datetime, now: datetime) -> timedelta:

@@ -106,11 +106,13 @@ class HostFailureReconciler:
     async def _pass(self, name: str) -> Result:
         if self._observation.is_quiet(name):
             self._metrics.judged(name, ())
+            self._observation.forget(name)
             await self._peers.forget(name)
             return Result()
         facts = await self._observation.facts(name, self._mine.get(name))
         if facts is None:
             self._metrics.judged(name, ())
+            self._observation.forget(name)
             self._mine.pop(name, None)
             if (left := self._world.hypervisors.get(name)) is not None:
                 await self._finalizer.remove(left)
@@ -259,8 +261,8 @@ class HostFailureReconciler:
             # A host whose last attempt has failed is not counted until this one is stored.
             self._observation.fleet.begin(hypervisor)
         try:
-            if is_disproved(hypervisor.status.fencing, plan.fencing):
-                await self._withdraw_claim(hypervisor)
+            if is_disproved(facts, plan.fencing):
+                await self._remove_assertion(hypervisor)
             part = await self._put(hypervisor, plan, part)
         finally:
             if deadline is not None:
@@ -270,7 +272,7 @@ class HostFailureReconciler:
                 hypervisor, note.type, note.reason, note.text, action="RecoveringHost"
             )
 
-    async def _withdraw_claim(self, hypervisor: Hypervisor) -> None:
+    async def _remove_assertion(self, hypervisor: Hypervisor) -> None:
         """Take away an assertion that no longer holds: it would count when the host is silent."""
 
         def without(found: Hypervisor) -> Hypervisor:
@@ -280,9 +282,17 @@ class HostFailureReconciler:
         if CLAIM not in hypervisor.metadata.annotations:
             return
         name = hypervisor.metadata.name
-        log.warning("fencing_claim_withdrawn", hypervisor=name)
+        boot = hypervisor.metadata.annotations[CLAIM]
+        log.warning("fencing_assertion_removed", hypervisor=name, boot=boot)
         if (written := await self._kube.modify(Hypervisor, name, without)) is not None:
             self._world.hypervisors.wrote(written)
+            text = (
+                f"The annotation {CLAIM}={boot} was removed, because the host has shown life since "
+                "it was set; set it again when the host is dead"
+            )
+            self._events.record(
+                hypervisor, "Warning", "FencingAssertionRemoved", text, action="RecoveringHost"
+            )
 
     async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
         """Write the status, also over a newer one in which the fencing is as the plan found it.
@@ -305,8 +315,11 @@ class HostFailureReconciler:
         return part
 
 
-def is_disproved(stored: Fencing | None, record: Fencing | None) -> bool:
-    """Whether a host shows life that was proven dead until now."""
+def is_disproved(facts: Facts, record: Fencing | None) -> bool:
+    """Whether a host shows life that was asserted, or proven until now, to be dead."""
+    stored = facts.hypervisor.status.fencing
+    if facts.disproof:
+        return True
     if stored is None or record is None or record.phase == FencingPhase.RELEASED:
         return False
     return fencing_record.holds(stored) and not fencing_record.holds(record)

@@ -70,6 +70,7 @@ FACTS = Facts(
     stopped="",
     claim="",
     rejected="",
+    disproof="",
     mine=None,
     now=NOW,
 )

@@ -36,6 +36,7 @@ from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
 from hypercobalt.ha.unfencing import given_back
 from hypercobalt.operator.ha import decide as rules
+from hypercobalt.operator.ha.assertions import Assertions, Heard, heartbeat
 from hypercobalt.operator.ha.conditions import part
 from hypercobalt.operator.ha.facts import (
     BEFORE,
@@ -70,6 +71,7 @@ class Call:
     """A call to a fence device that was sent: for which boot, and until when it may act.
 
     Args:
+        cuts: it switches the host off or cuts it off; else it gives the storage back.
         skew: how far the operators' clock was ahead then.
     """
 
@@ -77,6 +79,7 @@ class Call:
     until: datetime
     acts: Callable[[], None]
     skew: timedelta
+    cuts: bool = True
 
 
 @dataclass
@@ -85,6 +88,7 @@ class Operator:
 
     mine: datetime | None = None
     question: Question | None = None
+    assertions: Assertions = field(default_factory=Assertions)
     facts: Facts | None = None
     plan: Plan | None = None
     call: Call | None = None
@@ -123,6 +127,7 @@ class World:
         cut: it is cut off: what runs there writes nothing, and nothing starts there.
         storage_lies, storage_refuses, storage_mute: as for the BMC.
         renewed: renewals of the agent's Lease.
+        heartbeat: when the kubelet has reported last.
         obeyed: boot whose agent knows that it counts as dead.
         tainted: the Node has the taint that asserts that it is dead.
         skew: how far the clock of the operators, and of the records, is ahead.
@@ -154,6 +159,7 @@ class World:
     on_source: bool = True  # as the compute service has it
     node_boot: int = 1
     renewed: int = 0
+    heartbeat: datetime = NOW
     obeyed: int = 0
     tainted: bool = False
     skew: timedelta = timedelta(0)
@@ -192,6 +198,7 @@ class World:
             if self.ready != "True":
                 self.healthy_since = self.clock
             self.ready, self.node_boot = "True", self.boot
+            self.heartbeat += S
         else:
             self.ready = "Unknown"
         if self.on and self.heard and self.agent and self.known:
@@ -311,7 +318,7 @@ class World:
             metadata=self.hypervisor.metadata,
             spec=NodeSpec(taints=(taint,) if self.tainted else ()),
             status=NodeStatus(
-                conditions=(NodeCondition(type="Ready", status=self.ready),),
+                conditions=(NodeCondition("Ready", self.ready, lastHeartbeatTime=self.heartbeat),),
                 nodeInfo=NodeSystemInfo(bootID=str(self.node_boot)),
             ),
         )
@@ -435,7 +442,8 @@ class World:
                 operator.mine = None
                 self.gifts.append(record)
                 until = self._until(record.unfenceDeadline)
-                operator.call = Call(record.bootID or "", until, self._give_back, self.skew)
+                boot, gives = record.bootID or "", self._give_back
+                operator.call = Call(boot, until, gives, self.skew, cuts=False)
                 if not (self.storage_refuses or self.storage_mute):
                     self.take_effect(operator)
                     operator.plan = replace(plan, fencing=given_back(record))
@@ -457,7 +465,7 @@ class World:
         plan, facts = operator.plan, operator.facts
         if plan is None or facts is None:
             return
-        if not self.bug.keeps and is_disproved(facts.hypervisor.status.fencing, plan.fencing):
+        if not self.bug.keeps and is_disproved(facts, plan.fencing):
             self.note(CLAIM, "")
         written = part(facts.hypervisor, plan, self.clock)
         others = tuple(c for c in self.hypervisor.conditions if c.type not in written.types)
@@ -525,7 +533,10 @@ class World:
             question=operator.question,
         )
         latest = self.read(status.fencing)
-        asserted = believed(claim(self.hypervisor, self.seen_node()), latest.power, "bmc")
+        assertion = claim(self.hypervisor, self.seen_node())
+        asserted = believed(assertion, latest.power, "bmc")
+        heard = Heard(latest.lease, heartbeat(self.seen_node()))
+        disproof = operator.assertions.disproof("kvm-a", assertion.text, heard)
         servers = (SERVER,) if self.on_source else ()
         return Facts(
             hypervisor=with_fields(
@@ -547,8 +558,9 @@ class World:
                 fencing.Means("san", LASTS) if self.storage else fencing.Means(),
             ),
             stopped=stopped(self.hypervisor),
-            claim=asserted.text if not asserted.doubt else "",
+            claim="" if asserted.doubt or disproof else asserted.text,
             rejected=asserted.doubt,
+            disproof=disproof,
             mine=operator.mine,
             now=self.clock,
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.ha.made import FACTS, hypervisor
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
@@ -19,7 +21,7 @@ def fencing(phase: FencingPhase, deadline: datetime | None = NOW, attempts: int 
 
 
 ATTEMPT = fencing(FencingPhase.ATTEMPTING)
-GIVING = replace(fencing(FencingPhase.FENCED), unfenceDeadline=LATER)
+GIVING = with_fields(fencing(FencingPhase.FENCED), unfenceDeadline=LATER)
 
 
 @pytest.mark.parametrize(
@@ -35,16 +37,16 @@ GIVING = replace(fencing(FencingPhase.FENCED), unfenceDeadline=LATER)
             fencing(FencingPhase.FAILED), fencing(FencingPhase.ATTEMPTING, LATER, 2), LATER,
             id="after one that failed",
         ),
-        pytest.param(ATTEMPT, replace(ATTEMPT, method="Storage"), None, id="of that deadline"),
+        pytest.param(ATTEMPT, with_fields(ATTEMPT, method="Storage"), None, id="of that deadline"),
         pytest.param(
             fencing(FencingPhase.FENCED), GIVING, LATER, id="to give a host its storage back"
         ),
         pytest.param(GIVING, GIVING, None, id="which is recorded"),
         pytest.param(
-            GIVING, replace(GIVING, unfenceDeadline=None), None, id="and is over"
+            GIVING, with_fields(GIVING, unfenceDeadline=None), None, id="and is over"
         ),
         pytest.param(
-            GIVING, replace(ATTEMPT, unfenceDeadline=LATER), NOW, id="of the boot after that"
+            GIVING, with_fields(ATTEMPT, unfenceDeadline=LATER), NOW, id="of the boot after that"
         ),
         pytest.param(None, fencing(FencingPhase.FENCED), None, id="proven without an attempt"),
         pytest.param(None, None, None, id="nothing to record"),
@@ -57,7 +59,7 @@ def test_an_attempt_is_a_process_s_own_once_it_is_about_to_record_it(
 
 
 PROVEN = fencing(FencingPhase.FENCED)
-LIVES = replace(PROVEN, livesSince=NOW)
+LIVES = with_fields(PROVEN, livesSince=NOW)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,9 @@ LIVES = replace(PROVEN, livesSince=NOW)
         pytest.param(PROVEN, None, False, id="gone"),
     ],
 )
-def test_assertion_is_withdrawn_when_the_host_shows_life(
+def test_assertion_is_removed_when_the_host_shows_life(
     stored: Fencing | None, record: Fencing | None, expected: bool
 ) -> None:
-    assert is_disproved(stored, record) is expected
+    facts = replace(FACTS, hypervisor=hypervisor(stored))
+    assert is_disproved(facts, record) is expected
+    assert is_disproved(replace(facts, disproof="the node agent renewed its Lease"), record)

@@ -715,10 +715,19 @@ def test_host_that_was_cut_off_in_vain_gets_its_storage_back_as_it_is() -> None:
         assert plan.action is None
         assert plan.fencing is not None
         assert plan.fencing.unfenceDeadline is not None
-    down = replace(fenced(with_fields(LIVES, storageDevice="san")), verdict=alive)
-    plan = planned(down, fence=BOTH)
+
+
+@pytest.mark.parametrize("reported", [HEALTHY, HEALTHY[:2]], ids=["in order", "not in order"])
+def test_host_that_lives_behind_its_fence_is_not_emptied_live(reported: tuple[str, ...]) -> None:
+    """What runs there writes nothing any more, and its instances may run elsewhere."""
+    given = back(with_fields(LIVES, storageDevice="san"), boot="b1", reported=reported)
+    plan = planned(given, verdict=Alive(("NotReady",), movable=True), ready="False", fence=BOTH)
+    assert plan.action is None
     assert plan.fencing is not None
     assert plan.fencing.unfenceDeadline is None, "its instances may run elsewhere"
+    in_order = reported == HEALTHY
+    assert plan.blocked is not None
+    assert ("its boot b1 was fenced; reboot the host" in plan.blocked[1]) is in_order
 
 
 def test_host_that_is_back_after_a_failed_attempt_needs_no_cleaning() -> None:
@@ -784,6 +793,7 @@ def test_which_hypervisor_must_not_go_with_its_node(
     assert is_to_be_kept(replace(FACTS, **changes)) is kept  # type: ignore[arg-type]
 
 
+ASSERTED = with_fields(ATTEMPT, phase=FencingPhase.FENCED, method=FencingMethod.EXTERNAL)
 LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadline=NOW)
 
 
@@ -804,6 +814,13 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
         ),
         pytest.param(
             ATTEMPT, False, {"verdict": Well()}, False, id="it may be deleted during the attempt"
+        ),
+        pytest.param(
+            ASSERTED,
+            True,
+            {"silenced": "paused", "abandoned": True},
+            False,
+            id="so it may though somebody has asserted that the host is dead",
         ),
         pytest.param(
             LEFT_CUT, True, {"verdict": Alive(())}, False, id="it gets its storage back first"
@@ -841,6 +858,7 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
         pytest.param(DOWN, True, {}, False, id="instances are left on a dead host"),
         pytest.param(DOWN, True, {"host": EMPTY}, True, id="nothing is left there"),
         pytest.param(DOWN, False, {"host": EMPTY}, False, id="dead, empty, and not deleted"),
+        pytest.param(DOWN, True, {"host": EMPTY, "verdict": Well()}, True, id="back, and empty"),
         pytest.param(
             DOWN, True, {"silenced": "paused", "abandoned": True}, True, id="given up by a person"
         ),
@@ -895,6 +913,40 @@ def test_report_of_an_agent_that_is_silent_since_is_asked_for_anew() -> None:
     again = planned(fenced(lives), latest=silent, stopped="ended").fencing
     assert again is not None
     assert again.startedAt == NOW + S
+
+
+@pytest.mark.parametrize("stored", [None, DOWN], ids=["never fenced", "fenced before"])
+@pytest.mark.parametrize("tainted", [True, False])
+def test_taint_of_a_host_that_has_lived_since_is_noted_in_its_record(
+    stored: Fencing | None, *, tainted: bool
+) -> None:
+    facts = replace(back(stored, mode=""), latest=Latest("b2", tainted=tainted))
+    renewed = replace(facts, disproof="the node agent renewed its Lease")
+    assert decide(facts, SETTINGS).fencing == stored, "a host that has just died seems to live"
+    record = decide(renewed, SETTINGS).fencing
+    if not tainted:
+        assert record == stored
+        return
+    assert record is not None
+    assert record.taintDisproved
+    assert record.phase == (stored.phase if stored else FencingPhase.RELEASED)
+
+
+@pytest.mark.parametrize(
+    ("asserted", "again"),
+    [
+        pytest.param({"claim": "ops"}, SETTINGS.poll, id="by a person"),
+        pytest.param({"rejected": "ops, but bmc reads on"}, SETTINGS.poll, id="in vain"),
+        pytest.param({"disproof": "it renewed its Lease"}, None, id="wrongly, as is known"),
+        pytest.param({}, None, id="by nobody"),
+        pytest.param({"claim": "ops", "mode": "ha"}, 0 * S, id="it is given back all the same"),
+    ],
+)
+def test_host_that_is_well_and_asserted_to_be_dead_is_looked_at_until_it_has_disproved_that(
+    asserted: dict[str, str], again: timedelta | None
+) -> None:
+    changes = {key: value for key, value in asserted.items() if key != "mode"}
+    assert planned(back(None, mode=asserted.get("mode", "")), **changes).look_again == again
 
 
 def test_taint_counts_again_once_it_was_taken_away() -> None:

@@ -128,10 +128,10 @@ IS_BACK: Final = (
             Bug(keeps=True),
             (
                 partial(WRONGLY, passes=4), NO_AGENT,
-                Recovery.owner_starts_before_anyone_looks, NO_DEVICE, CUT_OFF, goes_on(2),
-                Recovery.evacuates,
+                Recovery.owner_starts_before_anyone_looks, NO_DEVICE, CUT_OFF,
+                Recovery.another_leads, goes_on(2), Recovery.evacuates,
             ),
-            id="an assertion that was wrong is not withdrawn",
+            id="an assertion that was wrong is not removed",
         ),
         pytest.param(
             Bug(sees=believes_any_report),

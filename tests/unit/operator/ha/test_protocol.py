@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.unit.operator.ha.model import Bug
+from tests.unit.operator.ha.model import Bug, Operator
 from tests.unit.operator.ha.protocol import (
     WALKS,
     Recovery,
@@ -17,7 +17,7 @@ from tests.unit.operator.ha.protocol import (
     shortened,
 )
 
-from hypercobalt.api.fencing import FencingPhase, is_ordered
+from hypercobalt.api.fencing import CLAIM, FencingPhase, is_ordered
 from hypercobalt.api.hypervisor import is_fenced
 
 
@@ -249,6 +249,29 @@ def test_storage_device_that_lies_is_found_out_by_the_host() -> None:
     assert not world.evictions
     machine.evacuates()
     assert not world.elsewhere
+
+
+@pytest.mark.parametrize("agent", [True, False], ids=["an agent", "no agent"])
+@pytest.mark.parametrize("tainted", [True, False], ids=["taint", "annotation"])
+def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silent(
+    *, tainted: bool, agent: bool
+) -> None:
+    machine = Recovery()
+    world = machine.world
+    world.agent, world.mute = agent, True
+    if tainted:
+        world.tainted = True
+    else:
+        world.note(CLAIM, "1")
+    machine.goes_on_for_a_while(2)
+    assert CLAIM not in world.hypervisor.metadata.annotations
+    machine.operators = [Operator(), Operator()]
+    machine.partition(heard=False)
+    for _ in range(12):
+        machine.goes_on_for_a_while(1)
+        machine.evacuates()
+        machine.check()
+    assert not is_fenced(world.hypervisor)
 
 
 def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent() -> None:
