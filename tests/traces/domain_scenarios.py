@@ -232,6 +232,12 @@ def panic(action: CrashAction) -> Act:
     return act
 
 
+async def dump(stage: Stage) -> None:
+    await stage.add("dump")
+    await stage.recorders[0].event(EventKind.LIFECYCLE, Lifecycle.CRASHED)
+    await stage.recorders[0].event(EventKind.REBOOT)
+
+
 async def guest_reset(stage: Stage) -> None:
     await stage.add("reset")
     await stage.recorders[0].event(EventKind.REBOOT)
@@ -375,6 +381,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "panic_destroy": Scenario("the guest panics, on_crash=destroy", panic("destroy")),
     "panic_restart": Scenario("the guest panics, on_crash=restart", panic("restart")),
     "panic_preserve": Scenario("the guest panics, on_crash=preserve", panic("preserve")),
+    "dump": Scenario("the guest panics, and its crash kernel saves its memory", dump),
     "guest_reset": Scenario("the guest resets itself", guest_reset),
     "host_reset": Scenario("`virsh reset`", host_reset),
     "watchdog_reset": Scenario("the watchdog fires, action reset", watchdog("reset")),

@@ -74,6 +74,24 @@ async def guest_poweroff(stage: Stage) -> None:
     await stays_off(stage, vm)
 
 
+async def dump(stage: Stage) -> None:
+    """A restart at once would cut the dump short; nothing is restarted, as the guest reboots."""
+    (vm,) = await stage.vms("kvm-1", program="dump")
+    before = [one.pid for one in stage.emulators(vm)]
+    await stage.incident_begins("kvm-1", vm)
+    began = stage.record.now
+    await stage.incident_ends("kvm-1", vm)
+    stage.record.measure("dump_to_reboot", began)
+
+    async def is_left_alone() -> bool:
+        same = [one.pid for one in stage.emulators(vm)] == before
+        return same and not await stage.evictions()
+
+    await stage.stays(
+        f"{vm} is left in its QEMU, without an Eviction", is_left_alone, seconds=_QUIET
+    )
+
+
 async def destroyed(stage: Stage) -> None:
     (vm,) = await stage.vms("kvm-1")
     host = stage.host("kvm-1")
@@ -97,6 +115,7 @@ DRILLS = (
         1,
         in_ci=False,
     ),
+    Drill("vm-dump", "A guest saves its memory after a panic: it may finish that.", dump, hosts=1),
     Drill("vm-poweroff", "A guest powers itself off: it stays off.", guest_poweroff, hosts=1),
     Drill(
         "vm-destroyed", "A person destroys a domain: it stays off.", destroyed, hosts=1, in_ci=False

@@ -252,15 +252,26 @@ class Stage:
 
         await self.until(f"{name}: {text}", check, within=within)
 
-    async def incident_ends(self, host: str, vm: str) -> None:
-        """Wait until a host reports no incident of a VM."""
-        uuid = str(self.fleet.id_of(vm))
+    async def incident_begins(self, host: str, vm: str) -> None:
+        """Wait until a host reports an incident of a VM."""
 
         async def check() -> bool:
-            found = (await self.hypervisor(host)).status.incidents or ()
-            return all(one.instance != uuid for one in found)
+            return await self._has_incident(host, vm)
+
+        await self.until(f"an incident of {vm} is open", check, within=_INCIDENT_SECONDS)
+
+    async def incident_ends(self, host: str, vm: str) -> None:
+        """Wait until a host reports no incident of a VM."""
+
+        async def check() -> bool:
+            return not await self._has_incident(host, vm)
 
         await self.until(f"no incident of {vm} is open", check, within=_INCIDENT_SECONDS)
+
+    async def _has_incident(self, host: str, vm: str) -> bool:
+        uuid = str(self.fleet.id_of(vm))
+        found = (await self.hypervisor(host)).status.incidents or ()
+        return any(one.instance == uuid for one in found)
 
     async def explains(self, host: str, words: str) -> None:
         """Check what `cobalt explain` prints of a host.

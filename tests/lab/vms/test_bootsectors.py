@@ -36,6 +36,12 @@ pytestmark = pytest.mark.timeout(240)
             id="panic",
         ),
         pytest.param(
+            "dump",
+            Request(),
+            ["Started Booted", "Crashed Crashloaded", "'reboot'"],
+            id="dump",
+        ),
+        pytest.param(
             "watchdog",
             Request(watchdog=Watchdog("pause", "ib700")),
             ["Started Booted", "'watchdog'.*pause", "Suspended Watchdog"],

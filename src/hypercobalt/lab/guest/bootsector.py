@@ -23,6 +23,7 @@ Program = Literal[
     "reset",
     "triple-fault",
     "panic",
+    "dump",
     "watchdog",
     "write-disk",
     "flood-disk",
@@ -36,7 +37,7 @@ _MIB = 1024 * 1024
 _PAGE = 4096
 _LARGEST_WORD = 0xFFFF
 _WRITE_TICKS = round(_TICKS_PER_SECOND / 2)
-"""Between two writes: of 32 KiB by `write-disk` and `flood-disk`, of a record by `ledger`."""
+"""Between two writes: of 32 KiB, or of a record by `ledger`."""
 _PAGES_A_TICK = round(4 * _MIB / _PAGE / _TICKS_PER_SECOND)
 """What `dirty-memory` dirties: 4 MiB a second."""
 
@@ -108,6 +109,24 @@ _PANIC = """
     ba 05 05              mov dx,0x505
     b0 01                 mov al,1
     ee                    out dx,al
+"""
+# As a crash kernel does (pvpanic's second bit): writes for ten seconds, then resets the machine.
+_DUMP = """
+    ba 05 05              mov dx,0x505
+    b0 02                 mov al,2
+    ee                    out dx,al
+    bd 14 00              mov bp,20
+    b8 00 43        save: mov ax,0x4300
+    c7 06 62 7d 40 00     mov word [packet+2],64
+    b2 80                 mov dl,0x80
+    be 60 7d              mov si,packet
+    cd 13                 int 0x13
+    66 83 06 68 7d 40     add dword [packet+8],64
+    b9 {ticks}            mov cx,ticks
+    f4              tick: hlt
+    e2 fd                 loop tick
+    4d                    dec bp
+    75 e1                 jne save
 """
 # 14 stands for two seconds, the shortest but 0.
 _WATCHDOG = """
@@ -234,6 +253,7 @@ _LISTINGS: dict[Program, str] = {
     "reset": _ONCE + _RESET,
     "triple-fault": _ONCE + _TRIPLE_FAULT,
     "panic": _ONCE + _PANIC,
+    "dump": _ONCE + _DUMP + _RESET,
     "watchdog": _WATCHDOG,
     "write-disk": _WRITE_DISK,
     "flood-disk": _FLOOD_DISK,

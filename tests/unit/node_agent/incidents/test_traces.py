@@ -37,16 +37,19 @@ class Fate:
     Args:
         incident: the only one; None: there is none.
         mode: of the only Eviction within a minute of the last event; None: none is made.
+        follows: an incident that the guest's reboot opens, besides.
     """
 
     incident: IncidentType | None = None
     mode: EvictionMode | None = None
+    follows: IncidentType | None = None
 
 
 FATES: dict[str, Fate] = {
     "boot": Fate(),
     "destroy": Fate(IncidentType.OUT_OF_BAND),
     "dies_unseen": Fate(IncidentType.CRASH, AUTO),
+    "dump": Fate(IncidentType.CRASH, follows=IncidentType.REBOOTING),
     "full_report": Fate(IncidentType.IO_ERROR),
     "full_resumed": Fate(IncidentType.IO_ERROR),
     "full_stop": Fate(IncidentType.IO_ERROR),
@@ -167,12 +170,12 @@ def test_every_record_has_a_fate() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_recorded_fate_is_one_incident_or_none(name: str) -> None:
+def test_a_recorded_fate_is_its_incident_or_none(name: str) -> None:
     trace, fate = load(name), FATES[name]
 
     played = Played(name, trace.host)
 
-    assert played.types == ({fate.incident} if fate.incident else set())
+    assert played.types == {fate.incident, fate.follows} - {None}
     assert len(played.incidents) == len(played.types)
     assert played.modes == ([fate.mode] if fate.mode else [])
 
