@@ -16,7 +16,14 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Pmd, Stopwatch, Upcalls
+from hypercobalt.adapters.ovs.model import (
+    DaemonName,
+    Datapath,
+    Pmd,
+    PmdQueues,
+    Stopwatch,
+    Upcalls,
+)
 from hypercobalt.adapters.ovs.port import Switch
 from hypercobalt.agent.text import clean
 from hypercobalt.ovs_agent.facts import Facts
@@ -62,6 +69,7 @@ class Scrape:
     coverage: Mapping[str, int]
     upcalls: tuple[Upcalls, ...]
     pmds: tuple[Pmd, ...]
+    queues: tuple[PmdQueues, ...]
 
 
 async def read(switch: Switch, facts: Facts) -> Scrape:
@@ -77,6 +85,7 @@ async def read(switch: Switch, facts: Facts) -> Scrape:
         await switch.coverage(DaemonName.VSWITCHD),
         await switch.upcalls(),
         await switch.pmds() if dpdk else (),
+        await switch.pmd_queues() if dpdk else (),
     )
 
 
@@ -128,6 +137,7 @@ def metrics(scrape: Scrape) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"ovs_memory_{unit}_total", f"Of memory/show: {name}.", value=used)
     yield from _upcalls(scrape.upcalls)
     yield from _pmds(scrape.pmds)
+    yield from _queues(scrape.queues)
 
 
 def _upcalls(found: tuple[Upcalls, ...]) -> Iterator[Metric]:
@@ -157,6 +167,28 @@ def _pmds(found: tuple[Pmd, ...]) -> Iterator[Metric]:
                 family.add_metric((str(one.core), str(one.numa)), one.counters[line])
         if family.samples:
             yield family
+
+
+def _queues(found: tuple[PmdQueues, ...]) -> Iterator[Metric]:
+    isolated = gauge("ovs_pmd_cpu_isolated", "1: polls only pinned queues.", "cpu", "numa")
+    overhead = gauge("ovs_pmd_cpu_overhead", "Percent of no queue.", "cpu", "numa")
+    labels = ("cpu", "numa", "interface", "rxq")
+    enabled = gauge("ovs_pmd_rxq_enabled", "1 if the queue is polled, else 0.", *labels)
+    usage = gauge("ovs_pmd_rxq_usage", "Percent of the thread's time.", *labels)
+    for one in found:
+        thread = (str(one.core), str(one.numa))
+        _add(isolated, thread, one.isolated)
+        _add(overhead, thread, one.overhead)
+        for queue in one.queues:
+            name = (*thread, clean(queue.port), str(queue.number))
+            _add(enabled, name, queue.enabled)
+            _add(usage, name, queue.usage)
+    yield from (one for one in (isolated, overhead, enabled, usage) if one.samples)
+
+
+def _add(family: GaugeMetricFamily, labels: tuple[str, ...], value: float | None) -> None:
+    if value is not None:
+        family.add_metric(labels, value)
 
 
 def _datapaths(found: tuple[Datapath, ...], memory: Mapping[str, int]) -> Iterator[Metric]:

@@ -139,6 +139,9 @@ def bridges(daemons: Daemons, record: Callable[..., str]) -> None:
     add_port(daemons, "br-pmd", "pmd0", "type=dummy-pmd")
     daemons.wait(lambda: "numa_id" in daemons.appctl(VSWITCHD, "dpif-netdev/pmd-perf-show"))
     record("pmd-perf-show", "dpif-netdev/pmd-perf-show")
+    daemons.vsctl("set", "interface", "pmd0", "options:n_rxq=2")
+    daemons.wait(lambda: "queue-id:  1" in daemons.appctl(VSWITCHD, "dpif-netdev/pmd-rxq-show"))
+    record("pmd-rxq-show", "dpif-netdev/pmd-rxq-show")
 
 
 def names_of_ports(daemons: Daemons) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowCounts
 from hypercobalt.adapters.ovs.openflow.statistics import flow_counts, flows
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
+from tests.integration.runtime.scripted import eventually
 
 BRIEF = 0.3
 
@@ -99,9 +100,30 @@ async def test_commands_differ_by_how_they_fail(daemons: Daemons) -> None:
 
 async def test_switch_without_dpdk_has_no_threads_that_poll(daemons: Daemons) -> None:
     switch = HostSwitch(daemons.paths)
-    assert await switch.pmds() == ()
+    assert (await switch.pmds(), await switch.pmd_queues()) == ((), ())
     add_bridge(daemons)
-    assert await switch.pmds() == ()
+    assert (await switch.pmds(), await switch.pmd_queues()) == ((), ())
+
+
+async def test_queues_of_a_real_switch_are_read(daemons: Daemons) -> None:
+    """Of a port that is polled without DPDK, as Open vSwitch's own tests have it."""
+    daemons.kill(VSWITCHD)
+    daemons.start(VSWITCHD, "--enable-dummy")
+    daemons.vsctl("add-br", "br-pmd", "--", "set", "bridge", "br-pmd", "datapath_type=dummy")
+    port = ("set", "interface", "pmd0", "type=dummy-pmd", "options:n_rxq=2")
+    daemons.vsctl("add-port", "br-pmd", "pmd0", "--", *port)
+    switch = HostSwitch(daemons.paths)
+
+    async def are_polled() -> bool:
+        return sum(len(one.queues) for one in await switch.pmd_queues()) == 2
+
+    await eventually(are_polled, seconds=20)
+    (thread,) = await switch.pmd_queues()
+    assert [(one.port, one.number, one.enabled) for one in thread.queues] == [
+        ("pmd0", 0, True),
+        ("pmd0", 1, True),
+    ]
+    assert thread.isolated is False
 
 
 async def test_a_missing_socket_is_reported(tmp_path: Path) -> None:

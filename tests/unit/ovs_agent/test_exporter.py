@@ -31,6 +31,8 @@ from hypercobalt.adapters.ovs.model import (
     KernelBond,
     KernelBondMember,
     Pmd,
+    PmdQueues,
+    RxQueue,
     Southbound,
     Stopwatch,
     Upcalls,
@@ -164,7 +166,8 @@ async def test_counters_are_read_for_the_scrape_and_only_uplinks_have_series() -
     lines = await page(healthy(), switch)
     assert 'ovs_vswitchd_dp_flows_lookup_lost{datapath="netdev@ovs-netdev"} 1.0' in lines
     assert "ovs_vswitchd_handlers_total 2.0" in lines
-    assert switch.calls["pmds"] == 0  # nothing polls without DPDK
+    # Nothing polls without DPDK.
+    assert (switch.calls["pmds"], switch.calls["pmd_queues"]) == (0, 0)
     assert [line for line in lines if "rx_dropped" in line] == [
         "ovs_vswitchd_interface_rx_dropped_total 13.0",
         'ovs_interface_rx_dropped{interface="eth0"} 4.0',
@@ -275,6 +278,25 @@ async def test_controller_has_its_events_and_how_long_its_work_takes() -> None:
     left = await page(healthy(), switch)
     assert not [line for line in left if "flow_generation" in line or "lflow_run" in line]
     assert "ovs_vswitchd_dp_total 0.0" in left
+
+
+async def test_queues_have_series_and_what_was_not_measured_has_none() -> None:
+    switch = FakeSwitch()
+    queues = (RxQueue("dpdk0", 0, enabled=True, usage=37), RxQueue("vhu1", 2, False, None))
+    switch.queue_states = (
+        PmdQueues(0, 3, isolated=True, overhead=4, queues=queues),
+        PmdQueues(1, 13, isolated=False, overhead=None, queues=()),
+    )
+    facts = healthy(database({"br-int": []}, OVN, dpdk_initialized=True))
+    lines = [line for line in await page(facts, switch) if line.startswith("ovs_pmd")]
+    assert sorted(lines) == [
+        'ovs_pmd_cpu_isolated{cpu="13",numa="1"} 0.0',
+        'ovs_pmd_cpu_isolated{cpu="3",numa="0"} 1.0',
+        'ovs_pmd_cpu_overhead{cpu="3",numa="0"} 4.0',
+        'ovs_pmd_rxq_enabled{cpu="3",interface="dpdk0",numa="0",rxq="0"} 1.0',
+        'ovs_pmd_rxq_enabled{cpu="3",interface="vhu1",numa="0",rxq="2"} 0.0',
+        'ovs_pmd_rxq_usage{cpu="3",interface="dpdk0",numa="0",rxq="0"} 37.0',
+    ]
 
 
 async def test_events_memory_upcalls_and_pmds_have_series_and_what_is_gone_has_none() -> None:

@@ -25,6 +25,7 @@ from hypercobalt.adapters.ovs.model import (
     Link,
     LocalBinding,
     Pmd,
+    PmdQueues,
     Southbound,
     Stopwatch,
     TlsFiles,
@@ -46,7 +47,7 @@ class FakeSwitch:
         daemons: that run.
         interface_statistics: of each Interface by UUID.
         flow_table: flows by bridge; a bridge that is not in it does not run.
-        bond_states, datapath_states, upcall_states, pmd_states: of ovs-vswitchd.
+        bond_states, datapath_states, upcall_states, pmd_states, queue_states: of ovs-vswitchd.
         mac_tables, bridge_states: of ovs-vswitchd; the first by bridge.
         memory_use, coverage_totals: by daemon.
         controller_state, start, bindings, watches: of ovn-controller.
@@ -69,6 +70,7 @@ class FakeSwitch:
         self.bond_states: tuple[BondState, ...] = ()
         self.datapath_states: tuple[Datapath, ...] = ()
         self.pmd_states: tuple[Pmd, ...] = ()
+        self.queue_states: tuple[PmdQueues, ...] = ()
         self.upcall_states: tuple[Upcalls, ...] = ()
         self.mac_tables: dict[str, MacTable] = {}
         self.bridge_states: tuple[BridgeOfDatapath, ...] = ()
@@ -175,6 +177,11 @@ class FakeSwitch:
         """See the port."""
         self._called("pmds", _VSWITCHD)
         return self.pmd_states
+
+    async def pmd_queues(self) -> tuple[PmdQueues, ...]:
+        """As set."""
+        self._called("pmd_queues", _VSWITCHD)
+        return self.queue_states
 
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
         """See the port."""

@@ -34,6 +34,7 @@ from hypercobalt.adapters.ovs.model import (
     LocalBinding,
     Paths,
     Pmd,
+    PmdQueues,
     Southbound,
     Stopwatch,
     TlsFiles,
@@ -45,14 +46,7 @@ from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, TRACE_LIMIT, Fault, Sw
 from hypercobalt.adapters.ovs.remote import Remote, parse_remotes
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.schema import Column
-from hypercobalt.adapters.ovs.text import (
-    bonds,
-    bridges,
-    controller,
-    counters,
-    datapaths,
-    pmd,
-)
+from hypercobalt.adapters.ovs.text import bonds, bridges, controller, counters, datapaths, pmd
 from hypercobalt.adapters.ovs.text.trace import named, parse_trace
 from hypercobalt.adapters.ovs.tls import client_context
 from hypercobalt.adapters.ovs.traced import Trace
@@ -137,12 +131,20 @@ class HostSwitch:
 
     async def pmds(self) -> tuple[Pmd, ...]:
         """See the port."""
+        return pmd.parse_pmds(await self._of_user_space(pmd.COMMAND))
+
+    async def pmd_queues(self) -> tuple[PmdQueues, ...]:
+        """See the port."""
+        return pmd.parse_queues(await self._of_user_space(pmd.QUEUES))
+
+    async def _of_user_space(self, command: str) -> str:
+        """The reply to a command of the datapath in user space; "" where no bridge is there."""
         try:
-            return pmd.parse_pmds(await self._run(DaemonName.VSWITCHD, pmd.COMMAND))
+            return await self._run(DaemonName.VSWITCHD, command)
         except SwitchError as exc:
             if exc.fault is not Fault.REFUSED:
                 raise
-            return ()  # there is no bridge in user space
+            return ""
 
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
         """See the port."""

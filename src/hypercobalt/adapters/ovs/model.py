@@ -201,6 +201,42 @@ class Pmd:
 
 
 @dataclass(frozen=True, slots=True)
+class RxQueue:
+    """A receive queue of a port that such a thread polls.
+
+    Args:
+        port: its name.
+        number: of the queue.
+        enabled: it is polled.
+        usage: percent of the thread's time; None while there is no measurement.
+    """
+
+    port: str
+    number: int
+    enabled: bool
+    usage: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PmdQueues:
+    """What such a thread polls, of dpif-netdev/pmd-rxq-show.
+
+    Args:
+        numa: node that it runs on.
+        core: that it runs on.
+        isolated: only queues that were pinned to it are on it; None where that is not shown.
+        overhead: percent of its time that belongs to no queue; None while there is no measurement.
+        queues: see there.
+    """
+
+    numa: int
+    core: int
+    isolated: bool | None
+    overhead: int | None
+    queues: tuple[RxQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerState:
     """What ovn-controller answers of itself.
 

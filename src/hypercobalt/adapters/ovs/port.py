@@ -26,6 +26,7 @@ from hypercobalt.adapters.ovs.model import (
     Link,
     LocalBinding,
     Pmd,
+    PmdQueues,
     Southbound,
     Stopwatch,
     TlsFiles,
@@ -135,6 +136,10 @@ class Switch(Protocol):
 
     async def pmds(self) -> tuple[Pmd, ...]:
         """Threads that poll DPDK's ports (dpif-netdev/pmd-perf-show)."""
+        ...
+
+    async def pmd_queues(self) -> tuple[PmdQueues, ...]:
+        """What these threads poll (dpif-netdev/pmd-rxq-show)."""
         ...
 
     async def memory(self, name: DaemonName) -> Mapping[str, int]:

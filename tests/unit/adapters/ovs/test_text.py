@@ -22,6 +22,8 @@ from hypercobalt.adapters.ovs.model import (
     Datapath,
     LacpStatus,
     LocalBinding,
+    PmdQueues,
+    RxQueue,
     Stopwatch,
     Upcalls,
 )
@@ -134,6 +136,18 @@ def test_threads_that_poll_have_their_counters() -> None:
     assert (first.counters["Rx packets"], first.counters["Lost upcalls"]) == (2399607, 1)
     assert second.counters == {"Iterations": 0}
     assert pmd.parse_pmds("") == ()
+
+
+def test_threads_that_poll_have_their_queues() -> None:
+    first, second = pmd.parse_queues(recorded("written/pmd-rxq-show-3.3.txt"))
+    assert (first.numa, first.core, first.isolated, first.overhead) == (0, 1, False, 4)
+    busy, off = first.queues
+    assert busy == RxQueue("dpdk0", 0, enabled=True, usage=37)
+    assert off == RxQueue("vhu5a3c1f-22", 1, enabled=False, usage=0)
+    assert second == PmdQueues(1, 13, isolated=True, overhead=None, queues=())
+    (real,) = pmd.parse_queues(recorded("3.1.0/pmd-rxq-show.txt"))
+    assert [one.usage for one in real.queues] == [None, None]
+    assert pmd.parse_queues("") == ()
 
 
 @of_every_version
@@ -339,6 +353,7 @@ PARSERS: list[tuple[Callable[[str], object], str]] = [
     (bonds.parse_bonds, "3.1.0/cut-bond-show.txt"),
     (datapaths.parse_datapaths, "written/dpctl-show-kernel-3.3.txt"),
     (pmd.parse_pmds, "written/pmd-perf-show-3.3.txt"),
+    (pmd.parse_queues, "written/pmd-rxq-show-3.3.txt"),
     (datapaths.parse_upcalls, "3.1.0/upcall-show.txt"),
     (counters.parse_coverage, "3.1.0/coverage-show.txt"),
     (counters.parse_memory, "3.1.0/memory-show.txt"),
