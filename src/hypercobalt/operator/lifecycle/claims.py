@@ -48,9 +48,9 @@ def owner(found: Host, own: Hypervisor, others: Iterable[Hypervisor]) -> Hypervi
         own: for which it was found.
         others: that may have a claim to it; this one may be among them, as it was before.
     """
-    name, uid = own.metadata.name, own.metadata.uid
+    name = own.metadata.name
     claims = [own, *(one for one in others if one.metadata.name != name and _may_be(one, found))]
-    return min(claims, key=lambda one: (*_rank(one, found), one.metadata.uid != uid))
+    return min(claims, key=lambda one: _rank(one, found))
 
 
 def _may_be(hypervisor: Hypervisor, found: Host) -> bool:

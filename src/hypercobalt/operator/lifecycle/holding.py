@@ -34,14 +34,15 @@ def is_tested(hypervisor: Hypervisor) -> bool:
 
 async def has_node(kube: Kube, hypervisor: Hypervisor) -> bool:
     """Whether its Node is there to stay."""
-    node = await kube.get(Node, hypervisor.metadata.name)
+    return stays(await kube.get(Node, hypervisor.metadata.name), hypervisor)
+
+
+def stays(node: Node | None, hypervisor: Hypervisor) -> bool:
+    """Whether the Node of its name is the one that owns the Hypervisor, and not on its way out."""
+    if node is None:
+        return False
     owners = {owner.uid for owner in hypervisor.metadata.ownerReferences}
-    return (
-        node is not None
-        and node.metadata.deletionTimestamp is None
-        and node.metadata.uid in owners
-        and not is_terminating(node)
-    )
+    return node.metadata.uid in owners and not is_terminating(node)
 
 
 def is_needed(hypervisor: Hypervisor) -> bool:

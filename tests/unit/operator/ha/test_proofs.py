@@ -18,12 +18,13 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.doubts import Power
+from hypercobalt.ha.doubts import Latest, Power
 from hypercobalt.operator.ha.signs import (
     Claim,
     believed,
     claim,
     declared_dead,
+    is_taint_disproved,
     powered_since,
     stopped,
 )
@@ -212,3 +213,18 @@ def test_power_of_a_dead_host_is_on_until_a_boot_that_is_not_proven_dead_has_rep
     info = None if newest is None else NodeSystemInfo(bootID=newest)
     node = Node(metadata=ObjectMeta(name="k"), status=NodeStatus(nodeInfo=info))
     assert powered_since(host, node) == (NOW if on else None)
+
+
+@pytest.mark.parametrize(
+    ("record", "tainted", "expected"),
+    [
+        pytest.param(None, True, False, id="nothing recorded"),
+        pytest.param(ASSERTED, True, False, id="not disproved"),
+        pytest.param(replace(ASSERTED, taintDisproved=True), True, True, id="disproved"),
+        pytest.param(replace(ASSERTED, taintDisproved=True), False, False, id="taken away"),
+    ],
+)
+def test_taint_stays_disproved_until_it_is_taken_away(
+    record: Fencing | None, *, tainted: bool, expected: bool
+) -> None:
+    assert is_taint_disproved(record, Latest(tainted=tainted)) is expected

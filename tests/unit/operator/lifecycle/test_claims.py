@@ -40,6 +40,42 @@ def claimant(
 
 
 @pytest.mark.parametrize(
+    ("spec", "holds", "expected"),
+    [
+        pytest.param(HypervisorSpec(lifecycleEnabled=True), None, True, id="lifecycle"),
+        pytest.param(HypervisorSpec(lifecycleEnabled=False), SERVICE, True, id="registered"),
+        pytest.param(
+            HypervisorSpec(lifecycleEnabled=False, maintenance="manual"), None, True, id="emptied"
+        ),
+        pytest.param(HypervisorSpec(lifecycleEnabled=False), None, False, id="none of these"),
+    ],
+)
+def test_which_host_is_looked_for(
+    spec: HypervisorSpec, holds: str | None, *, expected: bool
+) -> None:
+    made = hypervisor(spec=spec, status=HypervisorStatus(serviceId=holds))
+    assert wants_host(made) is expected
+
+
+def test_stranger_owns_no_host() -> None:
+    stranger = claimant("kvm-2", days=9, holds=SERVICE)
+    assert owner(HOST, claimant("kvm-1.z"), [stranger]).metadata.name == "kvm-1.z"
+
+
+def test_claimant_counts_as_it_is_now_not_as_it_was_listed() -> None:
+    before, now = claimant("kvm-1.z"), claimant("kvm-1.z", holds=SERVICE)
+    assert owner(HOST, now, [before]) is now
+    assert owner(HOST, before, [now]) is before
+
+
+def test_claimant_whose_age_is_not_known_is_the_youngest() -> None:
+    made = claimant("kvm-1.a")
+    ageless = replace(made, metadata=replace(made.metadata, creationTimestamp=None))
+    old = claimant("kvm-1.z", days=1)
+    assert owner(HOST, ageless, [old]) is old
+
+
+@pytest.mark.parametrize(
     ("claimants", "name"),
     [
         pytest.param([claimant("kvm-1.z")], "kvm-1.z", id="the only one has it"),

@@ -8,9 +8,11 @@ from tests.unit.operator.lifecycle.facts import ON, facts
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor_status import SmokeTest
+from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.operator.hypervisor import orphaned
-from hypercobalt.operator.lifecycle.holding import is_needed
+from hypercobalt.operator.lifecycle.holding import is_needed, stays
 from hypercobalt.operator.lifecycle.step import Facts
 
 LEAVING = replace(ON, maintenance="termination")
@@ -56,6 +58,33 @@ def onboarding(reason: str, status: str = "True") -> Facts:
 )
 def test_when_it_is_kept(given: Facts, needed: bool) -> None:
     assert is_needed(given.hypervisor) is needed
+
+
+NODE = Node(metadata=ObjectMeta(name="kvm-a", uid="u-1"))
+GOING = NodeStatus(conditions=(NodeCondition("Terminating", "True"),))
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        pytest.param(NODE, True, id="its owner"),
+        pytest.param(None, False, id="none"),
+        pytest.param(
+            replace(NODE, metadata=replace(NODE.metadata, uid="u-2")), False, id="a newer one"
+        ),
+        pytest.param(
+            replace(NODE, metadata=replace(NODE.metadata, deletionTimestamp=NOW)),
+            False,
+            id="being deleted",
+        ),
+        pytest.param(replace(NODE, status=GOING), False, id="being terminated"),
+    ],
+)
+def test_which_node_stays(node: Node | None, expected: bool) -> None:
+    given = facts().hypervisor
+    owner = OwnerReference("v1", "Node", "kvm-a", "u-1")
+    owned = replace(given, metadata=replace(given.metadata, ownerReferences=(owner,)))
+    assert stays(node, owned) is expected
 
 
 @pytest.mark.parametrize(("spec", "pods"), [(ON, False), (LEAVING, True)])

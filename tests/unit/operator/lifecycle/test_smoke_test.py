@@ -11,7 +11,7 @@ from tests.unit.operator.samples import NOW, hypervisor
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.model import TestServer
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.smoke_test import Next, decide, server_name
+from hypercobalt.operator.lifecycle.smoke_test import Next, decide, server_name, wants_console
 
 SETTINGS = Settings()
 MINE = TestServer("t1", "ohooc--kvm-a-uid", "ACTIVE", NOW, launched=NOW)
@@ -62,6 +62,74 @@ def test_next(
     expected: Next,
 ) -> None:
     assert decide(found, test, console, SETTINGS, NOW + after).next is expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param((OLD, MINE), MINE, id="it runs"),
+        pytest.param((BUILD,), None, id="it does not run yet"),
+        pytest.param((OLD,), None, id="another's"),
+        pytest.param((), None, id="none"),
+    ],
+)
+def test_whose_console_decides(found: tuple[TestServer, ...], expected: TestServer | None) -> None:
+    assert wants_console(found, SECOND) is expected
+
+
+@pytest.mark.parametrize(
+    ("found", "test", "limit"),
+    [
+        pytest.param(BUILD, SECOND, SETTINGS.build_limit, id="to be built"),
+        pytest.param(MINE, SECOND, SETTINGS.console_limit, id="to print its name"),
+        pytest.param(OLD, DELETING, SETTINGS.build_limit, id="to be deleted"),
+    ],
+)
+def test_wait_ends_at_its_limit(found: TestServer, test: SmokeTest, limit: timedelta) -> None:
+    just = decide((found,), test, None, SETTINGS, NOW + limit - timedelta(seconds=1))
+    over = decide((found,), test, None, SETTINGS, NOW + limit)
+    assert just.next is not over.next
+
+
+@pytest.mark.parametrize(
+    ("found", "test", "expected"),
+    [
+        pytest.param((), SmokeTest(), "Smoke test, try 1 of 3: booting a server", id="first"),
+        pytest.param(
+            (), SmokeTest(1, None, "t0: x"),
+            "Smoke test, try 2 of 3: booting a server; the one before: t0: x", id="second",
+        ),
+        pytest.param(
+            (BUILD,), SECOND, "Smoke test, try 2 of 3: server t1 is BUILD since 00:00:00Z",
+            id="being built",
+        ),
+        pytest.param(
+            (BUILD,), SmokeTest(None, "t1"),
+            "Smoke test, try 1 of 3: server t1 is BUILD since 00:00:00Z", id="not counted",
+        ),
+        pytest.param(
+            (replace(MINE, status="ERROR"),), SmokeTest(None, "t1"),
+            "Smoke test, try 1 of 3 failed: server t1: it went into ERROR", id="no reason known",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_person_reads(found: tuple[TestServer, ...], test: SmokeTest, expected: str) -> None:
+    assert decide(found, test, None, SETTINGS, NOW).message == expected
+
+
+@pytest.mark.parametrize(("attempts", "counted"), [(None, 0), (2, 2)])
+def test_deleting_what_is_left_over_is_no_try(attempts: int | None, counted: int) -> None:
+    at = NOW + timedelta(microseconds=5)
+    plan = decide((OLD,), SmokeTest(attempts), None, SETTINGS, at)
+    assert plan.test == SmokeTest(counted, None, None, NOW)
+
+
+def test_server_that_is_gone_need_not_be_deleted() -> None:
+    gone = decide((), SECOND, None, SETTINGS, NOW)
+    assert (gone.test.deletingSince, gone.delete) == (None, ())
+    broken = replace(MINE, status="ERROR")
+    failed = decide((broken,), SECOND, None, SETTINGS, NOW + timedelta(microseconds=5))
+    assert failed.test.deletingSince == NOW
 
 
 def test_try_that_failed_is_deleted_counted_and_named() -> None:
