@@ -154,6 +154,31 @@ class GuestsStopped(Struct, frozen=True):
     ] = None
 
 
+class Assertion(Struct, frozen=True):
+    """An assertion from outside that the host is dead, as the operator has first seen it."""
+
+    by: Annotated[str, Field("The annotation or the taint, with its value.")]
+    seenAt: Annotated[datetime | None, Field("When the operator has first seen it.")] = None
+    leaseRenewedAt: Annotated[
+        str | None,
+        Field(
+            "The renewal time in the node agent's Lease then. A later renewal disproves the "
+            "assertion."
+        ),
+    ] = None
+    nodeReportedAt: Annotated[
+        datetime | None,
+        Field(
+            "When the kubelet had reported the Node's condition Ready last. A later report "
+            "disproves the assertion."
+        ),
+    ] = None
+    disproved: Annotated[
+        bool | None,
+        Field("The host has shown life since: the assertion is ignored until it was removed."),
+    ] = None
+
+
 def proven_boots(fencing: Fencing) -> frozenset[str]:
     """The boots of a record: the agent's, and the kubelet's if that is newer."""
     return frozenset(boot for boot in (fencing.bootID, fencing.nodeBootID) if boot)

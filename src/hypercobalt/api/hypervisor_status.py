@@ -10,7 +10,7 @@ from typing import Annotated
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
-from hypercobalt.api.fencing import Fencing, GuestsStopped
+from hypercobalt.api.fencing import Assertion, Fencing, GuestsStopped
 from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
@@ -239,6 +239,10 @@ class HypervisorStatus(Struct, frozen=True):
         Field(
             "Where the node agent serves people; absent if it does not. Written by the node agent."
         ),
+    ] = None
+    assertion: Annotated[
+        Assertion | None,
+        Field("An assertion from outside that the host is dead. Written by the operator."),
     ] = None
     guestsStopped: Annotated[
         GuestsStopped | None,

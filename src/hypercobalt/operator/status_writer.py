@@ -47,6 +47,7 @@ FIELDS: Final = (
     "waits",
     "unhealthySince",
     "fencing",
+    "assertion",
     "recovery",
     "failingStorage",
 )

@@ -407,8 +407,8 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
             await lives.reports("True")
             found = await kube.get(Hypervisor, name)
             assert found is not None
-            record = found.status.fencing
-            noted = record is not None and bool(record.taintDisproved)
+            record = found.status.assertion
+            noted = record is not None and bool(record.disproved)
             return noted if tainted else CLAIM not in found.metadata.annotations
 
         await eventually(is_disproved, seconds=20)

@@ -43,6 +43,7 @@ def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
     fields = {
         "unhealthySince": plan.unhealthy_since,
         "fencing": plan.fencing,
+        "assertion": plan.assertion,
         "recovery": plan.recovery,
     }
     return Part(TYPES, own, fields)

@@ -13,18 +13,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from msgspec.structs import replace as with_fields
-
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
 from hypercobalt.api.fencing import (
     CLAIM,
-    Fencing,
     FencingMethod,
     FencingPhase,
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.ha import fencing, fencing_record
+from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.guard import is_open, summary
 from hypercobalt.ha.node_failure import (
@@ -65,12 +63,23 @@ _Why = RecoveryBlockedReason
 
 def decide(facts: Facts, settings: HaSettings) -> Plan:
     """Give the next step for a host."""
+    plan, found = _next(facts, settings), facts.assertion
+    if found is None:
+        return plan
+    if found.disproved:  # it goes with its annotation, which is removed
+        return plan if is_removable(found) else replace(plan, assertion=found)
+    new = found != facts.hypervisor.status.assertion
+    at = facts.now if new else facts.now + settings.poll  # the host may disprove it
+    return replace(no_later(plan, at, facts.now), assertion=found)
+
+
+def _next(facts: Facts, settings: HaSettings) -> Plan:
     stored = facts.hypervisor.status
     well = facts.ready in {"True", ""}
     # A moment ahead of the clock was taken before the clock went back: the wait begins again.
     since = None if well else min(stored.unhealthySince or facts.now, facts.now)
     since = since and since.replace(microsecond=0)
-    plan = Plan(since, _with_disproof(facts), look_again=settings.poll)
+    plan = Plan(since, stored.fencing, look_again=settings.poll)
     if plan.fencing is not None:
         lasts = max(facts.fence.power.lasts, facts.fence.storage.lasts)
         record = fencing_record.by_this_clock(plan.fencing, lasts, facts.now)
@@ -93,26 +102,11 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         case Contradicted(evidence):
             return _contradicted(facts, plan, evidence)
         case Well() | Returned():
-            return _asserted(facts, named(facts, back(facts, plan, settings)), settings)
+            return named(facts, back(facts, plan, settings))
         case Alive():
             return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
             return _silent(facts, plan, settings)
-
-
-def _with_disproof(facts: Facts) -> Fencing | None:
-    """The record, which notes a taint that asserts the death of a host that has lived since."""
-    stored = facts.hypervisor.status.fencing
-    if not (facts.disproof and facts.latest.tainted):
-        return stored
-    stored = stored or Fencing(phase=FencingPhase.RELEASED, bootID=facts.hypervisor.status.bootID)
-    return with_fields(stored, taintDisproved=True)
-
-
-def _asserted(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """The plan for a host that is well, but asserted to be dead: it may disprove that."""
-    waits = facts.claim or facts.rejected
-    return no_later(plan, facts.now + settings.poll, facts.now) if waits else plan
 
 
 def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import Fencing
+from hypercobalt.api.fencing import Assertion, Fencing
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.recovery import Recovery
@@ -44,7 +44,7 @@ class Facts:
         stopped: what shows that its agent has ended all its instances; "" for nothing.
         claim: who asserts that its boot is dead; "" for none.
         rejected: why such an assertion does not count; "" for none.
-        disproof: what the host has sent since it was asserted to be dead; "" for nothing.
+        assertion: the record of an assertion that the host is dead; None for none.
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
     """
@@ -62,7 +62,7 @@ class Facts:
     stopped: str
     claim: str
     rejected: str
-    disproof: str
+    assertion: Assertion | None
     mine: datetime | None
     now: datetime
 
@@ -157,6 +157,7 @@ class Plan:
     Args:
         unhealthy_since: for the status.
         fencing: for the status.
+        assertion: for the status.
         blocked: reason and message of `RecoveryBlocked`; None leaves the condition as it is.
         action: to be taken before that.
         look_again: after this long; None waits for a change.
@@ -169,3 +170,4 @@ class Plan:
     action: Action | None = None
     look_again: timedelta | None = None
     recovery: Recovery | None = None
+    assertion: Assertion | None = None

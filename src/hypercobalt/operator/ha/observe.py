@@ -20,13 +20,13 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Recov
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService, Fleet
+from hypercobalt.ha.assertions import Heard
 from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
 from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
-from hypercobalt.operator.ha.assertions import Assertions, Heard, heartbeat
 from hypercobalt.operator.ha.evictions import is_whole
 from hypercobalt.operator.ha.facts import FINALIZER, Facts
 from hypercobalt.operator.ha.fences import Fences, vanished
@@ -37,8 +37,10 @@ from hypercobalt.operator.ha.signs import (
     believed,
     claim,
     declared_dead,
+    judged,
     out_of_service,
     powered_since,
+    reported_at,
     stopped,
 )
 from hypercobalt.operator.ha.silenced import is_kept, silenced
@@ -110,7 +112,6 @@ class Observation:
         self._world, self._peers = world, peers
         self._settings, self._clock = settings, clock
         self.fleet = fleet.Fleet(self._states, clock)
-        self._assertions = Assertions()
         self._storm_over: datetime | None = None
         self._began = False
         self._listing: tuple[float, Fleet] | None = None
@@ -131,14 +132,10 @@ class Observation:
         open_ = open_ or (status.fencing is not None and bool(status.fencing.taintDisproved))
         node = self._world.nodes.get(name)
         well = fleet.ready(node) in {"True", ""}
-        asserted = node is not None and bool(claim(hypervisor, node).text)
+        asserted = bool(status.assertion or (node is not None and claim(hypervisor, node).by))
         unwell = status.unhealthySince or status.recovery
         looping = bool(loop(status.recentBoots, self._clock.now()))
         return well and not (unwell or open_ or in_ha or noted or held or looping or asserted)
-
-    def forget(self, name: str) -> None:
-        """Note that nothing has to be remembered of a host."""
-        self._assertions.forget(name)
 
     async def facts(self, name: str, mine: datetime | None) -> Facts | None:
         """Everything about a host; None when it is gone, or its Node while it was well.
@@ -171,10 +168,9 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
-        assertion = claim(hypervisor, node)
-        asserted = believed(assertion, power, fence.power.devices)
-        heard = Heard(lease.renewed_at if lease is not None else None, heartbeat(node))
-        disproof = self._assertions.disproof(name, assertion.text, heard)
+        heard = Heard(lease.renewed_at if lease is not None else None, reported_at(node))
+        found = believed(claim(hypervisor, node), power, fence.power.devices)
+        asserted = judged(found, hypervisor.status.assertion, heard, now)
         silence = silenced(hypervisor, compute.host, evictions)
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
@@ -198,9 +194,9 @@ class Observation:
             evictions=evictions,
             fence=fence,
             stopped=stopped(hypervisor),
-            claim="" if asserted.doubt or disproof else asserted.text,
-            rejected=asserted.doubt,
-            disproof=disproof,
+            claim=asserted.claim.text if not asserted.claim.doubt else "",
+            rejected=asserted.claim.doubt,
+            assertion=asserted.record,
             mine=mine,
             now=now,
         )

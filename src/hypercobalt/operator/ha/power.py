@@ -83,7 +83,7 @@ class PowerReader:
         node = self._nodes.get(name) or vanished(hypervisor)
         proof = hypervisor.status.fencing if is_fenced(hypervisor) else None
         method = proof.method if proof is not None else None
-        asserted = proof is None and bool(claim(hypervisor, node).text)
+        asserted = proof is None and bool(claim(hypervisor, node).by)
         over = _is_recovered(hypervisor)
         storage = method == FencingMethod.STORAGE
         if (over and not storage) or not (method in _LATER_READ or asserted):

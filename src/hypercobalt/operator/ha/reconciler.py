@@ -20,6 +20,7 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.ha import fencing_record, unfencing
+from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
@@ -106,13 +107,11 @@ class HostFailureReconciler:
     async def _pass(self, name: str) -> Result:
         if self._observation.is_quiet(name):
             self._metrics.judged(name, ())
-            self._observation.forget(name)
             await self._peers.forget(name)
             return Result()
         facts = await self._observation.facts(name, self._mine.get(name))
         if facts is None:
             self._metrics.judged(name, ())
-            self._observation.forget(name)
             self._mine.pop(name, None)
             if (left := self._world.hypervisors.get(name)) is not None:
                 await self._finalizer.remove(left)
@@ -318,7 +317,8 @@ class HostFailureReconciler:
 def is_disproved(facts: Facts, record: Fencing | None) -> bool:
     """Whether a host shows life that was asserted, or proven until now, to be dead."""
     stored = facts.hypervisor.status.fencing
-    if facts.disproof:
+    asserted = facts.assertion
+    if asserted is not None and asserted.disproved and is_removable(asserted):
         return True
     if stored is None or record is None or record.phase == FencingPhase.RELEASED:
         return False

@@ -9,6 +9,7 @@ from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.fencing import (
     CLAIM,
     OUT_OF_SERVICE,
+    Assertion,
     Fencing,
     FencingMethod,
     FencingPhase,
@@ -16,6 +17,8 @@ from hypercobalt.api.fencing import (
     proven_boots,
 )
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.ha import assertions
+from hypercobalt.ha.assertions import Heard
 from hypercobalt.ha.doubts import Latest, Power
 
 
@@ -24,12 +27,22 @@ class Claim:
     """An assertion from outside that a host is dead.
 
     Args:
-        text: what asserts it, the annotation or the taint; "" without an assertion.
+        by: the annotation or the taint, with its value; "" without an assertion.
+        text: what asserts it, for people.
         doubt: why the assertion does not count; "" when it does.
     """
 
+    by: str = ""
     text: str = ""
     doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An assertion, and its record."""
+
+    claim: Claim
+    record: Assertion | None
 
 
 def stopped(hypervisor: Hypervisor) -> str:
@@ -52,11 +65,38 @@ def claim(hypervisor: Hypervisor, node: Node) -> Claim:
     if asserted and asserted in {boot, newest}:
         text = f"the annotation {CLAIM} of the Hypervisor asserts that boot {asserted} is dead"
         later = f"{text}, but the kubelet has reported boot {newest} since: set it to that boot"
-        return Claim(text, "" if asserted == newest else later)
+        return Claim(f"{CLAIM}={asserted}", text, "" if asserted == newest else later)
     taint = out_of_service(node)
     if taint is not None and not _is_disproved(hypervisor.status.fencing, boot):
-        return Claim(f"the Node has the taint {OUT_OF_SERVICE}={taint.value}:{taint.effect}")
+        by = f"{OUT_OF_SERVICE}={taint.value}:{taint.effect}"
+        return Claim(by, f"the Node has the taint {by}")
     return Claim()
+
+
+def judged(found: Claim, stored: Assertion | None, heard: Heard, now: datetime) -> Judged:
+    """The assertion with all that speaks against it, and its record.
+
+    One that is just seen counts once it is recorded: until then nothing could disprove it.
+
+    Args:
+        found: see `believed`.
+        stored: the record.
+        heard: what the host has sent last.
+        now: the clock of the record.
+    """
+    record = assertions.noted(stored, found.by, heard, now)
+    if not found.by or found.doubt or assertions.counts(stored, record):
+        return Judged(found, record)
+    why = "but it is not recorded yet"
+    if record is not None and record.disproved:
+        why = "but the host has shown life since: remove it, and set it again when the host is dead"
+    return Judged(replace(found, doubt=f"{found.text}, {why}"), record)
+
+
+def reported_at(node: Node) -> datetime | None:
+    """When the kubelet has reported last; Unknown is written by others."""
+    ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
+    return None if ready is None or ready.status == "Unknown" else ready.lastHeartbeatTime
 
 
 def out_of_service(node: Node) -> Taint | None:
@@ -72,7 +112,7 @@ def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:
 
 def believed(asserted: Claim, power: Power, devices: str) -> Claim:
     """The assertion, with a doubt while a fence device reports the power as on."""
-    if not asserted.text or asserted.doubt or power is not Power.ON:
+    if not asserted.by or asserted.doubt or power is not Power.ON:
         return asserted
     reports = f"{devices} reports the power of the host as on"
     return replace(asserted, doubt=f"{asserted.text}, but {reports}")

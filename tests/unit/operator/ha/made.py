@@ -70,7 +70,7 @@ FACTS = Facts(
     stopped="",
     claim="",
     rejected="",
-    disproof="",
+    assertion=None,
     mine=None,
     now=NOW,
 )

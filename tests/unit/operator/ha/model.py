@@ -31,12 +31,12 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing, fencing_record
+from hypercobalt.ha.assertions import Heard
 from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
 from hypercobalt.ha.unfencing import given_back
 from hypercobalt.operator.ha import decide as rules
-from hypercobalt.operator.ha.assertions import Assertions, Heard, heartbeat
 from hypercobalt.operator.ha.conditions import part
 from hypercobalt.operator.ha.facts import (
     BEFORE,
@@ -56,7 +56,15 @@ from hypercobalt.operator.ha.fences import Setup, vanished
 from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
-from hypercobalt.operator.ha.signs import believed, claim, declared_dead, powered_since, stopped
+from hypercobalt.operator.ha.signs import (
+    believed,
+    claim,
+    declared_dead,
+    judged,
+    powered_since,
+    reported_at,
+    stopped,
+)
 from hypercobalt.operator.ha.silenced import is_kept
 
 S = timedelta(seconds=1)
@@ -88,7 +96,6 @@ class Operator:
 
     mine: datetime | None = None
     question: Question | None = None
-    assertions: Assertions = field(default_factory=Assertions)
     facts: Facts | None = None
     plan: Plan | None = None
     call: Call | None = None
@@ -332,7 +339,7 @@ class World:
             return replace(self.read(None), power=self._storage(record))
         methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
         asked = record is not None and record.method in methods
-        asked = asked or bool(claim(self.hypervisor, self.seen_node()).text)
+        asked = asked or bool(claim(self.hypervisor, self.seen_node()).by)
         power = Power.ON if asked and self.on and not self.lies else Power.OFF
         if asked and self.mute:
             by_device = record is not None and record.method == FencingMethod.BMC
@@ -533,10 +540,9 @@ class World:
             question=operator.question,
         )
         latest = self.read(status.fencing)
-        assertion = claim(self.hypervisor, self.seen_node())
-        asserted = believed(assertion, latest.power, "bmc")
-        heard = Heard(latest.lease, heartbeat(self.seen_node()))
-        disproof = operator.assertions.disproof("kvm-a", assertion.text, heard)
+        heard = Heard(latest.lease, reported_at(self.seen_node()))
+        found = believed(claim(self.hypervisor, self.seen_node()), latest.power, "bmc")
+        asserted = judged(found, status.assertion, heard, self.clock)
         servers = (SERVER,) if self.on_source else ()
         return Facts(
             hypervisor=with_fields(
@@ -558,9 +564,9 @@ class World:
                 fencing.Means("san", LASTS) if self.storage else fencing.Means(),
             ),
             stopped=stopped(self.hypervisor),
-            claim="" if asserted.doubt or disproof else asserted.text,
-            rejected=asserted.doubt,
-            disproof=disproof,
+            claim=asserted.claim.text if not asserted.claim.doubt else "",
+            rejected=asserted.claim.doubt,
+            assertion=asserted.record,
             mine=operator.mine,
             now=self.clock,
         )

@@ -10,7 +10,7 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.ha.made import FACTS, hypervisor
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, Assertion, Fencing, FencingPhase
 from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
 
 LATER = NOW + timedelta(minutes=5)
@@ -80,4 +80,7 @@ def test_assertion_is_removed_when_the_host_shows_life(
 ) -> None:
     facts = replace(FACTS, hypervisor=hypervisor(stored))
     assert is_disproved(facts, record) is expected
-    assert is_disproved(replace(facts, disproof="the node agent renewed its Lease"), record)
+    for by, removed in ((f"{CLAIM}=b1", True), (f"{OUT_OF_SERVICE}=:NoExecute", expected)):
+        wrong = Assertion(by=by, disproved=True)
+        assert is_disproved(replace(facts, assertion=wrong), record) is removed
+        assert is_disproved(replace(facts, assertion=Assertion(by=by)), record) is expected

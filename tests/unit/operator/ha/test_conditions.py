@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.operator.ha.conditions import notes, part
 from hypercobalt.operator.ha.facts import Plan
-from hypercobalt.operator.status_writer import Part
+from hypercobalt.operator.status_writer import FIELDS, Part
 
 LATER = NOW + timedelta(minutes=5)
 LIFE = "the kubelet reports boot b2"
@@ -127,7 +127,9 @@ def test_conditions_that_a_plan_leaves_alone_stay_and_those_of_others_are_not_it
     found = part(host, Plan(LATER, None), LATER)
     assert found.conditions == (FENCED, BLOCKED)
     assert found.types == {"Fenced", "RecoveryBlocked"}
-    assert found.fields == {"unhealthySince": LATER, "fencing": None, "recovery": None}
+    kept = dict.fromkeys(("fencing", "assertion", "recovery"))
+    assert found.fields == {"unhealthySince": LATER, **kept}
+    assert found.fields.keys() <= set(FIELDS), "the writes of other controllers keep them"
 
 
 def told(host: Hypervisor, after: Part) -> list[tuple[str, str, str]]:

@@ -32,7 +32,14 @@ from hypercobalt.api.eviction import (
     Trigger,
     whole_host,
 )
-from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import (
+    CLAIM,
+    OUT_OF_SERVICE,
+    Assertion,
+    Fencing,
+    FencingMethod,
+    FencingPhase,
+)
 from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.hypervisor_status import Instance
@@ -915,38 +922,40 @@ def test_report_of_an_agent_that_is_silent_since_is_asked_for_anew() -> None:
     assert again.startedAt == NOW + S
 
 
-@pytest.mark.parametrize("stored", [None, DOWN], ids=["never fenced", "fenced before"])
-@pytest.mark.parametrize("tainted", [True, False])
-def test_taint_of_a_host_that_has_lived_since_is_noted_in_its_record(
-    stored: Fencing | None, *, tainted: bool
-) -> None:
-    facts = replace(back(stored, mode=""), latest=Latest("b2", tainted=tainted))
-    renewed = replace(facts, disproof="the node agent renewed its Lease")
-    assert decide(facts, SETTINGS).fencing == stored, "a host that has just died seems to live"
-    record = decide(renewed, SETTINGS).fencing
-    if not tainted:
-        assert record == stored
-        return
-    assert record is not None
-    assert record.taintDisproved
-    assert record.phase == (stored.phase if stored else FencingPhase.RELEASED)
+BY_PERSON = Assertion(by=f"{CLAIM}=b2", seenAt=NOW, leaseRenewedAt="12:00")
+BY_TAINT = with_fields(BY_PERSON, by=f"{OUT_OF_SERVICE}=:NoExecute")
 
 
 @pytest.mark.parametrize(
-    ("asserted", "again"),
+    ("stored", "found", "mode", "again", "kept"),
     [
-        pytest.param({"claim": "ops"}, SETTINGS.poll, id="by a person"),
-        pytest.param({"rejected": "ops, but bmc reads on"}, SETTINGS.poll, id="in vain"),
-        pytest.param({"disproof": "it renewed its Lease"}, None, id="wrongly, as is known"),
-        pytest.param({}, None, id="by nobody"),
-        pytest.param({"claim": "ops", "mode": "ha"}, 0 * S, id="it is given back all the same"),
+        pytest.param(None, None, "", None, None, id="by nobody"),
+        pytest.param(None, BY_PERSON, "", 0 * S, BY_PERSON, id="just now: it counts once recorded"),
+        pytest.param(BY_PERSON, BY_PERSON, "", SETTINGS.poll, BY_PERSON, id="it may disprove that"),
+        pytest.param(BY_PERSON, BY_PERSON, "ha", 0 * S, BY_PERSON, id="it is given back anyway"),
+        pytest.param(
+            BY_PERSON, with_fields(BY_PERSON, disproved=True), "", None, None,
+            id="wrongly: the annotation goes, and its record",
+        ),
+        pytest.param(
+            BY_TAINT, with_fields(BY_TAINT, disproved=True), "", None,
+            with_fields(BY_TAINT, disproved=True), id="wrongly: the taint stays",
+        ),
+        pytest.param(BY_TAINT, None, "", None, None, id="the taint was taken away"),
     ],
-)
-def test_host_that_is_well_and_asserted_to_be_dead_is_looked_at_until_it_has_disproved_that(
-    asserted: dict[str, str], again: timedelta | None
+)  # fmt: skip
+def test_host_that_is_well_and_asserted_to_be_dead(
+    stored: Assertion | None,
+    found: Assertion | None,
+    mode: str,
+    again: timedelta | None,
+    kept: Assertion | None,
 ) -> None:
-    changes = {key: value for key, value in asserted.items() if key != "mode"}
-    assert planned(back(None, mode=asserted.get("mode", "")), **changes).look_again == again
+    given = back(None, mode=mode)
+    host = given.hypervisor
+    host = with_fields(host, status=with_fields(host.status, assertion=stored))
+    plan = planned(given, hypervisor=host, assertion=found)
+    assert (plan.look_again, plan.assertion) == (again, kept)
 
 
 def test_taint_counts_again_once_it_was_taken_away() -> None:

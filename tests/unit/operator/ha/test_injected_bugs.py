@@ -129,14 +129,14 @@ IS_BACK: Final = (
             (
                 partial(WRONGLY, passes=4), NO_AGENT,
                 Recovery.owner_starts_before_anyone_looks, NO_DEVICE, CUT_OFF,
-                Recovery.another_leads, goes_on(2), Recovery.evacuates,
+                goes_on(4), Recovery.evacuates,
             ),
             id="an assertion that was wrong is not removed",
         ),
         pytest.param(
             Bug(sees=believes_any_report),
             (
-                partial(WRONGLY, passes=1), Recovery.power_cut, Recovery.host_boots,
+                partial(WRONGLY, passes=2), Recovery.power_cut, Recovery.host_boots,
                 Recovery.owner_starts, goes_on(12), Recovery.evacuates,
             ),
             id="guests that were ended in an earlier boot",

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import datetime, timedelta
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.api.core import Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint
+from hypercobalt.api.core import (
+    Node,
+    NodeCondition,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+    Taint,
+)
 from hypercobalt.api.fencing import (
     CLAIM,
     OUT_OF_SERVICE,
+    Assertion,
     Fencing,
     FencingMethod,
     FencingPhase,
@@ -18,6 +29,7 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.ha.assertions import Heard
 from hypercobalt.ha.doubts import Latest, Power
 from hypercobalt.operator.ha.signs import (
     Claim,
@@ -25,7 +37,9 @@ from hypercobalt.operator.ha.signs import (
     claim,
     declared_dead,
     is_taint_disproved,
+    judged,
     powered_since,
+    reported_at,
     stopped,
 )
 
@@ -89,7 +103,7 @@ def test_taint_of_a_host_that_has_shown_life_asserts_nothing_anew(
 ) -> None:
     status = HypervisorStatus(bootID="b1", fencing=record)
     host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
-    assert bool(claim(host, TAINTED).text) is counts
+    assert bool(claim(host, TAINTED).by) is counts
     again = replace(host, metadata=replace(host.metadata, annotations={CLAIM: "b1"}))
     assert claim(again, TAINTED).text, "a person asserts it again"
 
@@ -148,8 +162,10 @@ def test_assertion_of_no_known_boot_is_none(boot: str | None, annotations: dict[
     ("asserted", "doubt"),
     [
         pytest.param(Claim(), "", id="nothing is asserted"),
-        pytest.param(Claim("dead"), "dead, but bmc reports the power of the host as on", id="dead"),
-        pytest.param(Claim("dead", "left behind"), "left behind", id="does not count anyhow"),
+        pytest.param(
+            Claim("by", "dead"), "dead, but bmc reports the power of the host as on", id="dead"
+        ),
+        pytest.param(Claim("by", "dead", "left behind"), "left behind", id="does not count anyhow"),
     ],
 )
 def test_power_that_is_on_speaks_against_what_is_asserted(asserted: Claim, doubt: str) -> None:
@@ -228,3 +244,36 @@ def test_taint_stays_disproved_until_it_is_taken_away(
     record: Fencing | None, *, tainted: bool, expected: bool
 ) -> None:
     assert is_taint_disproved(record, Latest(tainted=tainted)) is expected
+
+
+BY = Claim(f"{CLAIM}=b1", "somebody asserts it")
+DOUBTED = dataclasses.replace(BY, doubt="power is on")
+KNOWN = Assertion(by=BY.by, seenAt=NOW, leaseRenewedAt="12:00")
+
+
+@pytest.mark.parametrize(
+    ("found", "stored", "lease", "doubt"),
+    [
+        pytest.param(BY, KNOWN, "12:00", "", id="recorded"),
+        pytest.param(BY, None, "12:00", "not recorded yet", id="just seen"),
+        pytest.param(BY, KNOWN, "12:10", "has shown life since: remove it", id="disproved"),
+        pytest.param(DOUBTED, None, "12:00", "power is on", id="doubted"),
+        pytest.param(Claim(), KNOWN, "12:10", "", id="taken away"),
+    ],
+)
+def test_assertion_that_does_not_count_has_a_reason(
+    found: Claim, stored: Assertion | None, lease: str, doubt: str
+) -> None:
+    judged_ = judged(found, stored, Heard(lease, None), NOW)
+    assert doubt in judged_.claim.doubt
+    assert bool(judged_.claim.doubt) is bool(doubt)
+    assert (judged_.record is None) is (found.by == "")
+
+
+@pytest.mark.parametrize(("status", "expected"), [("True", NOW), ("False", NOW), ("Unknown", None)])
+def test_unknown_is_not_what_the_kubelet_reports(status: str, expected: datetime | None) -> None:
+    later = NOW + timedelta(seconds=10)
+    other = NodeCondition("DiskPressure", "False", lastHeartbeatTime=later)
+    ready = NodeCondition("Ready", status, lastHeartbeatTime=NOW)
+    assert reported_at(Node(status=NodeStatus(conditions=(other, ready)))) == expected
+    assert reported_at(Node()) is None
