@@ -8,6 +8,7 @@ fault.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import Pmd, PmdQueues, RxQueue
@@ -28,14 +29,12 @@ _OVERHEAD: Final = re.compile(r"^ +overhead: +(\d{1,3}) %")
 
 
 def parse_pmds(text: str) -> tuple[Pmd, ...]:
-    """Read the reply; none where no such thread runs.
+    """Read the reply to `COMMAND`; none where no such thread runs.
 
     Raises:
         SwitchError: MALFORMED.
     """
-    begin = _THREAD.search(text)
-    found = blocks(COMMAND, _HEADER, text[begin.start() :] if begin else "")
-    return tuple(_pmd(name, lines) for name, lines in found)
+    return tuple(_pmd(name, lines) for name, lines in _threads(COMMAND, text))
 
 
 def parse_queues(text: str) -> tuple[PmdQueues, ...]:
@@ -44,9 +43,13 @@ def parse_queues(text: str) -> tuple[PmdQueues, ...]:
     Raises:
         SwitchError: MALFORMED.
     """
+    return tuple(_queues(name, lines) for name, lines in _threads(QUEUES, text))
+
+
+def _threads(command: str, text: str) -> Iterator[tuple[str, list[str]]]:
+    """Names and lines of the threads of a reply."""
     begin = _THREAD.search(text)
-    found = blocks(QUEUES, _HEADER, text[begin.start() :] if begin else "")
-    return tuple(_queues(name, lines) for name, lines in found)
+    return blocks(command, _HEADER, text[begin.start() :] if begin else "")
 
 
 def _queues(name: str, lines: list[str]) -> PmdQueues:
