@@ -120,6 +120,7 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
             status.bootID,
             status.recentBoots,
             status.fencing,
+            status.assertion,
             status.unhealthySince,
             one.conditions,
         )

@@ -68,9 +68,8 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         return plan
     if found.disproved:  # it goes with its annotation, which is removed
         return plan if is_removable(found) else replace(plan, assertion=found)
-    new = found != facts.hypervisor.status.assertion
-    at = facts.now if new else facts.now + settings.poll  # the host may disprove it
-    return replace(no_later(plan, at, facts.now), assertion=found)
+    # The host may disprove it. Of one that is just recorded the watch reports that.
+    return replace(no_later(plan, facts.now + settings.poll, facts.now), assertion=found)
 
 
 def _next(facts: Facts, settings: HaSettings) -> Plan:
