@@ -127,13 +127,6 @@ class Fencing(Struct, frozen=True):
             "--ha-reboot-grace to boot and report."
         ),
     ] = None
-    taintDisproved: Annotated[
-        bool | None,
-        Field(
-            "The host has shown life while its Node had the taint out-of-service: the taint is "
-            "ignored until it was removed."
-        ),
-    ] = None
     evidence: Annotated[
         tuple[str, ...], Field("What led to it, and what each method has answered, in order.")
     ] = ()

@@ -35,14 +35,12 @@ class Latest:
             not known.
         power: see there.
         agent: the node agent renews its Lease.
-        tainted: the Node has the taint `out-of-service`.
     """
 
     node_boot: str = ""
     lease: str | None = None
     power: Power = Power.OFF
     agent: bool = True
-    tainted: bool = False
 
 
 def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:

@@ -82,7 +82,6 @@ class Facts:
         dead: nor has it for long enough, and all gates are open.
         evidence: why.
         mine: deadline of the attempt that this process has recorded and not called yet.
-        taint_disproved: the taint that asserts the same was there while the host lived.
         unconfirmed: the device that has given the proof does not report the power any more.
     """
 
@@ -97,7 +96,6 @@ class Facts:
     dead: bool
     evidence: tuple[str, ...]
     mine: datetime | None
-    taint_disproved: bool = False
     unconfirmed: bool = False
 
 
@@ -245,7 +243,6 @@ def _known(base: Fencing, facts: Facts) -> Fencing:
         base,
         nodeBootID=newer or None,
         leaseRenewedAt=facts.lease,
-        taintDisproved=facts.taint_disproved or None,
     )
 
 

@@ -44,6 +44,13 @@ def is_under_way(stored: Fencing, now: datetime) -> bool:
     return begun and stored.deadline is not None and now < stored.deadline
 
 
+def is_overtaken(before: Fencing | None, after: Fencing | None) -> bool:
+    """Whether a host shows life that was proven dead until now."""
+    if before is None or after is None or after.phase == FencingPhase.RELEASED:
+        return False
+    return holds(before) and not holds(after)
+
+
 def may_act_late(stored: Fencing, now: datetime) -> bool:
     """Whether a call may still switch the host off, though something else has proven it dead.
 
@@ -118,7 +125,6 @@ def overtaken(
     now: datetime,
     *,
     powered: bool = False,
-    tainted: bool = False,
 ) -> Fencing:
     """The record of a proven boot whose host shows life since, of that boot or of another one.
 
@@ -130,7 +136,6 @@ def overtaken(
         evidence: the signs of life.
         now: the clock of the record.
         powered: its power is on again, and nothing else is known of it.
-        tainted: the Node has the taint that asserts the opposite.
     """
     texts = stored.evidence
     for text in evidence:
@@ -142,7 +147,6 @@ def overtaken(
         livesSince=since if begun else None,
         poweredSince=since if powered else None,
         startedAt=_anew(stored, now),
-        taintDisproved=tainted or None,
         evidence=texts,
     )
 
@@ -158,12 +162,10 @@ def _anew(stored: Fencing, now: datetime) -> datetime:
     return max(at, stored.startedAt + A_SECOND) if stored.startedAt else at
 
 
-def released(stored: Fencing, boot: str, *, tainted: bool = False) -> Fencing:
-    """The record of a host that is back; `tainted` as with `overtaken`."""
+def released(stored: Fencing, boot: str) -> Fencing:
+    """The record of a host that is back."""
     evidence = with_evidence(stored.evidence, f"the host is back with boot {boot}")
-    return replace(
-        stored, phase=FencingPhase.RELEASED, taintDisproved=tainted or None, evidence=evidence
-    )
+    return replace(stored, phase=FencingPhase.RELEASED, evidence=evidence)
 
 
 def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> Fencing:

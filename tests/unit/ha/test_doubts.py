@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, is_ordered
 from hypercobalt.ha.doubts import Latest, Power, doubts
-from hypercobalt.ha.fencing_record import overtaken, released, reordered
+from hypercobalt.ha.fencing_record import is_overtaken, overtaken, released, reordered, void
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PROOF = Fencing(
@@ -101,11 +101,25 @@ def test_agents_of_both_boots_end_their_instances() -> None:
     assert ordered == {"": False, "b1": True, "b2": True, "b3": False}
 
 
-def test_taint_of_a_host_that_lives_is_remembered() -> None:
-    assert overtaken(PROOF, ("it lives",), NOW, tainted=True).taintDisproved
-    assert overtaken(PROOF, ("it lives",), NOW).taintDisproved is None
-    assert released(PROOF, "b2", tainted=True).taintDisproved
-    assert released(PROOF, "b2").taintDisproved is None
+LIVES = overtaken(PROOF, ("it lives",), NOW)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(PROOF, LIVES, True, id="it lives"),
+        pytest.param(PROOF, void(PROOF, ("it lives",), NOW), True, id="void"),
+        pytest.param(PROOF, PROOF, False, id="it is dead"),
+        pytest.param(LIVES, LIVES, False, id="known"),
+        pytest.param(PROOF, released(PROOF, "b2"), False, id="taken back"),
+        pytest.param(None, PROOF, False, id="just proven"),
+        pytest.param(PROOF, None, False, id="gone"),
+    ],
+)
+def test_proof_is_overtaken_by_a_sign_of_life(
+    before: Fencing | None, after: Fencing | None, expected: bool
+) -> None:
+    assert is_overtaken(before, after) is expected
 
 
 def test_power_that_is_on_again_is_dated() -> None:

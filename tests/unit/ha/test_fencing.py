@@ -456,14 +456,9 @@ def test_assertion_replaces_a_proof_that_its_device_no_longer_confirms(
         assert found.fencing.method == "External"
 
 
-@pytest.mark.parametrize("tainted", [True, False])
-def test_taint_that_the_host_disproves_is_noted(tainted: bool) -> None:
-    attempt = step(None, replace(DEAD, taint_disproved=tainted))
-    assert isinstance(attempt, Record)
-    lives = overtaken(PROVEN, ("Ready",), NOW, tainted=tainted)
-    for record in (attempt.fencing, lives, released(PROVEN, "b2", tainted=tainted)):
-        assert record.taintDisproved is (True if tainted else None)
-    assert overtaken(PROVEN, (), NOW).poweredSince is None
+def test_record_of_a_host_that_lives_begins_anew() -> None:
+    lives = overtaken(PROVEN, ("Ready",), NOW)
+    assert lives.poweredSince is None
     assert lives.startedAt == NOW + timedelta(seconds=1), "no report is about it yet"
     first = overtaken(with_fields(PROVEN, startedAt=None), ("Ready",), NOW)
     assert first.startedAt == NOW

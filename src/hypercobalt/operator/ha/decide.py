@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace as with_fields
+
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
 from hypercobalt.api.fencing import (
     CLAIM,
@@ -52,7 +54,6 @@ from hypercobalt.operator.ha.keeping import is_empty, is_silent
 from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then
 from hypercobalt.operator.ha.returning import back, maintenance_of, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.ha.signs import is_taint_disproved
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 """Modes that `ha` replaces; the others are a person's, or an automation's."""
@@ -66,8 +67,11 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     plan, found = _next(facts, settings), facts.assertion
     if found is None:
         return plan
-    if found.disproved:  # it goes with its annotation, which is removed
-        return plan if is_removable(found) else replace(plan, assertion=found)
+    overtaken = fencing_record.is_overtaken(facts.hypervisor.status.fencing, plan.fencing)
+    if (found.disproved or overtaken) and is_removable(found):
+        return replace(plan, removes_assertion=True)  # and its record
+    if found.disproved or overtaken:
+        return replace(plan, assertion=with_fields(found, disproved=True))
     # The host may disprove it. Of one that is just recorded the watch reports that.
     return replace(no_later(plan, facts.now + settings.poll, facts.now), assertion=found)
 
@@ -89,10 +93,7 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
     if stored.fencing is not None and (life := _life_after_proof(facts)):
         by_storage = stored.fencing.method == FencingMethod.STORAGE
         powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
-        tainted = facts.latest.tainted
-        record = fencing_record.overtaken(
-            stored.fencing, life, facts.now, powered=powered, tainted=tainted
-        )
+        record = fencing_record.overtaken(stored.fencing, life, facts.now, powered=powered)
         return replace(plan, fencing=record, look_again=AT_ONCE)
     if stored.fencing is not None and facts.stopped and not facts.latest.agent:
         record = fencing_record.reordered(stored.fencing, facts.now)
@@ -121,7 +122,7 @@ def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
     if stored is not None and stored.forcedDownAt is None:
         return replace(plan, fencing=fencing_record.void(stored, evidence, facts.now))
     if stored is not None and is_fenced(facts.hypervisor):
-        record = fencing_record.overtaken(stored, evidence, facts.now, tainted=facts.latest.tainted)
+        record = fencing_record.overtaken(stored, evidence, facts.now)
         return replace(plan, fencing=record)
     running = next((one for one in _running(facts) if is_recovery(one)), None)
     return replace(plan, action=DeleteEviction(running)) if running is not None else plan
@@ -271,7 +272,6 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Fen
         dead=_is_dead(facts),
         evidence=_silence(facts),
         mine=facts.mine,
-        taint_disproved=is_taint_disproved(plan.fencing, facts.latest),
         unconfirmed=is_unconfirmed(facts),
     )
     return fencing.next_step(plan.fencing, known, settings.pace, facts.now)

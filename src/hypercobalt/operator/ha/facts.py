@@ -158,6 +158,7 @@ class Plan:
         unhealthy_since: for the status.
         fencing: for the status.
         assertion: for the status.
+        removes_assertion: the annotation that asserts that the host is dead goes: it is disproved.
         blocked: reason and message of `RecoveryBlocked`; None leaves the condition as it is.
         action: to be taken before that.
         look_again: after this long; None waits for a change.
@@ -171,3 +172,4 @@ class Plan:
     look_again: timedelta | None = None
     recovery: Recovery | None = None
     assertion: Assertion | None = None
+    removes_assertion: bool = False

@@ -38,7 +38,6 @@ from hypercobalt.operator.ha.signs import (
     claim,
     declared_dead,
     judged,
-    out_of_service,
     powered_since,
     reported_at,
     stopped,
@@ -129,7 +128,6 @@ class Observation:
         blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
         held = FINALIZER in hypervisor.metadata.finalizers
-        open_ = open_ or (status.fencing is not None and bool(status.fencing.taintDisproved))
         node = self._world.nodes.get(name)
         well = fleet.ready(node) in {"True", ""}
         asserted = bool(status.assertion or (node is not None and claim(hypervisor, node).by))
@@ -185,7 +183,6 @@ class Observation:
                 heard.lease,
                 power,
                 agent=signs.agent is Agent.ALIVE,
-                tainted=out_of_service(node) is not None,
             ),
             silenced=silence,
             abandoned=bool(silence) and not compute.problem,

@@ -20,7 +20,6 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.ha import fencing_record, unfencing
-from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
@@ -260,7 +259,7 @@ class HostFailureReconciler:
             # A host whose last attempt has failed is not counted until this one is stored.
             self._observation.fleet.begin(hypervisor)
         try:
-            if is_disproved(facts, plan.fencing):
+            if plan.removes_assertion:
                 await self._remove_assertion(hypervisor)
             part = await self._put(hypervisor, plan, part)
         finally:
@@ -312,17 +311,6 @@ class HostFailureReconciler:
                 return part
         await self._statuses.put(found, part)
         return part
-
-
-def is_disproved(facts: Facts, record: Fencing | None) -> bool:
-    """Whether a host shows life that was asserted, or proven until now, to be dead."""
-    stored = facts.hypervisor.status.fencing
-    asserted = facts.assertion
-    if asserted is not None and asserted.disproved and is_removable(asserted):
-        return True
-    if stored is None or record is None or record.phase == FencingPhase.RELEASED:
-        return False
-    return fencing_record.holds(stored) and not fencing_record.holds(record)
 
 
 def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | None:

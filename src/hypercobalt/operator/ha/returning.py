@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from msgspec.structs import replace as with_fields
-
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
@@ -86,11 +84,8 @@ def storage_back(facts: Facts, plan: Plan) -> Plan | None:
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
     """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
-    closed = fencing_record.released(
-        stored,
-        facts.hypervisor.status.bootID or facts.latest.node_boot,
-        tainted=facts.latest.tainted,
-    )
+    boot = facts.hypervisor.status.bootID or facts.latest.node_boot
+    closed = fencing_record.released(stored, boot)
     if not is_declared_dead(stored):
         return replace(plan, fencing=closed, look_again=AT_ONCE)
     return then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
@@ -110,9 +105,6 @@ def is_unreleased(hypervisor: Hypervisor) -> bool:
 
 
 def _at_rest(facts: Facts, plan: Plan) -> Plan:
-    stored = plan.fencing
-    if stored is not None and stored.taintDisproved and not facts.latest.tainted:
-        plan = replace(plan, fencing=with_fields(stored, taintDisproved=None))
     blocked = get_condition(facts.hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
     return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is healthy")) if blocked else plan
 

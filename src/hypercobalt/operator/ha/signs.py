@@ -10,7 +10,6 @@ from hypercobalt.api.fencing import (
     CLAIM,
     OUT_OF_SERVICE,
     Assertion,
-    Fencing,
     FencingMethod,
     FencingPhase,
     is_declared_dead,
@@ -19,7 +18,7 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.ha import assertions
 from hypercobalt.ha.assertions import Heard
-from hypercobalt.ha.doubts import Latest, Power
+from hypercobalt.ha.doubts import Power
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def claim(hypervisor: Hypervisor, node: Node) -> Claim:
         later = f"{text}, but the kubelet has reported boot {newest} since: set it to that boot"
         return Claim(f"{CLAIM}={asserted}", text, "" if asserted == newest else later)
     taint = out_of_service(node)
-    if taint is not None and not _is_disproved(hypervisor.status.fencing, boot):
+    if taint is not None:
         by = f"{OUT_OF_SERVICE}={taint.value}:{taint.effect}"
         return Claim(by, f"the Node has the taint {by}")
     return Claim()
@@ -116,26 +115,6 @@ def believed(asserted: Claim, power: Power, devices: str) -> Claim:
         return asserted
     reports = f"{devices} reports the power of the host as on"
     return replace(asserted, doubt=f"{asserted.text}, but {reports}")
-
-
-def _is_disproved(stored: Fencing | None, boot: str | None) -> bool:
-    """Whether a boot has shown life after it was asserted or proven to be dead.
-
-    A taint names no boot and no time: a taint that stays is no new assertion.
-    """
-    if stored is None:
-        return False
-    if stored.taintDisproved:
-        return True
-    if stored.bootID != boot or stored.phase == FencingPhase.RELEASED:
-        return False
-    asserted = stored.method == FencingMethod.EXTERNAL and stored.phase != FencingPhase.FENCED
-    return asserted or stored.livesSince is not None
-
-
-def is_taint_disproved(stored: Fencing | None, latest: Latest) -> bool:
-    """Whether the Node has had its taint since a time at which the host lived."""
-    return stored is not None and bool(stored.taintDisproved) and latest.tainted
 
 
 def declared_dead(hypervisor: Hypervisor) -> frozenset[str]:

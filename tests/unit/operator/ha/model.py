@@ -54,7 +54,7 @@ from hypercobalt.operator.ha.facts import (
 )
 from hypercobalt.operator.ha.fences import Setup, vanished
 from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
-from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
+from hypercobalt.operator.ha.reconciler import new_deadline
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
 from hypercobalt.operator.ha.signs import (
     believed,
@@ -345,8 +345,7 @@ class World:
             by_device = record is not None and record.method == FencingMethod.BMC
             power = Power.UNKNOWN if by_device else Power.OFF
         agent = self.on and self.heard and self.agent
-        renewed, tainted = str(self.renewed), self.tainted and self.registered
-        return Latest(self._reported_boot(), renewed, power, agent=agent, tainted=tainted)
+        return Latest(self._reported_boot(), str(self.renewed), power, agent=agent)
 
     def _reported_boot(self) -> str:
         return str(self.node_boot) if self.registered else ""
@@ -472,7 +471,7 @@ class World:
         plan, facts = operator.plan, operator.facts
         if plan is None or facts is None:
             return
-        if not self.bug.keeps and is_disproved(facts, plan.fencing):
+        if plan.removes_assertion and not self.bug.keeps:
             self.note(CLAIM, "")
         written = part(facts.hypervisor, plan, self.clock)
         others = tuple(c for c in self.hypervisor.conditions if c.type not in written.types)

@@ -1,17 +1,15 @@
-"""What of a record is a process's own, and what of it a host has disproved."""
+"""What of a record is a process's own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.ha.made import FACTS, hypervisor
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, Assertion, Fencing, FencingPhase
-from hypercobalt.operator.ha.reconciler import is_disproved, new_deadline
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.operator.ha.reconciler import new_deadline
 
 LATER = NOW + timedelta(minutes=5)
 
@@ -56,31 +54,3 @@ def test_an_attempt_is_a_process_s_own_once_it_is_about_to_record_it(
     stored: Fencing | None, record: Fencing | None, expected: datetime | None
 ) -> None:
     assert new_deadline(stored, record) == expected
-
-
-PROVEN = fencing(FencingPhase.FENCED)
-LIVES = with_fields(PROVEN, livesSince=NOW)
-
-
-@pytest.mark.parametrize(
-    ("stored", "record", "expected"),
-    [
-        pytest.param(PROVEN, LIVES, True, id="it lives"),
-        pytest.param(PROVEN, fencing(FencingPhase.FAILED), True, id="void"),
-        pytest.param(PROVEN, PROVEN, False, id="it is dead"),
-        pytest.param(LIVES, LIVES, False, id="known"),
-        pytest.param(PROVEN, fencing(FencingPhase.RELEASED), False, id="taken back"),
-        pytest.param(fencing(FencingPhase.FAILED), fencing(FencingPhase.FAILED), False, id="none"),
-        pytest.param(None, PROVEN, False, id="just proven"),
-        pytest.param(PROVEN, None, False, id="gone"),
-    ],
-)
-def test_assertion_is_removed_when_the_host_shows_life(
-    stored: Fencing | None, record: Fencing | None, expected: bool
-) -> None:
-    facts = replace(FACTS, hypervisor=hypervisor(stored))
-    assert is_disproved(facts, record) is expected
-    for by, removed in ((f"{CLAIM}=b1", True), (f"{OUT_OF_SERVICE}=:NoExecute", expected)):
-        wrong = Assertion(by=by, disproved=True)
-        assert is_disproved(replace(facts, assertion=wrong), record) is removed
-        assert is_disproved(replace(facts, assertion=Assertion(by=by)), record) is expected

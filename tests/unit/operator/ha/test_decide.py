@@ -956,16 +956,20 @@ def test_host_that_is_well_and_asserted_to_be_dead(
     host = with_fields(host, status=with_fields(host.status, assertion=stored))
     plan = planned(given, hypervisor=host, assertion=found)
     assert (plan.look_again, plan.assertion) == (again, kept)
+    assert plan.removes_assertion is (found is not None and kept is None)
 
 
-def test_taint_counts_again_once_it_was_taken_away() -> None:
-    left = with_fields(DOWN, phase=FencingPhase.RELEASED, taintDisproved=True)
-    for tainted in (True, False):
-        facts = back(left, mode="")
-        facts = replace(facts, latest=Latest("b2", tainted=tainted))
-        record = decide(facts, SETTINGS).fencing
-        assert record is not None
-        assert record.taintDisproved is (True if tainted else None)
+@pytest.mark.parametrize("found", [BY_PERSON, BY_TAINT])
+def test_assertion_goes_with_the_proof_that_a_sign_of_life_overtakes(found: Assertion) -> None:
+    on = Latest("b1", "12:00", Power.ON)
+    plan = planned(fenced(DOWN), latest=on, assertion=found)
+    assert plan.fencing is not None
+    assert plan.fencing.livesSince == NOW
+    assert plan.removes_assertion is (found == BY_PERSON)
+    disproved = with_fields(BY_TAINT, disproved=True)
+    assert plan.assertion == (None if found == BY_PERSON else disproved)
+    lasting = planned(fenced(DOWN), assertion=found)
+    assert (lasting.assertion, lasting.removes_assertion) == (found, False)
 
 
 @pytest.mark.parametrize("mode", ["", "ha", "manual"])

@@ -47,10 +47,6 @@ def believes_any_assertion(facts: Facts) -> Facts:
     return replace(facts, claim=facts.claim or facts.rejected)
 
 
-def believes_a_taint_that_was_left(facts: Facts) -> Facts:
-    return replace(facts, claim=facts.claim or "tainted") if facts.latest.tainted else facts
-
-
 def takes_every_attempt_for_its_own(facts: Facts) -> Facts:
     record = facts.hypervisor.status.fencing
     return replace(facts, mine=record.deadline if record is not None else None)
@@ -150,12 +146,12 @@ IS_BACK: Final = (
             id="guests that were ended by an agent which has ended since",
         ),
         pytest.param(
-            Bug(sees=believes_a_taint_that_was_left),
+            Bug(sees=believes_any_assertion),
             (*IS_BACK, NO_DEVICE, CUT_OFF, goes_on(12), Recovery.evacuates),
             id="a taint that was left from an earlier failure",
         ),
         pytest.param(
-            Bug(sees=believes_a_taint_that_was_left),
+            Bug(sees=believes_any_assertion),
             (
                 NO_DEVICE, Recovery.power_cut, goes_on(3), TAINTED, Recovery.host_boots,
                 Recovery.owner_starts, CUT_OFF, goes_on(6), Recovery.evacuates,

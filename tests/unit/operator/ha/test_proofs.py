@@ -30,13 +30,12 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.ha.assertions import Heard
-from hypercobalt.ha.doubts import Latest, Power
+from hypercobalt.ha.doubts import Power
 from hypercobalt.operator.ha.signs import (
     Claim,
     believed,
     claim,
     declared_dead,
-    is_taint_disproved,
     judged,
     powered_since,
     reported_at,
@@ -73,39 +72,6 @@ TAINTED = Node(
     metadata=ObjectMeta(name="kvm-1"),
     spec=NodeSpec(taints=(Taint(OUT_OF_SERVICE, "NoExecute", "nodeshutdown"),)),
 )
-ASSERTED = Fencing(phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.EXTERNAL)
-
-
-@pytest.mark.parametrize(
-    ("record", "counts"),
-    [
-        pytest.param(None, True, id="nothing recorded"),
-        pytest.param(ASSERTED, True, id="as recorded"),
-        pytest.param(replace(ASSERTED, livesSince=NOW), False, id="the host has shown life"),
-        pytest.param(
-            replace(ASSERTED, livesSince=NOW, phase=FencingPhase.FAILED, method=FencingMethod.BMC),
-            False,
-            id="and could not be fenced anew",
-        ),
-        pytest.param(
-            replace(ASSERTED, phase=FencingPhase.FAILED), False, id="before it was forced down"
-        ),
-        pytest.param(
-            replace(ASSERTED, phase=FencingPhase.FAILED, method=FencingMethod.BMC), True,
-            id="no device has fenced it",
-        ),
-        pytest.param(replace(ASSERTED, phase=FencingPhase.RELEASED), True, id="an earlier failure"),
-        pytest.param(replace(ASSERTED, bootID="b0", livesSince=NOW), True, id="of a boot before"),
-    ],
-)  # fmt: skip
-def test_taint_of_a_host_that_has_shown_life_asserts_nothing_anew(
-    record: Fencing | None, *, counts: bool
-) -> None:
-    status = HypervisorStatus(bootID="b1", fencing=record)
-    host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
-    assert bool(claim(host, TAINTED).by) is counts
-    again = replace(host, metadata=replace(host.metadata, annotations={CLAIM: "b1"}))
-    assert claim(again, TAINTED).text, "a person asserts it again"
 
 
 @pytest.mark.parametrize(
@@ -130,16 +96,16 @@ def test_assertion_counts_for_the_newest_boot_of_a_host_that_is_not_on(
     assert (found.doubt == "") is believed_
 
 
-def test_taint_that_was_there_while_the_host_lived_asserts_nothing_until_it_is_taken_away() -> None:
-    record = Fencing(phase=FencingPhase.RELEASED, bootID="b0", taintDisproved=True)
-    status = HypervisorStatus(bootID="b1", fencing=record)
-    host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
-    assert not claim(host, TAINTED).text
-    failing = replace(record, phase=FencingPhase.ATTEMPTING, bootID="b1")
-    assert not claim(replace(host, status=replace(status, fencing=failing)), TAINTED).text
-
-
 UNTAINTED = Node(metadata=ObjectMeta(name="kvm-1"))
+DRAINED = replace(TAINTED, spec=NodeSpec(taints=(Taint("maintenance", "NoExecute"),)))
+
+
+def test_taint_and_annotation_assert_it_and_the_annotation_goes_first() -> None:
+    host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=HypervisorStatus(bootID="b1"))
+    assert claim(host, TAINTED).by == f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+    assert claim(host, DRAINED) == Claim()
+    noted = replace(host, metadata=replace(host.metadata, annotations={CLAIM: "b1"}))
+    assert claim(noted, TAINTED).by == f"{CLAIM}=b1"
 
 
 @pytest.mark.parametrize(
@@ -229,21 +195,6 @@ def test_power_of_a_dead_host_is_on_until_a_boot_that_is_not_proven_dead_has_rep
     info = None if newest is None else NodeSystemInfo(bootID=newest)
     node = Node(metadata=ObjectMeta(name="k"), status=NodeStatus(nodeInfo=info))
     assert powered_since(host, node) == (NOW if on else None)
-
-
-@pytest.mark.parametrize(
-    ("record", "tainted", "expected"),
-    [
-        pytest.param(None, True, False, id="nothing recorded"),
-        pytest.param(ASSERTED, True, False, id="not disproved"),
-        pytest.param(replace(ASSERTED, taintDisproved=True), True, True, id="disproved"),
-        pytest.param(replace(ASSERTED, taintDisproved=True), False, False, id="taken away"),
-    ],
-)
-def test_taint_stays_disproved_until_it_is_taken_away(
-    record: Fencing | None, *, tainted: bool, expected: bool
-) -> None:
-    assert is_taint_disproved(record, Latest(tainted=tainted)) is expected
 
 
 BY = Claim(f"{CLAIM}=b1", "somebody asserts it")
