@@ -272,15 +272,15 @@ class HostFailureReconciler:
 
     async def _remove_assertion(self, hypervisor: Hypervisor) -> None:
         """Take away an assertion that no longer holds: it would count when the host is silent."""
+        name, boot = hypervisor.metadata.name, hypervisor.metadata.annotations.get(CLAIM)
+        if boot is None:
+            return
 
         def without(found: Hypervisor) -> Hypervisor:
-            notes = {k: v for k, v in found.metadata.annotations.items() if k != CLAIM}
+            """Another boot may be asserted by now."""
+            notes = {k: v for k, v in found.metadata.annotations.items() if (k, v) != (CLAIM, boot)}
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
-        if CLAIM not in hypervisor.metadata.annotations:
-            return
-        name = hypervisor.metadata.name
-        boot = hypervisor.metadata.annotations[CLAIM]
         log.warning("fencing_assertion_removed", hypervisor=name, boot=boot)
         if (written := await self._kube.modify(Hypervisor, name, without)) is not None:
             self._world.hypervisors.wrote(written)
