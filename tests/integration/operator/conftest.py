@@ -153,6 +153,16 @@ class Operator:
         """Changes of objects asked for, conflicts included; Events are not."""
         return self.requests("PATCH") + self.requests("POST") + self.requests("DELETE")
 
+    @property
+    def calls(self) -> str:
+        """How often each call was made, by verb, resource and code: to explain a count."""
+        return ", ".join(
+            f"{int(sample.value)} {' '.join(sample.labels.values())}"
+            for family in self.metrics.call_seconds.collect()
+            for sample in family.samples
+            if sample.name.endswith("_count")
+        )
+
 
 @asynccontextmanager
 async def operator(

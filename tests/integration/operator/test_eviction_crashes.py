@@ -156,13 +156,13 @@ async def wherever_it_dies(check: Callable[[str, Dying], Awaitable[int]]) -> Non
 
     Args:
         check: of a world of that label; gives the deaths. A run that ends in fewer calls than the
-            first, by up to ten looks, may see none.
+            first may see none: how often moves are looked at depends on the machine.
     """
     whole = Dying()
     assert await check("whole", whole) == 0
     for calls in range(whole.seen):
         died = await check(str(calls), Dying(calls))
-        assert died == 1 or calls >= whole.seen - 10, calls
+        assert died == 1 or calls >= whole.seen // 2, calls
 
 
 def furnish(name: str) -> World:
