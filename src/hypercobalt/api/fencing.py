@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.schema import Field, Limits
 
-CLAIM: Final = "kvm.cloud.sap/fenced"
+ASSERTED_DEAD: Final = "kvm.cloud.sap/fenced"
 """Annotation of a Hypervisor: an administrator asserts that this boot (`status.bootID`) is dead."""
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"

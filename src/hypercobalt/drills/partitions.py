@@ -100,10 +100,10 @@ async def asserted(stage: Stage) -> None:
 
     await stage.stays("nothing is evacuated", is_held, seconds=_HELD)
     stored = await stage.hypervisor("kvm-1")
-    claim = {"metadata": {"annotations": {fencing.CLAIM: stored.status.bootID}}}
+    assertion = {"metadata": {"annotations": {fencing.ASSERTED_DEAD: stored.status.bootID}}}
     await stage.do(
         "a person has looked, and asserts that it is dead",
-        stage.kube.merge_patch(Hypervisor, "kvm-1", claim),
+        stage.kube.merge_patch(Hypervisor, "kvm-1", assertion),
     )
     await recovered(stage, "kvm-1", vms, began)
     if not is_fenced(await stage.hypervisor("kvm-1")):

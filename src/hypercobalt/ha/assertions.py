@@ -1,9 +1,10 @@
-"""Assertions that a host is dead, held against what the host sends after them. Pure.
+"""Assertions that a host is dead, compared with the reports of that host. Pure.
 
-An assertion, a person's annotation or another system's taint, names no time: one about a host that
-lives would count as soon as that host falls silent. So it is recorded when it is first seen, with
-what the host had sent until then, and counts from the next pass on. Whatever the host sends later
-disproves it. What was sent before shows nothing: a host that has just died still seems to live.
+An assertion is a person's annotation or another system's taint. It has no time: an assertion about
+a host that lives would count as soon as that host becomes silent. So the operator records an
+assertion when it first observes it, with the last reports of the host. The assertion counts from
+the next pass on; any later report of the host disproves it. Earlier reports prove nothing, as a
+host that has just died still appears to live.
 """
 
 from __future__ import annotations
@@ -13,29 +14,31 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from hypercobalt.api.fencing import CLAIM, Assertion
+from hypercobalt.api.fencing import ASSERTED_DEAD, Assertion
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What a host has sent last, as the API has it.
+class Reports:
+    """The last reports of a host, as the API server has them.
 
     Args:
-        lease: when the node agent has renewed its Lease; "" for never, None: not known.
-        reported: when the kubelet has reported the Node's condition Ready; None for never.
+        lease: renewal time in the node agent's Lease; "" for never, None: not known.
+        node: when the kubelet last reported the Node's condition Ready; None for never.
     """
 
     lease: str | None
-    reported: datetime | None
+    node: datetime | None
 
 
-def noted(stored: Assertion | None, by: str, heard: Heard, now: datetime) -> Assertion | None:
-    """The record of the present assertion; None without one.
+def recorded(
+    stored: Assertion | None, by: str, reports: Reports, now: datetime
+) -> Assertion | None:
+    """Give the record of the present assertion; None without an assertion.
 
     Args:
-        stored: the record.
-        by: the assertion, with all that tells it from another one; "" for none.
-        heard: see there.
+        stored: the record until now.
+        by: the annotation or the taint, with its value; "" for none.
+        reports: of the host.
         now: the clock of the record.
     """
     if not by:
@@ -44,26 +47,26 @@ def noted(stored: Assertion | None, by: str, heard: Heard, now: datetime) -> Ass
         return Assertion(
             by=by,
             seenAt=now.replace(microsecond=0),
-            leaseRenewedAt=heard.lease,
-            nodeReportedAt=heard.reported,
+            leaseRenewedAt=reports.lease,
+            nodeReportedAt=reports.node,
         )
-    if stored.leaseRenewedAt is None:  # the watch of Leases had not begun
-        stored = replace(stored, leaseRenewedAt=heard.lease)
-    return replace(stored, disproved=True) if _lives(stored, heard) else stored
+    if stored.leaseRenewedAt is None:  # the operator had not listed the Leases yet
+        stored = replace(stored, leaseRenewedAt=reports.lease)
+    return replace(stored, disproved=True) if _has_reported(stored, reports) else stored
 
 
-def counts(stored: Assertion | None, noted_: Assertion | None) -> bool:
-    """Whether the present assertion is recorded, and nothing has disproved it."""
-    if stored is None or noted_ is None or stored.by != noted_.by:
+def counts(stored: Assertion | None, present: Assertion | None) -> bool:
+    """Whether the present assertion was recorded by an earlier pass, and is not disproved."""
+    if stored is None or present is None or stored.by != present.by:
         return False
-    return not noted_.disproved
+    return not present.disproved
 
 
-def is_removable(found: Assertion) -> bool:
-    """Whether the operator takes it away once it is disproved: a taint is another system's."""
-    return found.by.startswith(f"{CLAIM}=")
+def is_removable(assertion: Assertion) -> bool:
+    """Whether the operator removes a disproved assertion: a taint belongs to another system."""
+    return assertion.by.startswith(f"{ASSERTED_DEAD}=")
 
 
-def _lives(stored: Assertion, heard: Heard) -> bool:
-    renewed = bool(heard.lease) and heard.lease != stored.leaseRenewedAt
-    return renewed or (heard.reported is not None and heard.reported != stored.nodeReportedAt)
+def _has_reported(stored: Assertion, reports: Reports) -> bool:
+    renewed = bool(reports.lease) and reports.lease != stored.leaseRenewedAt
+    return renewed or (reports.node is not None and reports.node != stored.nodeReportedAt)

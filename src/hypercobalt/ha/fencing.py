@@ -74,7 +74,7 @@ class Facts:
         stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
         lease: when the node agent has renewed its Lease last, as its Lease has it; "" for never,
             None: not known.
-        claim: who asserts that `boot` is dead, and how; "" for none. It counts only while
+        asserted: who asserts that `boot` is dead, and how; "" for none. It counts only while
             nothing shows that the host lives.
         power: what switches the host's power, for people and for how long one attempt may take.
         storage: what cuts it off from its storage, likewise.
@@ -89,7 +89,7 @@ class Facts:
     node_boot: str
     lease: str | None
     stopped: str
-    claim: str
+    asserted: str
     power: Means
     storage: Means
     silent: bool
@@ -166,16 +166,16 @@ def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
     """A boot that was proven dead; a report of its own agent replaces any other proof."""
     if facts.stopped and fenced.method != FencingMethod.AGENT:
         return Record(proven(fenced, FencingMethod.AGENT, facts.stopped, now))
-    if facts.unconfirmed and facts.claim and facts.silent:
-        return Record(proven(_known(fenced, facts), FencingMethod.EXTERNAL, facts.claim, now))
+    if facts.unconfirmed and facts.asserted and facts.silent:
+        return Record(proven(_known(fenced, facts), FencingMethod.EXTERNAL, facts.asserted, now))
     return Nothing()
 
 
 def _free(facts: Facts) -> tuple[FencingMethod, str] | None:
     if facts.stopped:
         return FencingMethod.AGENT, facts.stopped
-    if facts.claim and facts.silent:
-        return FencingMethod.EXTERNAL, facts.claim
+    if facts.asserted and facts.silent:
+        return FencingMethod.EXTERNAL, facts.asserted
     return None
 
 

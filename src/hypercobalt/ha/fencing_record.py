@@ -93,7 +93,7 @@ def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
 
 
 def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
-    """The record after a call: the proof, or that there is none.
+    """Give the record after the answer of a device: with a proof, or as a failed attempt.
 
     The deadline stays: a device may switch off later than it answers.
     """

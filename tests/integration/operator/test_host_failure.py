@@ -30,7 +30,7 @@ from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerSta
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Node, NodeCondition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger, has_begun, has_ended
-from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, Fencing, FencingPhase
+from hypercobalt.api.fencing import ASSERTED_DEAD, OUT_OF_SERVICE, Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import PeerReport
@@ -113,7 +113,7 @@ async def test_device_that_refuses_proves_nothing_until_an_administrator_asserts
         assert await evictions_of(kube, name) == []
 
         def asserted(hv: Hypervisor) -> Hypervisor:
-            notes = {**hv.metadata.annotations, CLAIM: hv.status.bootID or ""}
+            notes = {**hv.metadata.annotations, ASSERTED_DEAD: hv.status.bootID or ""}
             return replace(hv, metadata=replace(hv.metadata, annotations=notes))
 
         await kube.modify(Hypervisor, name, asserted)
@@ -370,7 +370,7 @@ async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_a
         cut_off.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
         await cut_off.dies()
         await cut_off.until("Fenced", "Unknown/Failed")
-        note = {"metadata": {"annotations": {CLAIM: cut_off.boot}}}
+        note = {"metadata": {"annotations": {ASSERTED_DEAD: cut_off.boot}}}
         await kube.merge_patch(Hypervisor, name, note)
         await cut_off.until("Fenced", "True/Proven")
         await eventually(lambda: site.compute.world.hosts[name].forced_down)
@@ -383,7 +383,7 @@ async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_a
         await until(kube, Hypervisor, name, lambda hv: (fencing(hv).attempts or 0) > 1)
         site.compute.moves.disabled.clear()
         after = await cut_off.until("Fenced", "Unknown/Failed")
-        assert CLAIM not in after.metadata.annotations
+        assert ASSERTED_DEAD not in after.metadata.annotations
         assert not is_fenced(after)
     assert len(site.compute.moves.on(name)) == 1
     assert cut_off.device.orders == []
@@ -400,7 +400,7 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
         if tainted:
             await kube.merge_patch(Node, name, {"spec": {"taints": [OUT_OF_SERVICE_TAINT]}})
         else:
-            note = {"metadata": {"annotations": {CLAIM: lives.boot}}}
+            note = {"metadata": {"annotations": {ASSERTED_DEAD: lives.boot}}}
             await kube.merge_patch(Hypervisor, name, note)
 
         async def is_disproved() -> bool:
@@ -409,7 +409,7 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
             assert found is not None
             record = found.status.assertion
             noted = record is not None and bool(record.disproved)
-            return noted if tainted else CLAIM not in found.metadata.annotations
+            return noted if tainted else ASSERTED_DEAD not in found.metadata.annotations
 
         await eventually(is_disproved, seconds=20)
         if not tainted:
@@ -477,7 +477,7 @@ async def test_silent_host_whose_node_is_deleted_is_fenced_and_evacuated_all_the
         site.compute.world.fault = None
         if asserted:
             await dead.until("Fenced", "Unknown/Failed")
-            note = {CLAIM: dead.boot}
+            note = {ASSERTED_DEAD: dead.boot}
             await kube.merge_patch(Hypervisor, name, {"metadata": {"annotations": note}})
         await recovered(site, name)
         await goes(kube, name)

@@ -19,7 +19,7 @@ from tests.openstack.operator.conftest import Cluster, condition, operator
 from tests.openstack.servers import VERSION, Servers, until
 
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import CLAIM, FencingPhase
+from hypercobalt.api.fencing import ASSERTED_DEAD, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 
 DEVICES = """\
@@ -53,7 +53,7 @@ async def doomed(
 
 async def _asserts_its_end(cluster: Cluster, host: str) -> None:
     def asserted(found: Hypervisor) -> Hypervisor:
-        notes = {**found.metadata.annotations, CLAIM: FIRST}
+        notes = {**found.metadata.annotations, ASSERTED_DEAD: FIRST}
         return replace(found, metadata=replace(found.metadata, annotations=notes))
 
     assert await cluster.kube.modify(Hypervisor, host, asserted) is not None

@@ -7,59 +7,59 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, Assertion
-from hypercobalt.ha.assertions import Heard, counts, is_removable, noted
+from hypercobalt.api.fencing import ASSERTED_DEAD, OUT_OF_SERVICE, Assertion
+from hypercobalt.ha.assertions import Reports, counts, is_removable, recorded
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=10)
-BY = f"{CLAIM}=b1"
-FIRST, NOTHING = Heard("12:00", NOW), Heard("", None)
+BY = f"{ASSERTED_DEAD}=b1"
+FIRST, NOTHING = Reports("12:00", NOW), Reports("", None)
 SEEN = Assertion(by=BY, seenAt=NOW, leaseRenewedAt="12:00", nodeReportedAt=NOW)
 
 
-def test_assertion_is_recorded_with_what_the_host_had_sent_until_then() -> None:
+def test_assertion_is_recorded_with_the_last_reports_of_the_host() -> None:
     at = NOW + timedelta(microseconds=5)
-    assert noted(None, BY, FIRST, at) == SEEN
-    assert noted(SEEN, BY, FIRST, LATER) == SEEN
-    assert noted(SEEN, "", FIRST, LATER) is None
+    assert recorded(None, BY, FIRST, at) == SEEN
+    assert recorded(SEEN, BY, FIRST, LATER) == SEEN
+    assert recorded(SEEN, "", FIRST, LATER) is None
 
 
 @pytest.mark.parametrize(
     ("before", "now", "disproved"),
     [
         pytest.param(FIRST, FIRST, False, id="nothing since"),
-        pytest.param(FIRST, Heard("12:10", NOW), True, id="the agent renewed its Lease"),
-        pytest.param(FIRST, Heard("12:00", LATER), True, id="the kubelet reported"),
+        pytest.param(FIRST, Reports("12:10", NOW), True, id="the agent renewed its Lease"),
+        pytest.param(FIRST, Reports("12:00", LATER), True, id="the kubelet reported"),
         pytest.param(NOTHING, NOTHING, False, id="nothing ever"),
-        pytest.param(NOTHING, Heard("12:00", None), True, id="the first renewal"),
-        pytest.param(NOTHING, Heard("", NOW), True, id="the first report"),
-        pytest.param(FIRST, Heard("", NOW), False, id="its Lease was deleted"),
-        pytest.param(FIRST, Heard(None, NOW), False, id="its Lease is not known any more"),
-        pytest.param(FIRST, Heard("12:00", None), False, id="its Node is Unknown"),
-        pytest.param(Heard(None, NOW), FIRST, False, id="its Lease was not known yet"),
+        pytest.param(NOTHING, Reports("12:00", None), True, id="the first renewal"),
+        pytest.param(NOTHING, Reports("", NOW), True, id="the first report"),
+        pytest.param(FIRST, Reports("", NOW), False, id="its Lease was deleted"),
+        pytest.param(FIRST, Reports(None, NOW), False, id="its Lease is not known any more"),
+        pytest.param(FIRST, Reports("12:00", None), False, id="its Node is Unknown"),
+        pytest.param(Reports(None, NOW), FIRST, False, id="its Lease was not known yet"),
     ],
 )
-def test_what_is_sent_after_an_assertion_disproves_it(
-    before: Heard, now: Heard, disproved: bool
+def test_later_report_disproves_an_assertion(
+    before: Reports, now: Reports, disproved: bool
 ) -> None:
-    record = noted(noted(None, BY, before, NOW), BY, now, LATER)
+    record = recorded(recorded(None, BY, before, NOW), BY, now, LATER)
     assert record is not None
     assert bool(record.disproved) is disproved
-    assert noted(record, BY, before, LATER) == record, "whatever is heard later"
+    assert recorded(record, BY, before, LATER) == record, "whatever the host reports later"
 
 
 def test_lease_that_becomes_known_is_compared_from_then_on() -> None:
-    record = noted(noted(None, BY, Heard(None, NOW), NOW), BY, FIRST, LATER)
+    record = recorded(recorded(None, BY, Reports(None, NOW), NOW), BY, FIRST, LATER)
     assert record == SEEN
-    renewed = noted(record, BY, Heard("12:10", NOW), LATER)
+    renewed = recorded(record, BY, Reports("12:10", NOW), LATER)
     assert renewed is not None
     assert renewed.disproved
 
 
 def test_another_assertion_is_recorded_anew() -> None:
     wrong = replace(SEEN, disproved=True)
-    found = noted(wrong, f"{CLAIM}=b2", FIRST, NOW)
-    assert found == replace(SEEN, by=f"{CLAIM}=b2")
+    found = recorded(wrong, f"{ASSERTED_DEAD}=b2", FIRST, NOW)
+    assert found == replace(SEEN, by=f"{ASSERTED_DEAD}=b2")
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,8 @@ def test_boot_that_the_kubelet_does_not_report_proves_nothing(dead: bool) -> Non
 
 
 @pytest.mark.parametrize(("silent", "phase"), [(True, "Fenced"), (False, "")])
-def test_claim_counts_while_nothing_shows_that_the_host_lives(silent: bool, phase: str) -> None:
-    found = step(None, replace(DEAD, claim="asserted by ops", silent=silent, dead=False))
+def test_assertion_counts_while_no_component_of_the_host_answers(silent: bool, phase: str) -> None:
+    found = step(None, replace(DEAD, asserted="asserted by ops", silent=silent, dead=False))
     assert (found.fencing.phase if isinstance(found, Record) else "") == phase
 
 
@@ -181,7 +181,7 @@ def test_attempts_of_one_boot_are_one_record() -> None:
 
 
 def test_proof_that_comes_during_an_attempt_keeps_what_was_tried() -> None:
-    found = step(ATTEMPT, replace(DEAD, claim="asserted by ops"), later=60)
+    found = step(ATTEMPT, replace(DEAD, asserted="asserted by ops"), later=60)
     assert isinstance(found, Record)
     assert (found.fencing.attempts, found.fencing.startedAt) == (1, NOW)
     assert found.fencing.evidence == ("silent", found.fencing.proof)
@@ -280,7 +280,7 @@ def test_call_may_act_until_its_deadline_unless_its_answer_is_the_proof(
 @pytest.mark.parametrize("method", ["External", "BMC"])
 def test_next_boot_is_warned_of_a_late_call_and_fenced_without_waiting_for_it(method: str) -> None:
     before = with_fields(PROVEN, bootID="b0", method=method)
-    found = step(before, replace(DEAD, claim="asserted by ops"), 0)
+    found = step(before, replace(DEAD, asserted="asserted by ops"), 0)
     assert isinstance(found, Record)
     assert (found.fencing.bootID, found.fencing.phase) == ("b1", "Fenced")
     assert found.fencing.deadline == (DEADLINE if method == "External" else None)
@@ -317,7 +317,7 @@ def test_evidence_that_is_short_is_kept_whole(count: int) -> None:
         pytest.param(replace(DEAD, boot=""), id="silent"),
         pytest.param(replace(DEAD, boot="", node_boot="b2"), id="its kubelet reports a boot"),
         pytest.param(replace(DEAD, boot="", stopped="all ended"), id="its agent ended everything"),
-        pytest.param(replace(DEAD, boot="", claim="by a person"), id="somebody asserts it"),
+        pytest.param(replace(DEAD, boot="", asserted="by a person"), id="somebody asserts it"),
         pytest.param(replace(MINE, boot=""), id="an attempt is recorded"),
     ],
 )
@@ -419,7 +419,7 @@ def test_next_boot_is_still_cut_off_and_waits_for_an_attempt_to_give_its_storage
     assert isinstance(found, Record)
     assert (found.fencing.bootID, found.fencing.storageDevice) == ("b1", "san")
     assert found.fencing.unfenceDeadline == NOW + 60 * S
-    claimed = step(GIVEN, replace(facts, claim="asserted by ops"), 0)
+    claimed = step(GIVEN, replace(facts, asserted="asserted by ops"), 0)
     assert isinstance(claimed, Record)
     assert claimed.fencing.storageDevice == "san", "whatever proves it"
 
@@ -438,7 +438,7 @@ def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unconfirmed", "claim", "silent", "replaced"),
+    ("unconfirmed", "assertion", "silent", "replaced"),
     [
         (True, "asserted by ops", True, True),
         (False, "asserted by ops", True, False),
@@ -447,9 +447,9 @@ def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
     ],
 )
 def test_assertion_replaces_a_proof_that_its_device_no_longer_confirms(
-    unconfirmed: bool, claim: str, silent: bool, replaced: bool
+    unconfirmed: bool, assertion: str, silent: bool, replaced: bool
 ) -> None:
-    facts = replace(DEAD, unconfirmed=unconfirmed, claim=claim, silent=silent)
+    facts = replace(DEAD, unconfirmed=unconfirmed, asserted=assertion, silent=silent)
     found = step(PROVEN, facts)
     assert (found != Nothing()) is replaced
     if isinstance(found, Record):

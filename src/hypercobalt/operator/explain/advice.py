@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hypercobalt.api.fencing import CLAIM
+from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.operator.explain.model import Remedy
 from hypercobalt.operator.explain.reporters import AGENT, KUBELET, OVS_AGENT
@@ -207,7 +207,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         POWER,
         Remedy(
             "once the host is certainly off, assert that its last boot is dead",
-            f"kubectl annotate hypervisor {{node}} {CLAIM}={{boot}}",
+            f"kubectl annotate hypervisor {{node}} {ASSERTED_DEAD}={{boot}}",
         ),
     ),
     (_Type.RECOVERY_BLOCKED, "GatesClosed"): (

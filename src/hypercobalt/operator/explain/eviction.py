@@ -21,7 +21,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
 )
-from hypercobalt.api.fencing import CLAIM
+from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
@@ -50,7 +50,7 @@ _REMEDIES: Final = {
         "bring the host back, or have it fenced: by the operator with --ha internal, else by an HA "
         "service (docs/operations.md, A dead host). With --ha internal, once the host is certainly "
         "off, assert that its boot is dead",
-        f"kubectl annotate hypervisor {{host}} {CLAIM}={{boot}}",
+        f"kubectl annotate hypervisor {{host}} {ASSERTED_DEAD}={{boot}}",
     ),
     "RecoveryOn": Remedy(
         "the recovery was paused or switched off: see the message; remove an annotation once you "

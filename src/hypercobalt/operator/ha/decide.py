@@ -17,7 +17,7 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
 from hypercobalt.api.fencing import (
-    CLAIM,
+    ASSERTED_DEAD,
     FencingMethod,
     FencingPhase,
 )
@@ -223,7 +223,7 @@ def _unconfirmed(facts: Facts) -> str:
     return (
         f"Boot {boot} was proven dead, but {_device(facts)} no longer confirms that: no "
         "further instance is started elsewhere until it does, or the annotation "
-        f"{CLAIM}={boot} asserts that the boot is dead"
+        f"{ASSERTED_DEAD}={boot} asserts that the boot is dead"
     )
 
 
@@ -265,7 +265,7 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Fen
         node_boot=facts.latest.node_boot,
         lease=facts.latest.lease,
         stopped=facts.stopped if is_stopped(facts) else "",
-        claim=facts.claim,
+        asserted=facts.asserted,
         power=facts.fence.power,
         storage=facts.fence.storage,
         silent=is_silent(facts),

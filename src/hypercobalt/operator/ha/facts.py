@@ -42,7 +42,7 @@ class Facts:
         evictions: of all its instances, that are not being deleted.
         fence: what is set up for it.
         stopped: what shows that its agent has ended all its instances; "" for nothing.
-        claim: who asserts that its boot is dead; "" for none.
+        asserted: who asserts that its boot is dead; "" for none.
         rejected: why such an assertion does not count; "" for none.
         assertion: the record of an assertion that the host is dead; None for none.
         mine: see `hypercobalt.ha.fencing.Facts`.
@@ -60,7 +60,7 @@ class Facts:
     evictions: tuple[Eviction, ...]
     fence: Setup
     stopped: str
-    claim: str
+    asserted: str
     rejected: str
     assertion: Assertion | None
     mine: datetime | None

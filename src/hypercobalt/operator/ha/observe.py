@@ -20,7 +20,7 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Recov
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService, Fleet
-from hypercobalt.ha.assertions import Heard
+from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
@@ -34,13 +34,13 @@ from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.ha.signs import (
-    believed,
-    claim,
+    asserted_death,
     declared_dead,
-    judged,
     powered_since,
     reported_at,
     stopped,
+    with_power,
+    with_record,
 )
 from hypercobalt.operator.ha.silenced import is_kept, silenced
 from hypercobalt.operator.node_facts import host_names
@@ -130,7 +130,9 @@ class Observation:
         held = FINALIZER in hypervisor.metadata.finalizers
         node = self._world.nodes.get(name)
         well = fleet.ready(node) in {"True", ""}
-        asserted = bool(status.assertion or (node is not None and claim(hypervisor, node).by))
+        asserted = bool(
+            status.assertion or (node is not None and asserted_death(hypervisor, node).by)
+        )
         unwell = status.unhealthySince or status.recovery
         looping = bool(loop(status.recentBoots, self._clock.now()))
         return well and not (unwell or open_ or in_ha or noted or held or looping or asserted)
@@ -166,9 +168,9 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
-        heard = Heard(lease.renewed_at if lease is not None else None, reported_at(node))
-        found = believed(claim(hypervisor, node), power, fence.power.devices)
-        asserted = judged(found, hypervisor.status.assertion, heard, now)
+        reports = Reports(lease.renewed_at if lease is not None else None, reported_at(node))
+        asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
+        asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
         silence = silenced(hypervisor, compute.host, evictions)
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
@@ -180,7 +182,7 @@ class Observation:
             ready=signs.ready,
             latest=Latest(
                 signs.node_boot,
-                heard.lease,
+                reports.lease,
                 power,
                 agent=signs.agent is Agent.ALIVE,
             ),
@@ -191,8 +193,8 @@ class Observation:
             evictions=evictions,
             fence=fence,
             stopped=stopped(hypervisor),
-            claim=asserted.claim.text if not asserted.claim.doubt else "",
-            rejected=asserted.claim.doubt,
+            asserted=asserted.text if not asserted.doubt else "",
+            rejected=asserted.doubt,
             assertion=asserted.record,
             mine=mine,
             now=now,

@@ -24,7 +24,7 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.doubts import Power
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.fences import Fences, read_state, vanished
-from hypercobalt.operator.ha.signs import claim
+from hypercobalt.operator.ha.signs import asserted_death
 from hypercobalt.runtime import Cache, Clock
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -83,7 +83,7 @@ class PowerReader:
         node = self._nodes.get(name) or vanished(hypervisor)
         proof = hypervisor.status.fencing if is_fenced(hypervisor) else None
         method = proof.method if proof is not None else None
-        asserted = proof is None and bool(claim(hypervisor, node).by)
+        asserted = proof is None and bool(asserted_death(hypervisor, node).by)
         over = _is_recovered(hypervisor)
         storage = method == FencingMethod.STORAGE
         if (over and not storage) or not (method in _LATER_READ or asserted):

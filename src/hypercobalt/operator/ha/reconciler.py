@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.adapters.fencing.port import Cuts
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import CLAIM, Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
@@ -271,26 +271,28 @@ class HostFailureReconciler:
             )
 
     async def _remove_assertion(self, hypervisor: Hypervisor) -> None:
-        """Take away an assertion that no longer holds: it would count when the host is silent."""
-        name, boot = hypervisor.metadata.name, hypervisor.metadata.annotations.get(CLAIM)
-        if boot is None:
+        """Remove the annotation of a disproved assertion, which would count in the next silence."""
+        meta = hypervisor.metadata
+        if (boot := meta.annotations.get(ASSERTED_DEAD)) is None:
             return
 
         def without(found: Hypervisor) -> Hypervisor:
-            """Another boot may be asserted by now."""
-            notes = {k: v for k, v in found.metadata.annotations.items() if (k, v) != (CLAIM, boot)}
+            """Keep an annotation that a person has set to another boot meanwhile."""
+            kept = found.metadata.annotations.items() - {(ASSERTED_DEAD, boot)}
+            notes = dict(sorted(kept))
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
-        log.warning("fencing_assertion_removed", hypervisor=name, boot=boot)
-        if (written := await self._kube.modify(Hypervisor, name, without)) is not None:
-            self._world.hypervisors.wrote(written)
-            text = (
-                f"The annotation {CLAIM}={boot} was removed, because the host has shown life since "
-                "it was set; set it again when the host is dead"
-            )
-            self._events.record(
-                hypervisor, "Warning", "FencingAssertionRemoved", text, action="RecoveringHost"
-            )
+        log.warning("fencing_assertion_removed", hypervisor=meta.name, boot=boot)
+        if (written := await self._kube.modify(Hypervisor, meta.name, without)) is None:
+            return
+        self._world.hypervisors.wrote(written)
+        text = (
+            f"Removed the annotation {ASSERTED_DEAD}={boot}: the host has reported since it was "
+            "set; set it again when the host is dead"
+        )
+        self._events.record(
+            hypervisor, "Warning", "FencingAssertionRemoved", text, action="RecoveringHost"
+        )
 
     async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
         """Write the status, also over a newer one in which the fencing is as the plan found it.

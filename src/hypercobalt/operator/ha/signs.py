@@ -7,7 +7,7 @@ from datetime import datetime
 
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.fencing import (
-    CLAIM,
+    ASSERTED_DEAD,
     OUT_OF_SERVICE,
     Assertion,
     FencingMethod,
@@ -17,31 +17,25 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.ha import assertions
-from hypercobalt.ha.assertions import Heard
+from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.doubts import Power
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Asserted:
     """An assertion from outside that a host is dead.
 
     Args:
         by: the annotation or the taint, with its value; "" without an assertion.
         text: what asserts it, for people.
         doubt: why the assertion does not count; "" when it does.
+        record: for `status.assertion`.
     """
 
     by: str = ""
     text: str = ""
     doubt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """An assertion, and its record."""
-
-    claim: Claim
-    record: Assertion | None
+    record: Assertion | None = None
 
 
 def stopped(hypervisor: Hypervisor) -> str:
@@ -57,45 +51,52 @@ def stopped(hypervisor: Hypervisor) -> str:
     return f"the node agent of boot {found.bootID} has ended every instance"
 
 
-def claim(hypervisor: Hypervisor, node: Node) -> Claim:
+def asserted_death(hypervisor: Hypervisor, node: Node) -> Asserted:
     """The assertion that a host is dead; the annotation counts for the last reported boot."""
     boot, newest = hypervisor.status.bootID, _newest_boot(hypervisor, node)
-    asserted = hypervisor.metadata.annotations.get(CLAIM)
+    asserted = hypervisor.metadata.annotations.get(ASSERTED_DEAD)
     if asserted and asserted in {boot, newest}:
-        text = f"the annotation {CLAIM} of the Hypervisor asserts that boot {asserted} is dead"
+        text = (
+            f"the annotation {ASSERTED_DEAD} of the Hypervisor asserts that boot {asserted} is dead"
+        )
         later = f"{text}, but the kubelet has reported boot {newest} since: set it to that boot"
-        return Claim(f"{CLAIM}={asserted}", text, "" if asserted == newest else later)
+        return Asserted(f"{ASSERTED_DEAD}={asserted}", text, "" if asserted == newest else later)
     taint = out_of_service(node)
     if taint is not None:
         by = f"{OUT_OF_SERVICE}={taint.value}:{taint.effect}"
-        return Claim(by, f"the Node has the taint {by}")
-    return Claim()
+        return Asserted(by, f"the Node has the taint {by}")
+    return Asserted()
 
 
-def judged(found: Claim, stored: Assertion | None, heard: Heard, now: datetime) -> Judged:
-    """The assertion with all that speaks against it, and its record.
-
-    One that is just seen counts once it is recorded: until then nothing could disprove it.
+def with_record(
+    asserted: Asserted, stored: Assertion | None, reports: Reports, now: datetime
+) -> Asserted:
+    """Give the assertion with its record, and with a doubt unless an earlier pass recorded it.
 
     Args:
-        found: see `believed`.
-        stored: the record.
-        heard: what the host has sent last.
+        asserted: see `with_power`.
+        stored: the record until now.
+        reports: of the host.
         now: the clock of the record.
     """
-    record = assertions.noted(stored, found.by, heard, now)
-    if not found.by or found.doubt or assertions.counts(stored, record):
-        return Judged(found, record)
-    why = "but it is not recorded yet"
-    if record is not None and record.disproved:
-        why = "but the host has shown life since: remove it, and set it again when the host is dead"
-    return Judged(replace(found, doubt=f"{found.text}, {why}"), record)
+    record = assertions.recorded(stored, asserted.by, reports, now)
+    if record is None or asserted.doubt or assertions.counts(stored, record):
+        return replace(asserted, record=record)
+    why = "but the operator has not recorded that yet"
+    if record.disproved:
+        why = "but the host has reported since: remove it, and set it again when the host is dead"
+    return replace(asserted, doubt=f"{asserted.text}, {why}", record=record)
 
 
 def reported_at(node: Node) -> datetime | None:
-    """When the kubelet has reported last; Unknown is written by others."""
+    """When the kubelet last reported the condition Ready; None for never.
+
+    A heartbeat beside Unknown is the node lifecycle controller's copy.
+    """
     ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
-    return None if ready is None or ready.status == "Unknown" else ready.lastHeartbeatTime
+    if ready is None or ready.status == "Unknown":
+        return None
+    return ready.lastHeartbeatTime
 
 
 def out_of_service(node: Node) -> Taint | None:
@@ -109,7 +110,7 @@ def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:
     return (info.bootID if info is not None else "") or hypervisor.status.bootID
 
 
-def believed(asserted: Claim, power: Power, devices: str) -> Claim:
+def with_power(asserted: Asserted, power: Power, devices: str) -> Asserted:
     """The assertion, with a doubt while a fence device reports the power as on."""
     if not asserted.by or asserted.doubt or power is not Power.ON:
         return asserted

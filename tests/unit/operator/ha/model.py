@@ -18,7 +18,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.fencing import (
-    CLAIM,
+    ASSERTED_DEAD,
     OUT_OF_SERVICE,
     Fencing,
     FencingMethod,
@@ -31,7 +31,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing, fencing_record
-from hypercobalt.ha.assertions import Heard
+from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
@@ -57,13 +57,13 @@ from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.reconciler import new_deadline
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
 from hypercobalt.operator.ha.signs import (
-    believed,
-    claim,
+    asserted_death,
     declared_dead,
-    judged,
     powered_since,
     reported_at,
     stopped,
+    with_power,
+    with_record,
 )
 from hypercobalt.operator.ha.silenced import is_kept
 
@@ -277,7 +277,7 @@ class World:
     def asserts_dead(self) -> None:
         """A person makes sure that the host is off, and asserts that its boot is dead."""
         if not self.on:
-            self.note(CLAIM, self.hypervisor.status.bootID or "")
+            self.note(ASSERTED_DEAD, self.hypervisor.status.bootID or "")
 
     def orders_the_agent(self) -> None:
         """A person has the agent of a host that cannot be emptied end every instance."""
@@ -339,7 +339,7 @@ class World:
             return replace(self.read(None), power=self._storage(record))
         methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
         asked = record is not None and record.method in methods
-        asked = asked or bool(claim(self.hypervisor, self.seen_node()).by)
+        asked = asked or bool(asserted_death(self.hypervisor, self.seen_node()).by)
         power = Power.ON if asked and self.on and not self.lies else Power.OFF
         if asked and self.mute:
             by_device = record is not None and record.method == FencingMethod.BMC
@@ -472,7 +472,7 @@ class World:
         if plan is None or facts is None:
             return
         if plan.removes_assertion and not self.bug.keeps:
-            self.note(CLAIM, "")
+            self.note(ASSERTED_DEAD, "")
         written = part(facts.hypervisor, plan, self.clock)
         others = tuple(c for c in self.hypervisor.conditions if c.type not in written.types)
         self.store(conditions=(*others, *written.conditions), **written.fields)
@@ -539,9 +539,9 @@ class World:
             question=operator.question,
         )
         latest = self.read(status.fencing)
-        heard = Heard(latest.lease, reported_at(self.seen_node()))
-        found = believed(claim(self.hypervisor, self.seen_node()), latest.power, "bmc")
-        asserted = judged(found, status.assertion, heard, self.clock)
+        reports = Reports(latest.lease, reported_at(self.seen_node()))
+        found = with_power(asserted_death(self.hypervisor, self.seen_node()), latest.power, "bmc")
+        asserted = with_record(found, status.assertion, reports, self.clock)
         servers = (SERVER,) if self.on_source else ()
         return Facts(
             hypervisor=with_fields(
@@ -563,8 +563,8 @@ class World:
                 fencing.Means("san", LASTS) if self.storage else fencing.Means(),
             ),
             stopped=stopped(self.hypervisor),
-            claim=asserted.claim.text if not asserted.claim.doubt else "",
-            rejected=asserted.claim.doubt,
+            asserted=asserted.text if not asserted.doubt else "",
+            rejected=asserted.doubt,
             assertion=asserted.record,
             mine=operator.mine,
             now=self.clock,

@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.unit.operator.ha.model import Bug, Operator, World
 
-from hypercobalt.api.fencing import CLAIM, FencingPhase
+from hypercobalt.api.fencing import ASSERTED_DEAD, FencingPhase
 
 S = timedelta(seconds=1)
 
@@ -85,7 +85,7 @@ class Recovery:
             return
         mute, world.mute, world.heard = world.mute, True, False
         world.report()
-        world.note(CLAIM, world.hypervisor.status.bootID or "")
+        world.note(ASSERTED_DEAD, world.hypervisor.status.bootID or "")
         for _ in range(passes):
             self.whole_pass()
         world.mute, world.heard = mute, True

@@ -33,7 +33,7 @@ from hypercobalt.api.eviction import (
     whole_host,
 )
 from hypercobalt.api.fencing import (
-    CLAIM,
+    ASSERTED_DEAD,
     OUT_OF_SERVICE,
     Assertion,
     Fencing,
@@ -184,7 +184,7 @@ def test_host_that_is_not_judged_dead_stays_in_service(verdict: HostVerdict) -> 
 @pytest.mark.parametrize(
     ("changes", "method"),
     [
-        pytest.param({"claim": "ops"}, FencingMethod.EXTERNAL, id="asserted by a person"),
+        pytest.param({"asserted": "ops"}, FencingMethod.EXTERNAL, id="asserted by a person"),
     ],
 )
 @pytest.mark.parametrize(
@@ -800,7 +800,7 @@ def test_which_hypervisor_must_not_go_with_its_node(
     assert is_to_be_kept(replace(FACTS, **changes)) is kept  # type: ignore[arg-type]
 
 
-ASSERTED = with_fields(ATTEMPT, phase=FencingPhase.FENCED, method=FencingMethod.EXTERNAL)
+BY_ASSERTION = with_fields(ATTEMPT, phase=FencingPhase.FENCED, method=FencingMethod.EXTERNAL)
 LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadline=NOW)
 
 
@@ -823,7 +823,7 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
             ATTEMPT, False, {"verdict": Well()}, False, id="it may be deleted during the attempt"
         ),
         pytest.param(
-            ASSERTED,
+            BY_ASSERTION,
             True,
             {"silenced": "paused", "abandoned": True},
             False,
@@ -902,7 +902,7 @@ def test_proof_of_a_device_that_is_gone_holds_up_what_is_not_begun() -> None:
         assert (plan.action, plan.fencing) == (None, record)
         assert plan.blocked is not None
         assert "bmc no longer confirms that" in plan.blocked[1]
-        asserted = planned(fenced(record), latest=gone, claim="a person asserts it").fencing
+        asserted = planned(fenced(record), latest=gone, asserted="a person asserts it").fencing
         assert asserted is not None
         assert (asserted.method, asserted.proof) == (FencingMethod.EXTERNAL, "a person asserts it")
     assert planned(fenced(DOWN), latest=Latest("b1", "12:00")).action == Evict(EVACUATION)
@@ -922,7 +922,7 @@ def test_report_of_an_agent_that_is_silent_since_is_asked_for_anew() -> None:
     assert again.startedAt == NOW + S
 
 
-BY_PERSON = Assertion(by=f"{CLAIM}=b2", seenAt=NOW, leaseRenewedAt="12:00")
+BY_PERSON = Assertion(by=f"{ASSERTED_DEAD}=b2", seenAt=NOW, leaseRenewedAt="12:00")
 BY_TAINT = with_fields(BY_PERSON, by=f"{OUT_OF_SERVICE}=:NoExecute")
 
 

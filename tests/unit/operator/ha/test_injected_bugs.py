@@ -44,7 +44,7 @@ def believes_any_report(facts: Facts) -> Facts:
 
 
 def believes_any_assertion(facts: Facts) -> Facts:
-    return replace(facts, claim=facts.claim or facts.rejected)
+    return replace(facts, asserted=facts.asserted or facts.rejected)
 
 
 def takes_every_attempt_for_its_own(facts: Facts) -> Facts:

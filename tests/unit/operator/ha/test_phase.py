@@ -39,7 +39,7 @@ from hypercobalt.operator.ha.phase import recovery
 _Phase = RecoveryPhase
 MINUTE, LATER = timedelta(minutes=1), NOW + timedelta(minutes=5)
 CONDITIONS = tuple(condition(type_, "True", "Fine") for type_ in HEALTHY)
-ASSERTED = with_fields(ATTEMPT, phase=FencingPhase.FENCED, method=FencingMethod.EXTERNAL)
+BY_ASSERTION = with_fields(ATTEMPT, phase=FencingPhase.FENCED, method=FencingMethod.EXTERNAL)
 RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED, deadline=None)
 FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
 FENCED = replace(FACTS, hypervisor=hypervisor(DOWN, mode="ha"), now=LATER)
@@ -171,7 +171,7 @@ MIGRATED = with_fields(
             id="answers again while an attempt may still switch it off",
         ),
         pytest.param(
-            replace(BACK, hypervisor=hypervisor(ASSERTED, boot="b2", mode="ha"), now=NOW),
+            replace(BACK, hypervisor=hypervisor(BY_ASSERTION, boot="b2", mode="ha"), now=NOW),
             Recovery(_Phase.FENCING, ATTEMPT.deadline),
             id="so it is though somebody has asserted that it is dead",
         ),

@@ -21,7 +21,7 @@ from hypercobalt.adapters.fencing.port import (
     PowerState,
 )
 from hypercobalt.api.core import Node, NodeStatus, NodeSystemInfo
-from hypercobalt.api.fencing import CLAIM, Fencing, FencingMethod
+from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.doubts import Power
@@ -130,7 +130,7 @@ async def test_what_a_power_that_is_on_is_about(
 ) -> None:
     host = site(fencing)
     if claimed:
-        meta = replace(host.hypervisor.metadata, annotations={CLAIM: "b1"})
+        meta = replace(host.hypervisor.metadata, annotations={ASSERTED_DEAD: "b1"})
         host.hypervisor = replace(host.hypervisor, metadata=meta)
     host.device.state = PowerState.ON
     assert await host.after(60) is power

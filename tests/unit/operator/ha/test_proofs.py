@@ -18,7 +18,7 @@ from hypercobalt.api.core import (
     Taint,
 )
 from hypercobalt.api.fencing import (
-    CLAIM,
+    ASSERTED_DEAD,
     OUT_OF_SERVICE,
     Assertion,
     Fencing,
@@ -29,17 +29,17 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.assertions import Heard
+from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.doubts import Power
 from hypercobalt.operator.ha.signs import (
-    Claim,
-    believed,
-    claim,
+    Asserted,
+    asserted_death,
     declared_dead,
-    judged,
     powered_since,
     reported_at,
     stopped,
+    with_power,
+    with_record,
 )
 
 ORDER = Fencing(phase=FencingPhase.FENCED, bootID="b1", startedAt=NOW)
@@ -88,10 +88,10 @@ TAINTED = Node(
 def test_assertion_counts_for_the_newest_boot_of_a_host_that_is_not_on(
     asserted: str, newest: str, power: Power, *, believed_: bool
 ) -> None:
-    meta = ObjectMeta(name="kvm-1", annotations={CLAIM: asserted})
+    meta = ObjectMeta(name="kvm-1", annotations={ASSERTED_DEAD: asserted})
     host = Hypervisor(metadata=meta, status=HypervisorStatus(bootID="b1"))
     status = NodeStatus(nodeInfo=NodeSystemInfo(bootID=newest))
-    found = believed(claim(host, Node(metadata=meta, status=status)), power, "bmc")
+    found = with_power(asserted_death(host, Node(metadata=meta, status=status)), power, "bmc")
     assert asserted in found.text
     assert (found.doubt == "") is believed_
 
@@ -102,10 +102,10 @@ DRAINED = replace(TAINTED, spec=NodeSpec(taints=(Taint("maintenance", "NoExecute
 
 def test_taint_and_annotation_assert_it_and_the_annotation_goes_first() -> None:
     host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=HypervisorStatus(bootID="b1"))
-    assert claim(host, TAINTED).by == f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-    assert claim(host, DRAINED) == Claim()
-    noted = replace(host, metadata=replace(host.metadata, annotations={CLAIM: "b1"}))
-    assert claim(noted, TAINTED).by == f"{CLAIM}=b1"
+    assert asserted_death(host, TAINTED).by == f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+    assert asserted_death(host, DRAINED) == Asserted()
+    noted = replace(host, metadata=replace(host.metadata, annotations={ASSERTED_DEAD: "b1"}))
+    assert asserted_death(noted, TAINTED).by == f"{ASSERTED_DEAD}=b1"
 
 
 @pytest.mark.parametrize(
@@ -113,29 +113,31 @@ def test_taint_and_annotation_assert_it_and_the_annotation_goes_first() -> None:
     [
         pytest.param("b1", {}, id="nothing is asserted"),
         pytest.param(None, {}, id="nothing is asserted of a host that has not reported"),
-        pytest.param("b1", {CLAIM: "b0"}, id="of a boot before"),
-        pytest.param("b1", {CLAIM: ""}, id="of no boot"),
-        pytest.param(None, {CLAIM: "b0"}, id="of a host that has not reported"),
+        pytest.param("b1", {ASSERTED_DEAD: "b0"}, id="of a boot before"),
+        pytest.param("b1", {ASSERTED_DEAD: ""}, id="of no boot"),
+        pytest.param(None, {ASSERTED_DEAD: "b0"}, id="of a host that has not reported"),
     ],
 )
 def test_assertion_of_no_known_boot_is_none(boot: str | None, annotations: dict[str, str]) -> None:
     meta = ObjectMeta(name="kvm-1", annotations=annotations)
     host = Hypervisor(metadata=meta, status=HypervisorStatus(bootID=boot))
-    assert claim(host, UNTAINTED) == Claim()
+    assert asserted_death(host, UNTAINTED) == Asserted()
 
 
 @pytest.mark.parametrize(
     ("asserted", "doubt"),
     [
-        pytest.param(Claim(), "", id="nothing is asserted"),
+        pytest.param(Asserted(), "", id="nothing is asserted"),
         pytest.param(
-            Claim("by", "dead"), "dead, but bmc reports the power of the host as on", id="dead"
+            Asserted("by", "dead"), "dead, but bmc reports the power of the host as on", id="dead"
         ),
-        pytest.param(Claim("by", "dead", "left behind"), "left behind", id="does not count anyhow"),
+        pytest.param(
+            Asserted("by", "dead", "left behind"), "left behind", id="does not count anyhow"
+        ),
     ],
 )
-def test_power_that_is_on_speaks_against_what_is_asserted(asserted: Claim, doubt: str) -> None:
-    assert believed(asserted, Power.ON, "bmc").doubt == doubt
+def test_power_that_is_on_speaks_against_what_is_asserted(asserted: Asserted, doubt: str) -> None:
+    assert with_power(asserted, Power.ON, "bmc").doubt == doubt
 
 
 DOWN = Fencing(phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.BMC, forcedDownAt=NOW)
@@ -197,7 +199,7 @@ def test_power_of_a_dead_host_is_on_until_a_boot_that_is_not_proven_dead_has_rep
     assert powered_since(host, node) == (NOW if on else None)
 
 
-BY = Claim(f"{CLAIM}=b1", "somebody asserts it")
+BY = Asserted(f"{ASSERTED_DEAD}=b1", "somebody asserts it")
 DOUBTED = dataclasses.replace(BY, doubt="power is on")
 KNOWN = Assertion(by=BY.by, seenAt=NOW, leaseRenewedAt="12:00")
 
@@ -206,19 +208,19 @@ KNOWN = Assertion(by=BY.by, seenAt=NOW, leaseRenewedAt="12:00")
     ("found", "stored", "lease", "doubt"),
     [
         pytest.param(BY, KNOWN, "12:00", "", id="recorded"),
-        pytest.param(BY, None, "12:00", "not recorded yet", id="just seen"),
-        pytest.param(BY, KNOWN, "12:10", "has shown life since: remove it", id="disproved"),
+        pytest.param(BY, None, "12:00", "not recorded that yet", id="just seen"),
+        pytest.param(BY, KNOWN, "12:10", "has reported since: remove it", id="disproved"),
         pytest.param(DOUBTED, None, "12:00", "power is on", id="doubted"),
-        pytest.param(Claim(), KNOWN, "12:10", "", id="taken away"),
+        pytest.param(Asserted(), KNOWN, "12:10", "", id="taken away"),
     ],
 )
 def test_assertion_that_does_not_count_has_a_reason(
-    found: Claim, stored: Assertion | None, lease: str, doubt: str
+    found: Asserted, stored: Assertion | None, lease: str, doubt: str
 ) -> None:
-    judged_ = judged(found, stored, Heard(lease, None), NOW)
-    assert doubt in judged_.claim.doubt
-    assert bool(judged_.claim.doubt) is bool(doubt)
-    assert (judged_.record is None) is (found.by == "")
+    after = with_record(found, stored, Reports(lease, None), NOW)
+    assert doubt in after.doubt
+    assert bool(after.doubt) is bool(doubt)
+    assert (after.record is None) is (found.by == "")
 
 
 @pytest.mark.parametrize(("status", "expected"), [("True", NOW), ("False", NOW), ("Unknown", None)])

@@ -17,7 +17,7 @@ from tests.unit.operator.ha.protocol import (
     shortened,
 )
 
-from hypercobalt.api.fencing import CLAIM, FencingPhase, is_ordered
+from hypercobalt.api.fencing import ASSERTED_DEAD, FencingPhase, is_ordered
 from hypercobalt.api.hypervisor import is_fenced
 
 
@@ -262,9 +262,9 @@ def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silent(
     if tainted:
         world.tainted = True
     else:
-        world.note(CLAIM, "1")
+        world.note(ASSERTED_DEAD, "1")
     machine.goes_on_for_a_while(2)
-    assert CLAIM not in world.hypervisor.metadata.annotations
+    assert ASSERTED_DEAD not in world.hypervisor.metadata.annotations
     machine.operators = [Operator(), Operator()]
     machine.partition(heard=False)
     for _ in range(12):
