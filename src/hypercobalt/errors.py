@@ -19,7 +19,7 @@ class TransientError(HypercobaltError):
 
     Args:
         message: what failed, on which object, and what to look at.
-        retry_after: the wait the other side asked for, if it did.
+        retry_after: the wait that the server requested, if it did.
     """
 
     def __init__(self, message: str, *, retry_after: timedelta | None = None) -> None:

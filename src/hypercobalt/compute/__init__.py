@@ -1,5 +1,5 @@
 """Where virtual machines are placed and moved: the operator's port to OpenStack, or to libvirt.
 
-`port` is what the operator asks for, `model` what it gets, `errors` what can go wrong. Behind it
+`port` has the operator's calls, `model` their results, `errors` what can go wrong. Behind it
 stand `nova` (OpenStack) and `direct` (libvirt to libvirt, without OpenStack), and `fake`.
 """

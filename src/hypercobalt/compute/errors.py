@@ -31,7 +31,7 @@ class RefusedError(ComputeError, TerminalError):
     """The service understood and will not (400, 403, 404 of something the call needs).
 
     Args:
-        message: what was asked, and the service's own words.
+        message: the request, and the service's own words.
         reason: CamelCase reason for the condition that reports it.
         code: status code of HTTP; 0 where there is none.
     """

@@ -81,7 +81,7 @@ class Server:
         size: by its flavor.
         local_disk: part of its disks lies on the host itself, not on storage that hosts share.
         locked: its owner's actions are refused; an administrator's are not.
-        locked_reason: why, in the words of whoever has locked it; "" when none were given.
+        locked_reason: why, as given with the lock; "" when none was given.
         fault: why it is in ERROR, in the service's words.
         hindrance: why it cannot be moved at all (a pinned device, a vTPM …); "" when nothing is
             known to be in the way.
@@ -142,7 +142,7 @@ class Move:
             `cancelled`, `reverted`, `finished`, `confirmed`, `done` …
         source: host that it leaves.
         target: host that it goes to; "" while none is chosen.
-        created: when it was asked for.
+        created: when it was requested.
         updated: when the record last changed.
         total: bytes of memory to move, 0 when not known.
         remaining: those of them still to be moved.
@@ -222,7 +222,7 @@ def fits(size: Size, left: Capacity) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host as the compute service knows it.
+    """A host as the compute service reports it.
 
     Args:
         name: of the compute service's host; equal to the Hypervisor's, or its first label.
@@ -286,7 +286,7 @@ class TestServer:
         name: whole.
         status: see `ServerStatus`.
         launched: when it first ran, None before.
-        created: when it was asked for.
+        created: when it was requested.
         fault: why it is in ERROR.
     """
 

@@ -2,7 +2,7 @@
 
 Every call has a deadline, and raises `UnreachableError` when nothing is known of its outcome,
 `RefusedError` when the service will not, `ConflictError` when what was read is old. What is not
-there is None or an empty answer. Reads that several passes ask for at the same time are one call.
+there is None or an empty answer. Reads that several passes need at the same time are one call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Hosts(Protocol):
 
         Args:
             name: of the Hypervisor; `node1` never finds `node10`.
-            fresh: do not take an answer that other passes asked for some seconds ago.
+            fresh: do not use an answer that other passes requested some seconds ago.
         """
         ...
 
@@ -185,7 +185,7 @@ class Moves(Protocol):
         ...
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
-        """What was asked of a server since then, newest first, but not by this operator.
+        """The requests for a server since then, newest first, without those of this operator.
 
         Args:
             server: its id; one that is gone has none.
@@ -194,7 +194,7 @@ class Moves(Protocol):
         ...
 
     async def confirm(self, server: Server) -> None:
-        """Say that a cold migration is good; the source forgets the server."""
+        """Confirm a cold migration; the source deletes its copy of the server."""
         ...
 
     async def abort(self, move: Move) -> None:

@@ -27,7 +27,7 @@ class Power(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """What was heard of a host last.
+    """The last reports of a host.
 
     Args:
         node_boot: boot ID that the kubelet reported last; "" for none.

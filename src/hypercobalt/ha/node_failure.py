@@ -2,7 +2,7 @@
 
 Ready False is written by a living kubelet. Ready Unknown means only that its heartbeats stopped: a
 dead host, a dead kubelet or a partition. So a host is a candidate for fencing only when nothing of
-it answers: neither kubelet nor agent nor compute service, and no peer that was asked has reached a
+it answers: neither kubelet nor agent nor compute service, and none of the peers has reached a
 program there. A kernel that answers is no sign of life: it answers for frozen programs, too.
 
 Waits are counted from the stored `unhealthySince`, which neither a change between False and Unknown
@@ -52,11 +52,11 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What peers were asked about a host.
+    """A request to peers to probe a host.
 
     Args:
-        asked: when; the name of the question, too.
-        peers: names of the hosts that were asked; () when no host can be asked.
+        asked: when; the name of the request, too.
+        peers: names of the hosts that probe it; () when no host can.
         reports: their answers to it.
     """
 
@@ -81,7 +81,7 @@ class Signs:
         fenced: boots that are proven dead; none for a host that does not count as dead.
         powered_since: since when the power of one that is proven dead is on again; None, too, once
             it has reported since.
-        question: what peers were asked since the suspicion; None: nothing yet.
+        question: the request to peers since the suspicion; None: none yet.
     """
 
     ready: str
@@ -124,7 +124,7 @@ class Suspected:
     Args:
         evidence: the silence.
         until: when to judge again; None when something else has to become known first.
-        ask: peers have to be asked now.
+        ask: peers have to probe it now.
     """
 
     evidence: tuple[str, ...]

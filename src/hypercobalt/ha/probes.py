@@ -27,7 +27,7 @@ class Probe:
 
     Args:
         state: of the instance; UNKNOWN when libvirt does not answer.
-        agent: whether its guest's agent answers; None: it has none, or was not asked.
+        agent: whether its guest's agent answers; None: it has none, or was not probed.
         control_error: libvirt has lost the emulator's monitor.
         occupied_seconds: for which the emulator has owed an answer.
         storage: whether the disk can be read and has room; None: it cannot be tried from here.

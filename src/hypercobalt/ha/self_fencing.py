@@ -2,8 +2,8 @@
 
 Losing the Kubernetes API is never enough: a control plane that is away, or a partition between two
 clusters, must not cost one instance. A host fences itself when for the whole window the API, every
-witness and the shared storage were silent; the operator may then have declared it dead, and it
-cannot learn that. A sign that was not seen even once since the start does not count as lost.
+witness and the shared storage were silent; the operator may then have declared it dead, which it
+cannot find out. A sign that was not observed even once since the start does not count as lost.
 
 Time in which this process did not run, as on a frozen host, does not count: what it missed may be
 there still.

@@ -145,5 +145,5 @@ def is_grave(signal: Signal) -> bool:
 
 
 def is_harmless(signal: Signal) -> bool:
-    """Whether a memory failure has reached nobody."""
+    """Whether no process is affected by a memory failure."""
     return signal.action == "ignore" and not is_grave(signal)

@@ -211,7 +211,7 @@ def links() -> dict[str, str]:
 
 
 def hosts_file(addresses: Mapping[str, str]) -> str:
-    """/etc/hosts: every host of the lab knows every other by name."""
+    """/etc/hosts: the names of all hosts of the lab."""
     lines = ["127.0.0.1 localhost", "::1 localhost"]
     return "".join(f"{line}\n" for line in [*lines, *(f"{a} {n}" for n, a in addresses.items())])
 

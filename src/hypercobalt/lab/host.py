@@ -170,7 +170,7 @@ class Host:
         """Boot, from the disk as it was left, and wait until libvirt and Open vSwitch are up.
 
         Args:
-            addresses: of every name that the host should know.
+            addresses: of every name that the host has to resolve.
 
         Raises:
             LabError: it does not come up, or one of its services failed.

@@ -18,7 +18,7 @@ class ServedKind:
     short_names: tuple[str, ...]
     api_version: str
     scope: str
-    objects: str  # how kubectl asks for them
+    objects: str  # their name for kubectl
 
 
 async def served_kinds(kubeconfig: Path) -> tuple[ServedKind, ...]:

@@ -66,7 +66,7 @@ def rows(
     *,
     cut: Collection[str] = (),
 ) -> tuple[Row, ...]:
-    """One row a host, in the lab's order; what nobody has written yet is a dash.
+    """One row a host, in the lab's order; a value that is not written yet is a dash.
 
     Args:
         power: what each host of the lab is doing.

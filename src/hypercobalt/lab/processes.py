@@ -59,7 +59,7 @@ async def spawn(
     log: Path,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Start a marked process that is nobody's child, its output appended to a file.
+    """Start a marked process without a parent, its output appended to a file.
 
     Returns:
         Its process id.

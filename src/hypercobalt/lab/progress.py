@@ -1,4 +1,4 @@
-"""Reports how far the steps of an `up` or a `down` are, to whoever shows them."""
+"""Reports the progress of the steps of an `up` or a `down` to their display."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Logs:
 
 
 def order_of(parameters: Mapping[str, str], now: datetime) -> Order:
-    """What a request asks for.
+    """The parameters of a request.
 
     Raises:
         RefusedUseError: a parameter has no such value.

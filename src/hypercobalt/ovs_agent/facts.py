@@ -79,7 +79,7 @@ class Reading(Generic[T]):
         """This reading after one more failure."""
         return replace(
             self,
-            # Beyond what counts, failures are not told apart, so that facts stay equal.
+            # Beyond what counts, failures are not distinguished, so that facts stay equal.
             failures=min(self.failures + 1, DOWN_AFTER),
             fault=error.fault,
             message=str(error),
@@ -111,7 +111,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that the rules know.
+    """All input of the rules.
 
     Args:
         database: rows; proven by ovsdb-server's echo.

@@ -3,8 +3,8 @@
 All flows at once stall the switch for seconds, one table for some milliseconds. So one table is
 read at a time, and what is wrong must be so in two readings of it with a pause between them: what
 was being changed during one of them is over then. Whether a cookie names a row of the southbound
-database is not asked, as the server would look through all rows for each host; but a cookie of OVN
-has 32 bits, so a longer one is of somebody else.
+database is not read, as the server would search all rows for each host; but a cookie of OVN
+has 32 bits, so a longer one is not OVN's.
 
 Source: docs/decisions/0032; OVN, controller/lflow.c, for cookies; OpenFlow 1.3, section 7.2.1.
 """

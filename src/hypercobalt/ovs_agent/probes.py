@@ -386,7 +386,7 @@ def _ovn(database: Database) -> object:
 
 
 def _is_ovn_configured(facts: Facts) -> bool:
-    """Whether it is known which chassis to ask for, and where."""
+    """Whether the chassis and its database are known."""
     is_known = facts.start.value is not None or facts.ovn_controller.is_down
     return is_known and facts.ovn.is_configured
 

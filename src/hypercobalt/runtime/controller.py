@@ -48,7 +48,7 @@ class Result:
 
 
 class Reconciler(Protocol):
-    """Makes the world as one object wants it."""
+    """Reconciles one object."""
 
     async def reconcile(self, key: str, /) -> Result:
         """Look at the object and what belongs to it, and take the next step.

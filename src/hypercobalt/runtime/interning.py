@@ -27,7 +27,7 @@ class Sharer:
     def share(self, obj: msgspec.Struct) -> None:
         """Go through an object that no reader has yet, and change it in place.
 
-        Frozen structs included: equal texts are the same value, so no reader can tell them apart.
+        Frozen structs included: equal texts are the same value, so no reader can distinguish them.
         """
         for name in obj.__struct_fields__:
             value: object = getattr(obj, name)

@@ -179,7 +179,7 @@ class Manager:
         return made
 
     def stop(self) -> None:
-        """Ask `run` to come to its end."""
+        """Request the end of `run`."""
         self._stop.set()
 
     async def run(self) -> None:

@@ -94,7 +94,7 @@ async def capture(order: Order) -> AsyncGenerator[bytes]:
 
 async def _packets(tcpdump: Child, records: Records, order: Order) -> AsyncGenerator[bytes]:
     header = await _started(tcpdump, records, order.device)
-    # Not asyncio.timeout: it would cancel whoever reads, between two packets.
+    # Not asyncio.timeout: it would cancel the reader between two packets.
     loop = asyncio.get_running_loop()
     alarm = loop.call_later(order.duration.total_seconds(), tcpdump.send, signal.SIGTERM)
     try:

@@ -46,7 +46,7 @@ class AgentDevice:
 
     Args:
         device: which, and how it is reached.
-        credentials: what it asks for.
+        credentials: those that it needs.
         path: directories of the programs, as in PATH.
     """
 

@@ -65,7 +65,7 @@ class Device:
         name: of its template.
         agent: the program that speaks to it.
         parameters: its options, by their long names with underscores.
-        secret: name of the Secret with its credentials; "" where it asks for none.
+        secret: name of the Secret with its credentials; "" where it needs none.
         timeout: how long one attempt to switch the host off may take.
         cuts: what it cuts the host off from.
     """

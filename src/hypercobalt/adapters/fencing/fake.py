@@ -12,7 +12,7 @@ class FakeFenceDevice:
 
     Attributes:
         state: of the host's power; what `power` reports.
-        orders: `off` and `on`, as they were asked for.
+        orders: `off` and `on`, in order.
         failure: raised by every call while it is set.
     """
 

@@ -1,4 +1,4 @@
-"""What the rooms above ask of a fence device: read a host's power, switch it off and on.
+"""What the rooms above use of a fence device: read a host's power, switch it off and on.
 
 A device may lie, or answer for another machine: code that takes its answer for a proof compares it
 with the signs of life that the host gives afterwards.
@@ -36,7 +36,7 @@ class FenceFailure(StrEnum):
     UNCONFIRMED = "Unconfirmed"
     """The device took the order, but does not report the state that was ordered."""
     FAILED = "Failed"
-    """Unreachable, wrong password, refused: fence agents tell these apart by their texts only."""
+    """Unreachable, wrong password, refused: fence agents distinguish these by their texts only."""
 
 
 class FenceError(TransientError):
@@ -54,7 +54,7 @@ class FenceError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a fence device asks for; never printed."""
+    """The credentials of a fence device; never printed."""
 
     username: str = ""
     password: str = field(default="", repr=False)

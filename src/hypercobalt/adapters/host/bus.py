@@ -1,7 +1,7 @@
 """One connection to one service on the host's system bus.
 
-A connection is given up when anything about it breaks, the service's restart included; whoever uses
-it makes a new one and reads everything again. So no state has to be repaired.
+A connection is closed when anything about it breaks, the service's restart included; its user
+opens a new one and reads everything again. So no state has to be repaired.
 
 Only the service's own signals count: the bus filters broadcasts by sender, but every process on the
 host may send a signal straight to us, so the sender of each is compared with the service's owner.
@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 CALL_DEADLINE: Final = timedelta(seconds=10)
 PING: Final = timedelta(seconds=20)
-"""After so much silence the service is asked whether it is there: one that hangs sends nothing."""
+"""After so much silence the service is pinged: one that hangs sends nothing."""
 
 _BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 _CLOSE_DEADLINE = 1.0  # seconds
@@ -79,7 +79,7 @@ class Service:
         self.name = name
         self._ping = ping.total_seconds()
         self._bus = bus
-        self._owner: str | None = None  # unique name; None: not asked for yet
+        self._owner: str | None = None  # unique name; None: not read yet
         self._wake = asyncio.Event()
         self._lost: HostError | None = None
         self._handlers: list[tuple[str, str, str | None, Handler | None]] = []
@@ -251,7 +251,7 @@ async def reach(
         name: of the service: `org.freedesktop.systemd1`.
         address: of the bus, such as `unix:path=/run/dbus/system_bus_socket`; None: the usual one.
         descriptors: whether file descriptors can be received.
-        ping: how much silence makes `Service.changed` ask whether the service is there.
+        ping: after so much silence `Service.changed` pings the service.
 
     Raises:
         HostError: no bus there, or it does not let us in.

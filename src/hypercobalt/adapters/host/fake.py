@@ -14,7 +14,7 @@ from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
 @dataclass(slots=True)
 class _Change:
-    """What wakes everybody who waits, once for each change."""
+    """What wakes every waiter, once for each change."""
 
     event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -31,7 +31,7 @@ class FakeUnits:
 
     Attributes:
         enabled: names of units that are started at boot.
-        jobs: what was asked for, as `start NAME`: start, begin, restart and stop.
+        jobs: requests, as `start NAME`: start, begin, restart and stop.
         on_job: called with that text instead of making the unit active, or inactive; it may `set`
             states and raise HostError.
     """
@@ -50,7 +50,7 @@ class FakeUnits:
         self._change.notify()
 
     def leave(self, why: str = "cannot connect to the system bus") -> None:
-        """From now on, systemd cannot be asked."""
+        """From now on, systemd cannot be reached."""
         self._away = HostError(why)
         self._change.notify()
 
@@ -140,7 +140,7 @@ class FakeShutdown:
         self._change.notify()
 
     def leave(self, why: str = "cannot connect to the system bus") -> None:
-        """From now on, logind cannot be asked."""
+        """From now on, logind cannot be reached."""
         self._away = HostError(why)
 
     def come_back(self) -> None:

@@ -1,8 +1,8 @@
 """Names a process so that a later one on the same machine can see whether it still runs.
 
 A pid alone does not do: it is given again, after a reboot in the same order. So the name has the
-process's start as well, and the start of the machine's systemd. Without a systemd as PID 1, which
-is in most containers, nobody can judge from inside, and the name has no machine.
+process's start as well, and the start of the machine's systemd. Without a systemd as PID 1, as in
+most containers, a process cannot find that out, and the name has no machine.
 
 Source: proc(5), machine-id(5).
 """
@@ -27,7 +27,7 @@ class Incarnation:
 
     Args:
         host: name of the machine, for people.
-        machine: its machine-id; "" when nobody could judge whether the process runs.
+        machine: its machine-id; "" when no process could find out whether this one runs.
         boot: differs from boot to boot.
         pid: of the process.
         started: clock ticks from the kernel's start to the process's.

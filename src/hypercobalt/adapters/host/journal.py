@@ -1,8 +1,8 @@
 """Lines of the host's journal, of units from a fixed list, by journalctl.
 
 journalctl gets options that are made here out of enumerated and numeric values; no text of a
-request is among them. Its lines are passed on as they are: whoever prints them removes what a
-terminal would obey.
+request is among them. Its lines are passed on unchanged: the program that prints them removes what
+a terminal would obey.
 
 Source: journalctl(1), systemd.journal-fields(7).
 """

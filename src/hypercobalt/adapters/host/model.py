@@ -55,7 +55,7 @@ class UnitState:
 
 @dataclass(frozen=True, slots=True)
 class OperatingSystem:
-    """os-release, hostnamed and the kernel; "" where the host does not say.
+    """os-release, hostnamed and the kernel; "" where the host has none.
 
     Args:
         firmware_date: when the firmware was made, UTC.

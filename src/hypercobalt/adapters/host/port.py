@@ -1,4 +1,4 @@
-"""What the rooms above ask of the host: ports with a real class and a fake behind each."""
+"""What the rooms above use of the host: ports with a real class and a fake behind each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Units(Protocol):
     def watch(self, names: Sequence[str]) -> AsyncGenerator[tuple[UnitState, ...] | HostError]:
         """The state of the named units: all of them now, and all of them after each change.
 
-        Once systemd cannot be asked for a few seconds, one HostError with the reason; then states
+        Once systemd cannot be reached for a few seconds, one HostError with the reason; then states
         again. A unit that does not exist has load `not-found`.
         """
         ...

@@ -83,7 +83,7 @@ class HostSystem:
         """What hostnamed reports, by the names of its JSON, which its properties share.
 
         Raises:
-            HostError: it cannot be asked.
+            HostError: it cannot be reached.
         """
         async with reach(_NAME, self._address) as hostnamed:
             return await _ask(hostnamed)
@@ -103,7 +103,7 @@ async def _ask(hostnamed: Service) -> Facts:
 
 
 def assemble(release: Mapping[str, str], hardware: Facts, command_line: str) -> OperatingSystem:
-    """Put together what three sources say."""
+    """Combine what three sources report."""
     kernel = os.uname()
 
     def text(name: str) -> str:
@@ -153,7 +153,7 @@ def clean(text: str) -> str:
 def read_file(path: Path) -> str:
     """The text of a small regular file; "" if there is none that can be read."""
     try:
-        # Somebody may have put a pipe there, which must not hold us up.
+        # It may be a pipe, which must not block the agent.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)

@@ -39,7 +39,7 @@ class SystemdUnits:
     Args:
         address: of the system bus; None: the usual one.
         grace: how long systemd may be away before watchers get an error.
-        ping: after so much silence systemd is asked whether it is there.
+        ping: after so much silence systemd is pinged.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ async def _list(
     rows: list[list[str]] = reply.body[0] if reply.signature == _ROW else []
     if len(rows) != len(names):
         raise HostError(f"{_NAME} ListUnitsByNames: {len(rows)} answers for {len(names)} units")
-    # The name asked for, not the unit's own: it may be an alias.
+    # The requested name, not the unit's own: it may be an alias.
     states = (
         UnitState(name=name, load=row[2], active=row[3], sub=row[4])
         for name, row in zip(names, rows, strict=True)

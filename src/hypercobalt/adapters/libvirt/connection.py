@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.per_subject import PerSubject
 _PROBES_IDLE: Final = 90.0  # beyond the half minute after which each domain is probed again
 MOST_HUNG: Final = 9
 """Domains whose emulators may hang while further ones are probed. Each keeps one of the workers of
-its daemon (`max_workers`, 20), which serve everybody else, too."""
+its daemon (`max_workers`, 20), which other clients need as well."""
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Remembers what was read from the domains' documents, until something changes them.
 
-A listing reads the documents of only those domains that it does not know. An entry is dropped by
+A listing reads only the documents that are not cached. An entry is dropped by
 events of a change, by a new connection, by a new start of the domain, and by age: a few changes,
 such as of `numatune`, have no event.
 """

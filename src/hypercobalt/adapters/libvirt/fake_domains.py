@@ -57,7 +57,7 @@ class FakeDomains:
     Attributes:
         here: domains by UUID.
         jobs: running job by domain uuid.
-        hung: how long the emulators that do not answer have been asked, seconds by uuid.
+        hung: how long a call has waited for the emulators that do not reply, seconds by uuid.
     """
 
     def __init__(self) -> None:

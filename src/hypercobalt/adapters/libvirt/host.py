@@ -102,7 +102,7 @@ class Host:
         )
 
     async def stats(self) -> tuple[DomainStats, ...]:
-        # Asks every QEMU, so a hung one holds it up.
+        # Waits for every QEMU, so for a hung one, too.
         return await self._ask("counters of domains", inventory.counters, subject="counters")
 
     async def document(self, uuid: str) -> DomainDocument:

@@ -1,6 +1,6 @@
 """Observe: what libvirt answers about a host and its domains, each in as few calls as it takes.
 
-A driver without a bulk call is asked domain by domain.
+Without a bulk call in the driver, domains are read one by one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps one connection to one daemon: opens it, listens to it, and opens it again.
 
-One task goes through the life of a connection: open, subscribe, report `Connected`, ask every
-moment whether the daemon answers, report `Disconnected`, wait, and again. So there is never more
+One task goes through the life of a connection: open, subscribe, report `Connected`, check every
+half second that the daemon replies, report `Disconnected`, wait, and again. So there is never more
 than one attempt under way; one over a Unix socket that hangs is waited for, as it ends when the
 daemon goes on or dies.
 
@@ -167,7 +167,7 @@ class Keeper:
         self._early.clear()
 
     async def _listen(self, link: _Link) -> None:
-        """Ask at each heartbeat whether the daemon answers, until the connection breaks."""
+        """Check at each heartbeat that the daemon replies, until the connection breaks."""
         client, pace = link.client, self._pace
         self._heartbeat = Heartbeat(
             client,

@@ -228,7 +228,7 @@ class Domain:
         problem: why the document could not be read whole; the rest then has safe values.
         saved: its memory lies in a file on the host, to be loaded at its next start.
         evacuated: why it is here, if it was started anew after its host had died.
-        job: what it does now; only in a listing that was asked for with jobs.
+        job: what it does now; only in a listing with jobs.
     """
 
     uuid: str

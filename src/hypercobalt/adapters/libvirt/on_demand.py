@@ -54,7 +54,7 @@ class OnDemandConnection:
     """The connection to one daemon, and further ones while calls hang.
 
     A daemon takes few calls of one connection, and a call that hangs cannot be taken back. Once as
-    many hang as one may have (`per_subject.MOST`), another one is opened for what is asked next.
+    many hang as one may have (`per_subject.MOST`), another one is opened for the next call.
 
     Args:
         address: URI of the daemon.

@@ -1,8 +1,8 @@
 """Calls that may hang, each with its subject: a hung one holds up its own subject only.
 
-A question to a domain's QEMU waits for as long as that QEMU is silent, and libvirt cannot interrupt
-it. A call keeps its place until it ends, also after its caller has given up: so a silent
-subject has one call under way at most, however often it is asked about.
+A call to a domain's QEMU waits for as long as that QEMU is silent, and libvirt cannot interrupt
+it. A call keeps its slot until it ends, even after its caller has given up: so a silent
+subject has at most one call in flight, however many callers there are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rooms above ask of libvirt: questions, events and changes, each with a deadline.
+"""What the rooms above use of libvirt: reads, events and changes, each with a deadline.
 
 One fake implements all of it (`fake.py`); the contract tests hold it and the real one to the same.
 Every call raises `LibvirtRefusedError` when libvirt refuses, `DomainHungError` when only the
@@ -86,7 +86,7 @@ class Probe(Protocol):
     async def control_info(self, uuid: str) -> ControlInfo | None:
         """How the way to a domain's emulator is, without waiting for it; None while it is off.
 
-        It shows an emulator as occupied only while some call waits for it, so ask for its
+        It shows an emulator as occupied only while some call waits for it, so call
         `block_stats` to find out.
         """
         ...
@@ -94,20 +94,20 @@ class Probe(Protocol):
     async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
         """Counters of the disks of one domain, by its emulator; None while it is off.
 
-        One whose emulator owes an answer already is not asked again, but raises `DomainHungError`.
+        While a call to its emulator is pending, no other is made: `DomainHungError`.
         """
         ...
 
     async def block_stats_of(self, uuids: Collection[str]) -> Mapping[str, tuple[BlockStats, ...]]:
         """The same of several domains in one call, by UUID, without those that are off.
 
-        It asks each emulator whatever that owes, and answers when all have: `DomainHungError`
+        It calls each emulator, even one with a pending call, and waits for all: `DomainHungError`
         when one hangs, which `block_stats` of each finds.
         """
         ...
 
     async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
-        """The disks whose errors have paused a domain; asked as `block_stats` are.
+        """The disks whose errors have paused a domain; with the limits of `block_stats`.
 
         QEMU lists a disk for some time after its domain was resumed.
         """

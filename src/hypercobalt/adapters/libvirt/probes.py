@@ -73,7 +73,7 @@ async def agent_answers(client: Client, uuid: str) -> bool | None:
 
 
 async def _asked(client: Client, uuid: str) -> DomainRef | None:
-    """The domain, to ask its emulator; None while it is off.
+    """The domain whose emulator is to be called; None while it is off.
 
     Each call to an emulator that is silent holds up a worker of the daemon: there is one at most.
 

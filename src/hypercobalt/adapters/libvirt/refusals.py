@@ -13,11 +13,11 @@ _Answer = TypeVar("_Answer")
 UNSUPPORTED: Final = frozenset(
     {
         ErrorCode.NO_SUPPORT,
-        ErrorCode.INVALID_ARG,  # an event or flag that an older daemon does not know
+        ErrorCode.INVALID_ARG,  # an event or flag that an older daemon lacks
         ErrorCode.ARGUMENT_UNSUPPORTED,
         ErrorCode.OPERATION_UNSUPPORTED,
         ErrorCode.CONFIG_UNSUPPORTED,
-        ErrorCode.RPC,  # a procedure that an older daemon does not know
+        ErrorCode.RPC,  # a procedure that an older daemon lacks
     }
 )
 OFF: Final = frozenset({ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID})

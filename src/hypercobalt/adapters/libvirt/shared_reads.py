@@ -1,6 +1,6 @@
-"""Readings shared by all who ask for the same while one is under way.
+"""Reads shared by all callers of the same read while one is running.
 
-They get the next one together: it begins after all of them have asked, so it is no older than one
+They share the next one: it begins after all of their calls, so it is no older than a read
 of their own would be.
 """
 
@@ -27,8 +27,8 @@ class _Turn(Generic[Found]):
     """Readings of one subject, one after the other.
 
     Attributes:
-        asked: how many have asked.
-        served: how many of them had asked when the last reading began.
+        asked: number of callers.
+        served: number of those whose call came before the last read began.
         waiting: how many wait now.
         last: what it gave; an error that it raised.
     """
@@ -44,7 +44,7 @@ class SharedReads(Generic[Key, Found]):
     """One reading at a time for each subject."""
 
     def __init__(self) -> None:
-        self._turns: dict[Key, _Turn[Found]] = {}  # while somebody waits
+        self._turns: dict[Key, _Turn[Found]] = {}  # while a caller waits
 
     async def get(self, subject: Key, read: Callable[[], Awaitable[Found]]) -> Found:
         """What a reading gives that begins no earlier than now.

@@ -1,6 +1,6 @@
 """Files in the directories of a host, by libvirt's storage pools.
 
-A directory becomes a pool when it is first asked for, unless it is one already. Such a pool lives
+A directory becomes a pool at its first use, unless it is one already. Such a pool lives
 as long as the daemon and touches no file; with it libvirt itself makes the files of disks that
 migrations copy.
 
@@ -57,7 +57,7 @@ async def read(client: Client, directory: str) -> PoolRef | None:
 async def find(client: Client, pool: PoolRef, name: str) -> VolumeRef | None:
     """A file of a directory, as it was read last; None if it has none of that name."""
     asked = client.call(protocol.VOLUME_LOOKUP_BY_NAME, protocol.PoolName(pool, name))
-    # A daemon that was restarted since knows neither the pool nor its files.
+    # A daemon that was restarted since has neither the pool nor its files.
     found = await unless({ErrorCode.NO_STORAGE_VOL}, asked)
     return found and found.volume
 

@@ -1,4 +1,4 @@
-"""Which of libvirt's domain events we ask for, and what each becomes.
+"""Which of libvirt's domain events are subscribed to, and what each becomes.
 
 libvirt has no event for a migration that failed or was cancelled, and its job shows which of the
 two for some hundredths of a second only. QEMU has one, which libvirt passes on by request; it is
@@ -63,7 +63,7 @@ def changes_definition(event: DomainEvent) -> bool:
 
 
 async def subscribe(client: Client, handler: Handler) -> tuple[str, ...]:
-    """Ask for every event; they come for as long as the connection stands.
+    """Subscribe to every event, for as long as the connection is open.
 
     Args:
         client: the connection.

@@ -1,4 +1,4 @@
-"""Who asks OpenStack, where: clouds.yaml, `OS_*`, and a password that a command gives.
+"""The account for OpenStack: clouds.yaml, `OS_*`, and a password that a command prints.
 
 Configuration, catalogue and tokens are openstacksdk's and keystoneauth's. Everything here blocks
 and runs on the pool's threads.

@@ -1,4 +1,4 @@
-"""A circuit breaker: a service that is away is asked by one call from time to time, not by all.
+"""A circuit breaker: a service that is away gets one call from time to time, not all of them.
 
 Closed, everything passes. After some failures in a row it opens for a while, then lets one call
 through as a probe; that closes it, or opens it for twice as long. No I/O, and the clock is given.
@@ -58,7 +58,7 @@ class Breaker:
         return max(0.0, self._until - self._clock()) if self._wait else 0.0
 
     def admit(self) -> float:
-        """Ask to make a call: 0 lets it through, else seconds to come back after.
+        """Request permission for a call: 0 permits it, else the seconds to wait.
 
         A caller that is let through records the end: `succeeded`, `failed` or `unknown`.
         """

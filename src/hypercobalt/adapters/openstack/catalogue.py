@@ -21,7 +21,7 @@ class Catalogue:
     Args:
         region: of the configuration.
         session: its tokens bring the catalogue.
-        who: asks, for messages.
+        who: the account, for messages.
     """
 
     def __init__(self, region: CloudRegion, session: Session, who: str) -> None:

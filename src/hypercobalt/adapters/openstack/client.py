@@ -55,7 +55,7 @@ class Client:
     """One account's calls.
 
     Args:
-        account: who asks.
+        account: of the requests.
         threads: that the calls are made on.
         metrics: counts them.
         clock: seconds that never step back.
@@ -79,7 +79,7 @@ class Client:
         self._breakers: dict[str, Breaker] = {}
 
     def trouble(self, service: str) -> str:
-        """Why a service is not asked at present, in words; "" when it is."""
+        """Why a service gets no calls at present, in words; "" when it does."""
         for breaker in (self._breaker(IDENTITY), self._breaker(service)):
             if breaker.open_for:
                 return breaker.why
@@ -156,7 +156,7 @@ class Client:
         except NoAnswerError as exc:
             self._note(request, exc)
             raise
-        except (asyncio.CancelledError, TransientError):  # not sent, or nobody waits for it
+        except (asyncio.CancelledError, TransientError):  # not sent, or no caller waits for it
             _each(admitted, Breaker.unknown)
             raise
         _each(admitted, Breaker.succeeded)

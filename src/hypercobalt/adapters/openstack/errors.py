@@ -11,8 +11,8 @@ class NoAnswerError(TransientError):
     """No useful answer: none at all, 5xx, 429, 401 for a fresh token, or a body that is garbage.
 
     Args:
-        message: what was asked of which service, and what happened instead.
-        retry_after: the wait that the service asked for, or until the circuit closes.
+        message: the request, its service, and what happened instead.
+        retry_after: the wait that the service requested, or until the circuit closes.
         down: the service as a whole seems to be away, not this one call.
         sent: the service may have seen the request, and done it.
     """
@@ -39,4 +39,4 @@ class NoEndpointError(NoAnswerError):
 
 
 class CircuitOpenError(NoAnswerError):
-    """The service was away a moment ago, so it was not asked."""
+    """The service was away a moment ago, so the call was not sent."""

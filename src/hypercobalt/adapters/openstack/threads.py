@@ -1,6 +1,6 @@
 """Blocking calls on a bounded number of threads.
 
-A call that nobody waits for any more keeps its thread until its own time-outs end it; it cannot
+A call without a waiting caller keeps its thread until its own time-outs end it; it cannot
 fill the process with threads, since the next calls wait for one of the same few. The threads do not
 hold up the end of the process.
 """

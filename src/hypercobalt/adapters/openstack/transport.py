@@ -17,7 +17,7 @@ from urllib3.exceptions import HTTPError
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 25.0
 """Longest silence of a service, and longest time that its whole answer may take, where a request
-does not say how long."""
+has no limits of its own."""
 MAX_BYTES: Final = 64 * 1024 * 1024
 _PIECE = 64 * 1024
 

@@ -32,13 +32,13 @@ def check_files(region: CloudRegion) -> None:
     if cert is not None:
         mine, key = (cert, None) if isinstance(cert, str) else cert
         with _named("OS_CERT, OS_KEY (cert, key in clouds.yaml)", f"{mine}, {key or 'no key'}"):
-            context.load_cert_chain(mine, key, password="")  # else it would ask a person
+            context.load_cert_chain(mine, key, password="")  # else OpenSSL would prompt for it
 
 
 PLAIN: Final = "plain-http"
 UNVERIFIED: Final = "unverified-tls"
 EXPOSURES: Final = (PLAIN, UNVERIFIED)
-"""What lets somebody on the way read or change what is sent, tokens and passwords included."""
+"""What lets an attacker on the network read or change requests, tokens and passwords included."""
 
 
 def exposures(region: CloudRegion) -> dict[str, str]:

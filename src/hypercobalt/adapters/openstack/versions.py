@@ -16,7 +16,7 @@ _MULTIPLE_CHOICES = 300
 
 
 async def supported(client: Client, service: str) -> tuple[Version, Version] | None:
-    """The oldest and the newest microversion of a service; None when it does not say.
+    """The oldest and the newest microversion of a service; None when it reports none.
 
     Raises:
         NoAnswerError: it does not answer.

@@ -1,6 +1,6 @@
 """Marks of the rows that a capture by mirror makes: whose they are, and until when. Pure.
 
-Whoever may write to Open vSwitch's database may write any text here.
+A client that may write to Open vSwitch's database may write any text here.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class ControllerState:
     Args:
         connected: whether its session with the southbound database is up; it stays so for a
             server that hangs.
-        paused: by debug/pause; None when this version does not know the command.
+        paused: by debug/pause; None when this version lacks the command.
     """
 
     connected: bool

@@ -1,4 +1,4 @@
-"""What the rooms above ask of this host's switch: one port, a real class and a fake behind it.
+"""What the rooms above use of this host's switch: one port, a real class and a fake behind it.
 
 Nothing here changes the switch. Every call has its own deadline, within which it gives a value or
 raises; a failed one is not repeated inside the call.
@@ -41,7 +41,7 @@ DEADLINE: Final = timedelta(seconds=2)
 """For one call; a stopped daemon takes a connection and never answers."""
 
 ECHO: Final = timedelta(seconds=4)
-"""How often ovsdb-server is asked for an echo, with a deadline of DEADLINE."""
+"""How often ovsdb-server gets an echo request, with a deadline of DEADLINE."""
 
 RECONNECT: Final = timedelta(seconds=2)
 """The most between two attempts to connect to ovsdb-server."""

@@ -183,7 +183,7 @@ class ManagerRow:
         target: `ssl:HOST:PORT` or `tcp:HOST:PORT`, which ovsdb-server connects to, or `pssl:`,
             `ptcp:` or `punix:`, where it listens.
         is_connected: whether there is a connection; ephemeral. One that listens has none while
-            nobody connects.
+            no client connects.
     """
 
     uuid: str

@@ -35,7 +35,7 @@ def client_context(files: TlsFiles, root: Path) -> ssl.SSLContext:
     certificate = _readable("certificate", files.certificate, root)
     authority = _readable("CA certificate", files.authority, root)
     try:
-        # Without a password OpenSSL would ask for one on the terminal.
+        # Without a password OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(certificate, key, password=b"")
     except (OSError, ValueError) as exc:
         text = f"certificate {files.certificate} and private key {files.private_key}: {_words(exc)}"

@@ -56,7 +56,7 @@ class Pass:
         steps: in order.
         final_flow: the packet at the end; `unchanged` for the same.
         megaflow: what of the packet has decided.
-        datapath_actions: what the datapath is told, `drop` for nothing.
+        datapath_actions: the datapath's actions, `drop` for none.
         remarks: of ovs-vswitchd, such as why its slow path is used.
     """
 

@@ -71,7 +71,7 @@ class Wanted:
 
     @property
     def digest(self) -> str:
-        """Equal for equal wishes."""
+        """Equal for equal requests."""
         issuer = self.issuer
         parts = (*self.names.all, issuer.group, issuer.kind, issuer.name, str(self.lifetime))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """The Event of each use: person, use, duration, result.
 
 It is stored before its requester gets anything, so no use goes without. Refusals are recorded
-within a budget of their own: whoever floods an agent with those hides no use.
+within a budget of their own: a client that floods an agent with those hides no use.
 """
 
 from __future__ import annotations

@@ -18,14 +18,14 @@ from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
 _FENCED_SECONDS: Final = 2.0
-"""For which a host that is proven dead is asked all the same: a fence device may have lied."""
+"""For which a host that is proven dead is still read: a fence device may have lied."""
 
 _REMEMBERED: Final = 5.0
-"""Seconds for which its silence is: each of its servers would ask it twice."""
+"""Seconds for which its silence is kept: each of its servers would read it twice."""
 
 
 class Answers:
-    """What hosts answer now; those who ask while a host is being listed share the next listing.
+    """What hosts report now; calls during the listing of a host share its next listing.
 
     Args:
         daemons: of the hosts.

@@ -38,7 +38,7 @@ class Place:
 
     Args:
         name: of the Hypervisor.
-        id: UUID that stays, for those who want one.
+        id: UUID that stays, for callers that need one.
         control: URI by which this process reaches its libvirtd.
         migration: URI by which the other hosts' libvirtds reach it.
         stream: URI of the memory's stream to it, `tcp://192.0.2.1`; "" leaves it to libvirt.

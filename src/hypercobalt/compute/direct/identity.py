@@ -25,7 +25,7 @@ log = get_logger(__name__)
 
 REASON: Final = "WrongHost"
 _DOUBTED: Final = 30.0
-"""Seconds for which a host whose daemon is another's is no target; then it is asked again."""
+"""Seconds for which a host whose daemon is another's is no target; then it is read again."""
 
 
 def daemon_of(daemons: Daemons, place: Place) -> Daemon:
@@ -56,7 +56,7 @@ class Identities:
         self._doubted: dict[tuple[str, str, str], float] = {}
 
     def is_doubted(self, place: Place) -> bool:
-        """Whether the host's daemon was another host's when it was asked last, a moment ago."""
+        """Whether the host's daemon was another host's at the last read, a moment ago."""
         at = self._doubted.get(_key(place))
         return at is not None and self._clock.monotonic() - at < _DOUBTED
 

@@ -238,7 +238,7 @@ class DirectMoves:
             self._settled = True
 
     def _known(self, host: str) -> Place:
-        """A host that is asked what is there: without its address, that is not known."""
+        """A host whose domains are read: without its address, they are not known."""
         place = self._site.hosts.find(host)
         if place is None:
             raise UnreachableError(f"host {host}: no Hypervisor of that name has an address")
@@ -334,7 +334,7 @@ class DirectMoves:
         if known:
             return known
         target = next((place for place, view, _ in seen if view is HostView.ARRIVES), None)
-        if target is None:  # it has just begun, or its target does not answer: ask again
+        if target is None:  # it has just begun, or its target does not answer: poll again
             now = self._site.clock.now()
             return Move(
                 domain.uuid, domain.uuid, MoveKind.LIVE, "running", source.name, "", now, now

@@ -10,9 +10,9 @@ class Ports(Protocol):
     """Ports of a virtual network, by the interface ids in the domains' definitions."""
 
     async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
-        """Say which hosts may have some ports: the one they are on, then the one they go to.
+        """Set which hosts may have some ports: the one they are on, then the one they go to.
 
-        A port that the network does not know is no error.
+        A port that the network does not have is no error.
 
         Raises:
             TransientError: the network cannot be changed.
@@ -23,7 +23,7 @@ class Ports(Protocol):
         """Ports that may be on several hosts, and on which: of moves that were not finished.
 
         Raises:
-            TransientError: the network cannot be asked.
+            TransientError: the network cannot be reached.
         """
         ...
 

@@ -15,7 +15,7 @@ _STATUS = {
     DomainState.PMSUSPENDED: ServerStatus.SUSPENDED,
 }
 _DIED = frozenset({ShutoffReason.UNKNOWN, ShutoffReason.CRASHED, ShutoffReason.FAILED})
-"""After a boot of its host libvirt knows no reason."""
+"""After a boot of its host libvirt reports no reason."""
 
 
 def size(domain: Domain) -> Size:

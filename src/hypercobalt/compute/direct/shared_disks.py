@@ -23,11 +23,11 @@ from hypercobalt.runtime import Clock
 
 _KEPT: Final = timedelta(minutes=10)
 _JUST_NOW: Final = timedelta(seconds=10)
-"""For which a directory that a dead host shared is not asked about again for its next disk."""
+"""For which a directory that a dead host shared is not looked up again for its next disk."""
 
 
 _Key: TypeAlias = tuple[str, frozenset[str]]
-"""What is asked about, and the names of the two hosts."""
+"""What is looked up, and the names of the two hosts."""
 
 
 class Sharing:
@@ -57,14 +57,14 @@ class Sharing:
     ) -> None:
         """Find out about all disks of domains whose host is dead, with the hosts that answer.
 
-        A directory is asked about once for each of them, as libvirt then looks into every file in
+        A directory is looked up once for each of them, as libvirt then reads every file in
         it; that the file of each disk is there, too, is seen right before the domain is started.
 
         Args:
             domains: that it had.
             mark: name of the file that it has left in the directories of their disks.
             dead: their host.
-            others: those that are asked.
+            others: those that are read.
         """
         disks = {_subject(disk): disk for domain in domains for disk in files(domain)}
         async with asyncio.TaskGroup() as tasks:
@@ -180,7 +180,7 @@ def _key(disk: Disk, one: Place, other: Place) -> _Key:
 
 
 def _subject(disk: Disk) -> str:
-    """What has to be asked about once: a medium's file, else the directory."""
+    """What has to be looked up once: a medium's file, else the directory."""
     return disk.path if _is_medium(disk) else posixpath.dirname(disk.path)
 
 

@@ -1,7 +1,7 @@
 """Servers and their moves, in memory.
 
 Time is the event loop's. Nothing runs in the background: each call first brings everything up to
-the present, so that tests hold the clock. As with Nova, a move is accepted at once and judged
+the present, so that tests control the clock. As with Nova, a move is accepted at once and checked
 later, a server is elsewhere a moment before the record of its move has ended, and a host's memory
 is claimed when a target is found.
 
@@ -54,7 +54,7 @@ class _Job:
 
 @dataclass(slots=True)
 class FakeMoves:
-    """What `compute.port.Moves` asks for.
+    """The moves of `compute.port.Moves`.
 
     Args:
         hosts: capacity of each by name.
@@ -116,7 +116,7 @@ class FakeMoves:
         self._jobs.pop(id_, None)
 
     def script(self, id_: str, script: Script) -> None:
-        """Say how the moves of a server go."""
+        """Set how the moves of a server go."""
         self.scripts[id_] = script
 
     def on(self, host: str) -> tuple[Server, ...]:

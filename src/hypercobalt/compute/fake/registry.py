@@ -39,7 +39,7 @@ class World:
         aggregates: by number.
         traits: by provider.
         tests: servers of smoke tests.
-        calls: what was asked, in order, as `call about`.
+        calls: calls in order, as `call about`.
         fault: see `Fault`; None for none.
         latency: of each call, in seconds.
         boots: status that a new test server takes, and what its console shows; {name} is its name.

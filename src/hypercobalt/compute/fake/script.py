@@ -15,8 +15,8 @@ class Script:
         failures: so many moves end in `error` first.
         failed_restarts: so many restarts leave the server off first.
         stuck: so many moves make no progress first, until they are aborted or forced.
-        lost: the answers of so many calls are lost; what was asked for is done.
-        late: seconds until a record shows what was asked for; the server shows it at once.
+        lost: the answers of so many calls are lost; the calls take effect.
+        late: seconds until a record shows a call; the server shows it at once.
         helpless: forcing a stuck move to complete changes nothing.
         stubborn: aborting a stuck move changes nothing.
         breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.

@@ -15,7 +15,7 @@ from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = SHARED_SECONDS + LONG
-"""After which no listing comes that was asked for before a change."""
+"""After which no listing arrives that was requested before a change."""
 _VERSION = (2, 93)
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -27,11 +27,11 @@ class Aggregates:
         self._calls, self._clock = calls, clock
         self._changes: list[_Change] = []
         self._view: tuple[float, dict[int, HostAggregate]] = (-1.0, {})
-        """When the newest listing was asked for, and it with what was changed later."""
+        """When the newest listing was requested, and that listing with later changes."""
         self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
-        """See the port. What this process changed after the listing was asked for is put in."""
+        """See the port. Changes by this process after the request of the listing are included."""
         seen = await self._all.seen(fresh=fresh)
         if seen.asked != self._view[0]:
             oldest = self._clock() - _KEPT_SECONDS

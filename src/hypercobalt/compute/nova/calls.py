@@ -22,10 +22,10 @@ log = get_logger(__name__)
 COMPUTE: Final = "compute"
 PLACEMENT: Final = "placement"
 LONG: Final = 120.0
-"""Seconds for listings of the whole fleet, for which Nova asks its database about each host."""
+"""Seconds for listings of the whole fleet, for which Nova queries its database for each host."""
 
 _SUPPORTED: Final = {COMPUTE: ((2, 65), (2, 98)), PLACEMENT: ((1, 29), (1, 39))}
-"""Oldest microversion that has all that is asked for (2.65: abort a queued live migration; 1.29:
+"""Oldest microversion that has all that is used (2.65: abort a queued live migration; 1.29:
 nested providers in allocation candidates), and the newest whose answers are understood."""
 _ASSUMED: Final = {COMPUTE: (2, 95), PLACEMENT: (1, 39)}
 """Of a service that does not report what it has."""
@@ -84,7 +84,7 @@ class Calls:
             path: below the service's endpoint.
             query: parameters.
             body: sent as JSON; None sends nothing.
-            version: the newest microversion to ask with; None sends none.
+            version: the newest microversion to send; None sends none.
             allow: codes of refusals that are an answer here.
             deadline: seconds.
 
@@ -101,7 +101,7 @@ class Calls:
         if answer.ok or answer.code in allow:
             return answer
         if answer.code == _NOT_ACCEPTABLE and service in self._newest:
-            self._newest[service].forget()  # another Nova than the one that was asked at first
+            self._newest[service].forget()  # another Nova than the first one
             raise UnreachableError(f"{about}: {service} answered {answer.words}")
         if answer.code == _CONFLICT:
             raise ConflictError(f"{about}: {service} answered {answer.words}")

@@ -21,9 +21,9 @@ from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 1.0
 CANDIDATES: Final = 500
-"""Most hosts that are asked for: each comes with all of its traits, some 5 KiB."""
+"""Limit of hosts in a request: each has all of its traits, some 5 KiB."""
 _VERSION = (1, 29)
-"""Later ones add the resource classes of providers that are not asked for."""
+"""Later ones add the resource classes of providers that were not requested."""
 _KEPT: Final = 64
 """Sizes whose candidates are kept."""
 

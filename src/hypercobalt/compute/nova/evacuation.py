@@ -52,8 +52,8 @@ class Evacuation:
         try:
             await self._evacuate(server, target)
         except (ConflictError, RefusedError):
-            # Active, the next attempt would start it. Of a call without an answer nobody knows:
-            # a reset would break what it may have begun.
+            # Active, the next attempt would start it. The effect of a call without an answer is
+            # unknown: a reset would break what it may have begun.
             await self._reset(server, "error", f"mark server {server.id} as not running")
             raise
 

@@ -1,8 +1,8 @@
 """Hosts: Nova's compute services with their hypervisors.
 
-What a pass costs: while few ask, one call for its own host (two when that is down). When more ask
+What a pass costs: with few passes, one call for its own host (two when that is down). With more
 within two seconds, one listing of the fleet serves all of them, for longer the larger the fleet is.
-That a host is absent is never taken from a listing that is older than the question: Nova may have
+That a host is absent is never taken from a listing that is older than the request: Nova may have
 registered it since. `enable`, `disable` and `remove` are one call each; `has_provider` is one, and
 all where Nova has taken the provider along; `remove_provider` is two, and one or two per consumer.
 """
@@ -34,15 +34,15 @@ from hypercobalt.compute.nova.shared import Shared
 from hypercobalt.compute.port import Fleet
 
 SHARED_SECONDS: Final = 2.0
-"""How old the listing of the fleet may be that a pass takes, if it does not ask for a fresh one."""
+"""How old a listing of the fleet may be for a pass that does not require a fresh one."""
 HOSTS_A_SECOND: Final = 500
 """Hosts listed in a second, at most: the listing of a large fleet is shared for longer."""
 FEW: Final = 4
-"""Passes of two seconds that ask for their own host; further ones share a listing of all."""
+"""Passes within two seconds that read their own host; further ones share a listing of all."""
 _NEEDED: Final = ("nova-scheduler", "nova-conductor")
 """What evacuates and moves servers, besides the hosts: one of each has to be up."""
 _LISTING = (2, 87)
-"""From 2.88 on Nova asks each host for its uptime, one after the other, for every listing."""
+"""From 2.88 on Nova queries each host's uptime, one after the other, for every listing."""
 _WRITING = (2, 95)
 _PLACING = (1, 39)
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -156,7 +156,7 @@ class Hosts:
         self._written[host.hypervisor_id] = _Written(self._clock(), host)
 
     def _crowded(self) -> bool:
-        """Whether so many asked for their own host a moment ago that one listing is better."""
+        """Whether so many have read their own host a moment ago that one listing is cheaper."""
         now, times = self._clock(), self._alone
         if len(times) == FEW and now - times[0] < SHARED_SECONDS:
             return True

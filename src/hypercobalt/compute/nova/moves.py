@@ -80,7 +80,7 @@ class Moves:
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
-        """Servers that a listing had in no group which was asked for when they were there."""
+        """Servers that a listing had in none of the groups requested while they existed."""
         self.groups_refused = ""
 
     async def servers(self, host: str) -> tuple[Server, ...]:

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[Item]):
-    """What was read, and when it was asked for, by the clock of who shares it."""
+    """What was read, and when it was requested, by the clock of its `Shared`."""
 
     asked: float
     answer: Item
@@ -24,8 +24,8 @@ class Shared(Generic[Answer]):
 
     Args:
         what: names the task, for people who debug.
-        read: asks for it.
-        seconds: how old an answer may be that is given again, counted from when it was asked for.
+        read: sends the request.
+        seconds: how old an answer may be that is returned again, counted from its request.
         clock: seconds that never step back.
 
     Attributes:
@@ -58,13 +58,13 @@ class Shared(Generic[Answer]):
         """The answer.
 
         Args:
-            fresh: never one that was asked for before now. Callers who come while an older one is
-                on its way wait for that, and then share the next.
+            fresh: never one that was requested before now. Callers that arrive while an older one
+                is on its way wait for that, and then share the next.
         """
         return (await self.seen(fresh=fresh)).answer
 
     async def seen(self, *, fresh: bool = False) -> Snapshot[Answer]:
-        """The answer, with when it was asked for."""
+        """The answer, with the time of its request."""
         task = self._task
         if not fresh and task is not None and self.warm:
             return await asyncio.shield(task)
@@ -76,7 +76,7 @@ class Shared(Generic[Answer]):
         return await asyncio.shield(task)
 
     async def seen_with(self, there: Callable[[Answer], bool]) -> Snapshot[Answer]:
-        """The answer; if it lacks what the caller looks for, one that was asked for from now on.
+        """The answer; if it lacks what the caller looks for, one that was requested from now on.
 
         Absence is never decided by an answer that is older than the question. All who miss
         something while an answer is on its way share the next one.

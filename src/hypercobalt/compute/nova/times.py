@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def read_time(text: str | None) -> datetime | None:
-    """A time in UTC, which most of Nova's do not say; None for none and for what is no time."""
+    """A time in UTC, as most of Nova's have no zone; None for none and for an invalid one."""
     try:
         read = datetime.fromisoformat(text) if text else None
     except ValueError:

@@ -107,7 +107,7 @@ class Traits:
         return {one.uuid: one.generation for one in read(answer, _Providers).resource_providers}
 
     async def _unmade(self, traits: ProviderTraits) -> list[str]:
-        """Those which Placement does not know; its refusal names them in its own words only."""
+        """Those which Placement does not have; its refusal names them only in its message."""
         query = (("name", f"in:{','.join(traits.names)}"),)
         about = "list the traits that exist"
         answer = await self._calls(

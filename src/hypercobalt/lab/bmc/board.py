@@ -1,4 +1,4 @@
-"""The BMC of one machine, whatever it is asked by: what it reports and switches, and its faults."""
+"""The BMC of one machine, for any protocol: what it reports and switches, and its faults."""
 
 from __future__ import annotations
 

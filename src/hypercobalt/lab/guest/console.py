@@ -30,7 +30,7 @@ async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
 
     Args:
         socket: the Unix socket of the serial port.
-        command: as `init.sh` knows them: `dirty 20`, `panic`, `write-disk 4`, …
+        command: of `init.sh`: `dirty 20`, `panic`, `write-disk 4`, …
         within: until its answer; for `write-disk` that is when it is done.
 
     Returns:

@@ -101,7 +101,7 @@ async def ready(cache: Path | None = None) -> Image:
     """The image of today's packages, built if the cache does not have it.
 
     Raises:
-        LabError: a package cannot be had, or is not made as we know it.
+        LabError: a package cannot be downloaded, or its content is not as expected.
     """
     cache = cache or cache_directory()
     cache.mkdir(parents=True, exist_ok=True)

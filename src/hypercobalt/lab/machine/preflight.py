@@ -48,7 +48,7 @@ class Machine:
     Args:
         root: whether we are root with every right (a container may hold some back).
         debian: whether packages are Debian's or Ubuntu's.
-        packages: installed ones, of those that we want.
+        packages: the installed ones of those that are needed.
         overlay: why an overlay over `/` cannot be mounted; empty when it can.
         network: why bridges and veth pairs cannot be made; empty when they can.
         cgroups: whether control groups can be made.

@@ -44,7 +44,7 @@ def domain(
     """The domain of a VM; its disks are to be made where it names them.
 
     Args:
-        placement: what was asked for, and where it goes.
+        placement: what was requested, and where it goes.
         identity: its ids.
         address: on the switch; None is no network.
         guests: what it is made from.

@@ -164,7 +164,7 @@ def _text(tag: str, text: str, **attributes: str) -> ET.Element:
 
 
 def _os(boots: Kernel | None) -> ET.Element:
-    # i440fx: the boot sectors know its ports, and the ib700 watchdog exists only there.
+    # i440fx: the boot sectors use its ports, and the ib700 watchdog exists only there.
     made = element("os", _text("type", "hvm", arch="x86_64", machine="pc"))
     if boots:
         made.append(_text("kernel", boots.kernel))

@@ -86,7 +86,7 @@ class Fleet:
         return Inventory(tuple(sorted(vms, key=lambda vm: (vm.host, vm.name))), silent)
 
     async def guests(self) -> Guests:
-        """The guest image and how to run it; built and probed when first asked for.
+        """The guest image and how to run it; built and probed at its first use.
 
         Raises:
             LabError: QEMU is not there.
@@ -304,7 +304,7 @@ class Fleet:
     async def tell(
         self, name: str, command: str, *, within: timedelta = timedelta(seconds=10)
     ) -> str:
-        """Have the Linux guest of a VM do something; see `guest/init.sh` for what it knows.
+        """Have the Linux guest of a VM do something; see `guest/init.sh` for its commands.
 
         Returns:
             What it answered after `ok COMMAND`.

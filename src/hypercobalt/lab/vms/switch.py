@@ -109,7 +109,7 @@ class Switch:
         return bool((await self._central.nbctl(*query)).strip())
 
     async def bind(self, port: uuid.UUID, *hosts: str) -> None:
-        """Say which hosts may have the port: the one it is on, then the one it moves to.
+        """Set which hosts may have the port: the one it is on, then the one it moves to.
 
         Raises:
             CommandError: there is no such port, or the database refuses.

@@ -49,12 +49,12 @@ def programs(agent_page: int | None) -> Mapping[str, Ask]:
 
 
 class Peers:
-    """Asks each host once for each question, and reports while the question stands.
+    """Probes each host once for each request, and reports while the request exists.
 
     Args:
         hypervisor: the own one, which has the questions.
         board: takes `peerReports`.
-        programs: what is asked at each host, by name.
+        programs: what is probed at each host, by name.
         within: how long that may take.
     """
 

@@ -1,6 +1,6 @@
 """Ends the host's guests when the host is cut off from the API, its witnesses and its storage.
 
-Off unless a window is set. While the agent's Lease is renewed nothing else is asked, so a host in
+Off unless a window is set. While the agent's Lease is renewed nothing else is probed, so a host in
 good order costs its witnesses nothing. With a watchdog, a host whose guests cannot be ended, or
 whose agent does not run any more, is reset by its hardware.
 """
@@ -26,7 +26,7 @@ TICK: Final = timedelta(seconds=5)
 """How often it looks, and feeds the watchdog."""
 
 QUIET: Final = timedelta(seconds=25)
-"""Without a renewal for so long, two are missing: witnesses and storage are asked."""
+"""Without a renewal for so long, two are missing: witnesses and storage are probed."""
 
 
 class Feeds(Protocol):
@@ -103,7 +103,7 @@ class SelfFencing:
         renewed, self._renewals = renewals != self._renewals, renewals
         known, quiet = frozenset(self._history.seen), self._history.silent(Sign.API)
         if known == frozenset(Sign) and (renewed or (quiet is not None and quiet < QUIET)):
-            return known if renewed else known - {Sign.API}  # not asked, so not silent
+            return known if renewed else known - {Sign.API}  # not probed, so not silent
         witness, storage = await asyncio.gather(self._outside.witness(), self._outside.storage())
         seen = {Sign.API: renewed, Sign.WITNESS: witness, Sign.STORAGE: storage}
         return frozenset(sign for sign, there in seen.items() if there)

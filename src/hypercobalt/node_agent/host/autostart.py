@@ -1,7 +1,7 @@
 """Reports whether the host starts guests by itself at boot: `AutostartOff`.
 
 libvirt-guests stops or suspends every guest at a shutdown, and where it is configured so starts
-them at the next boot. By then they may have been evacuated, and nothing is asked.
+them at the next boot. By then they may have been evacuated, and nothing checks that.
 
 Source: libvirt-guests(8).
 """

@@ -125,7 +125,7 @@ def decide(present: Certificate | None, wanted: Certificate) -> Certificate | No
 
 
 class Certificates:
-    """Keeps the certificate of the Secret installed, and the Certificate as the spec wants it.
+    """Keeps the certificate of the Secret installed, and the Certificate as the spec has it.
 
     Args:
         hypervisor: the own one.

@@ -235,7 +235,7 @@ class OsUpdate:
         raise HostError(f"{unit}: systemd reports no more of it")
 
     async def _reboot(self) -> str:
-        """Reboot if the spec wants it; return what was done."""
+        """Reboot if the spec requires it; return what was done."""
         hypervisor = self._hypervisor.value
         if hypervisor is None or not hypervisor.spec.reboot:
             return "reboot the host to activate it"

@@ -27,7 +27,7 @@ class Stalls:
     Args:
         storage: tries disks.
         store: has the host's incidents.
-        config: says whether I/O errors are monitored.
+        config: has whether I/O errors are monitored.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class Storage:
     def __init__(self, root: Path, *, deadline: float = DEADLINE) -> None:
         self._root, self._deadline = root, deadline
         self._asked: dict[Path, float] = {}
-        """Since when what was asked of a file has had no answer."""
+        """Since when a read of a file has had no result."""
 
     async def usable(self, path: str) -> bool | None:
         """Whether the disk can be opened and has room; None: it cannot be tried from here."""
@@ -112,7 +112,7 @@ def answers(file: Path) -> bool | None:
 
 
 def usable(file: Path) -> bool | None:
-    """Open the file, and ask for the room of its file system. May block for ever."""
+    """Open the file, and read the free space of its file system. May block for ever."""
     try:
         if not file.parent.exists():  # raises for a file system that has failed, or gone stale
             return None

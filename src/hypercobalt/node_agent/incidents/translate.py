@@ -222,7 +222,7 @@ def is_as_remembered(domain: Domain | None, known: Instance) -> bool:
 
 
 def is_paused_by_errors(domain: Domain | None) -> bool:
-    """Whether I/O errors pause it, and nobody has resumed it, or paused it, since."""
+    """Whether I/O errors pause it, and no client has resumed it, or paused it, since."""
     if domain is None or domain.state is not DomainState.PAUSED:
         return False
     return domain.reason in {PausedReason.IO_ERROR, PausedReason.UNKNOWN}

@@ -54,7 +54,7 @@ class Exporter(Collector):
         self._complaint = ""
 
     async def refresh(self) -> None:
-        """Ask libvirt for the counters; when it does not answer, the page shows it as down."""
+        """Read the counters from libvirt; when it does not reply, the page shows it as down."""
         try:
             async with asyncio.timeout(DEADLINE.total_seconds()):
                 self._stats = await self._libvirt.stats()
@@ -66,7 +66,7 @@ class Exporter(Collector):
                 log.warning("libvirt_counters_not_read", error=complaint)
 
     def describe(self) -> list[Metric]:
-        """Nothing: registering must not ask libvirt."""
+        """Nothing: registering must not call libvirt."""
         return []
 
     def collect(self) -> Iterator[Metric]:

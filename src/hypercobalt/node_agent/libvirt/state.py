@@ -248,7 +248,7 @@ def _log_change(before: Connected | Disconnected | None, now: Connected | Discon
 
 
 def _remarks(missing: Sequence[str], domains: Sequence[Domain]) -> str:
-    """What a person should know although the connection stands; empty when all is well."""
+    """Problems in spite of an open connection; empty when there is none."""
     parts = [f"this driver does not offer: {', '.join(missing)}"] if missing else []
     odd = [domain for domain in domains if domain.problem is not None]
     if odd:

@@ -1,7 +1,7 @@
 """One status out of the board and what the API has. Pure.
 
-What the board does not know is kept as stored, so that an agent that starts while libvirt is down
-takes nothing away.
+What the board does not have is kept as stored, so that an agent that starts while libvirt is down
+removes nothing.
 """
 
 from __future__ import annotations

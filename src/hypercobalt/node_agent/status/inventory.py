@@ -171,4 +171,4 @@ def _effective(capacity: Amounts, overcommit: Mapping[str, float]) -> Amounts:
 
 def _ratio(overcommit: Mapping[str, float], resource: str) -> float:
     ratio = float(overcommit.get(resource, 1.0))
-    return ratio if math.isfinite(ratio) else 1.0  # JSON can say 1e999
+    return ratio if math.isfinite(ratio) else 1.0  # JSON allows 1e999

@@ -44,7 +44,7 @@ class Parts(board.Parts):
         update: None: not known yet.
         boot: None: not known yet.
         guests_stopped: None: this process has not ended the host's guests.
-        peer_reports: None: not known yet whether other hosts are asked about.
+        peer_reports: None: not known yet whether other hosts have to be probed.
         incidents: those that are open; None: not known yet.
         diagnostics: where people are served; None while they are not.
     """

@@ -119,7 +119,7 @@ def _add_unlocking(
 
 
 def _worth_a_pass(old: Eviction | None, new: Eviction | None) -> bool:
-    """Whether somebody else has changed it: our own writes of the status lead to no pass."""
+    """Whether another client has changed it: the operator's own status writes lead to no pass."""
     if old is None or new is None:
         return True
     before, after = old.metadata, new.metadata

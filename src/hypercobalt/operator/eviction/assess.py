@@ -78,7 +78,7 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
     records: dict[str, list[Move]] = {}
     for move in facts.moves:
         records.setdefault(move.server, []).append(move)
-    # Begun by a process that died before it wrote so, and arrived: nobody else confirms it.
+    # Begun by a process that died before recording it, and arrived: no other confirms it.
     arrived = [id_ for id_, (newest, *_) in records.items() if _is_to_be_confirmed(newest, began)]
     for id_ in dict.fromkeys((*known, *(facts.eviction.spec.instances or (*here, *arrived)))):
         moves = tuple(records.get(id_, ()))
@@ -191,13 +191,13 @@ def _mode(seen: Observed, course: Course) -> EvictionMode:
         return EvictionMode.RESTART
     died = entry.ran and seen.server is not None and seen.server.died
     if course is Course.LEAVE and died and not is_ended(seen.requests):
-        # Moved as it is, nothing would start it again: its agent knows it no more.
+        # Moved as it is, nothing would start it again: its agent has lost track of it.
         return EvictionMode.RESTART
     return EvictionMode.COLD if entry.mode == EvictionMode.COLD else EvictionMode.LIVE
 
 
 def _is_left_over(move: Move, seen: Observed, policy: Policy, moment: Moment) -> bool:
-    """Whether nobody has ended a record, though nothing is done to its server any more.
+    """Whether a record has no end, although its server is not moving any more.
 
     A compute service that dies in a move leaves one. The record of a move ends some time after its
     server is let go; a record that is still written is believed.

@@ -242,7 +242,7 @@ class Observer:
         if memory.host is None:
             return facts
         found = await self._compute.hosts.get(memory.host.name, fresh=True)
-        if found is None:  # for the moment: the next pass asks again
+        if found is None:  # for now: the next pass reads it again
             memory.host = None
             return facts
         since = memory.counted_since
@@ -253,7 +253,7 @@ class Observer:
 async def _each(
     keys: Iterable[_K], ask: Callable[[_K], Coroutine[object, object, _A]]
 ) -> dict[_K, _A]:
-    """Ask about each, some at a time."""
+    """Query each, some at a time."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def one(key: _K) -> _A:

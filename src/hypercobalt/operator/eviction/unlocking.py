@@ -1,8 +1,8 @@
 """Unlocks servers once their recovery is over, by what the compute service shows as locked.
 
 One pass looks at all of them: when an Eviction is done with an instance, has ended or is gone, when
-an operator begins to lead, and in time. So a lock is also found if whoever made it has died, or if
-its Eviction was removed by force. An Eviction's end never waits for this.
+an operator begins to lead, and in time. So a lock is also found if the process that set it died,
+or if its Eviction was removed by force. An Eviction's end never waits for this.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _reported_on(peer: Hypervisor) -> Iterable[str]:
-    """Hosts about which a host's agent was asked."""
+    """Hosts that a host's agent has to probe."""
     return (report.host for report in peer.status.peerReports)
 
 

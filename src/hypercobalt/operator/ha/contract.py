@@ -1,9 +1,9 @@
 """The existing HA service's contract: other controllers switch high availability on and off.
 
 `POST /api/hypervisors/HOST` with `{"enabled": true|false}`, where HOST is the hostname label. The
-wish is kept as an annotation of the Hypervisor, where the rules and a person find it. Every process
-of the operator serves this, the leader or not: nothing else writes the annotation, and to write it
-twice is to write it once.
+request is kept as an annotation of the Hypervisor, where the rules and a person find it. Every
+process of the operator serves this, the leader or not: nothing else writes the annotation, and
+writing it twice has the effect of writing it once.
 
 Source: openstack-hypervisor-operator before commit a9e7332, internal/controller/utils.go,
 updateInstanceHA; docs/decisions/0035-ha-switched-by-others.md.

@@ -34,7 +34,7 @@ class Facts:
         hypervisor: as just read.
         verdict: what its signs mean.
         ready: status of its Node's condition Ready.
-        latest: what was heard of it last.
+        latest: its last reports.
         silenced: why nothing is to be done about this host; "" for nothing.
         abandoned: it is silenced, and not only while the compute service cannot be read.
         gates: every gate's answer.

@@ -146,7 +146,7 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
         devices: of that kind, with the timeout of each.
         cuts: what they cut it off from.
         within: for all of them; what has not answered then counts as refused.
-        guard: raises when this process does not lead any more; asked right before each order.
+        guard: raises when this process does not lead any more; called right before each order.
     """
     texts: list[str] = []
     by = _by_first if cuts is Cuts.POWER else _by_all

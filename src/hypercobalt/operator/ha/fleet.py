@@ -102,7 +102,7 @@ def _is_recovered_now(hypervisor: Hypervisor) -> bool:
     """Whether its recovery is under way: neither done, given up, nor held up by its fence device.
 
     Hosts that cannot be fenced wait for a person, for as long as that takes, and the next attempt
-    asks the gates anew.
+    checks the gates anew.
     """
     evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
     over = evicting is not None and evicting.status == "False"

@@ -46,7 +46,7 @@ class HaMetrics:
         """Count the gates that are closed for a host; with no answers the host is left out."""
         closed: set[str] = set()
         for gate in answers:
-            self._blocked.labels(gate.name)  # 0 shows that it was judged
+            self._blocked.labels(gate.name)  # 0 shows that it was checked
             if not gate.passed:
                 closed.add(gate.name)
         before = self._closed.pop(host, frozenset())

@@ -142,8 +142,8 @@ class Observation:
 
         A host that was silent when its Node was deleted is as silent as it was.
 
-        Nothing is awaited after the gates were asked: a caller that begins a recovery at once, and
-        notes it in `fleet`, is counted by the next one.
+        Nothing is awaited after the gates were checked: a caller that begins a recovery at once,
+        and notes it in `fleet`, is counted by the next one.
 
         Args:
             name: of the Hypervisor.

@@ -1,8 +1,8 @@
-"""Asks the agents of other hosts whether a program of a suspected host answers.
+"""Has the agents of other hosts probe whether a program of a suspected host answers.
 
-The question is an annotation of a few Hypervisors; their agents answer in `status.peerReports`. So
-no agent watches the fleet, and a question costs three writes. Questions are kept in memory only: a
-new leader asks again.
+The request is an annotation of a few Hypervisors; their agents report in `status.peerReports`. So
+no agent watches the fleet, and a request costs three writes. Requests are kept in memory only: a
+new leader makes a new one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from hypercobalt.runtime.write_cache import WriteCache
 log = get_logger(__name__)
 
 MOST: Final = 3
-"""Peers that are asked about one host."""
+"""Peers that probe one host."""
 
 LASTS: Final = timedelta(minutes=2)
-"""How long answers count; then the peers are asked again."""
+"""How long reports count; then the peers probe again."""
 
 _Type = HypervisorConditionType
 
@@ -48,7 +48,7 @@ class _Asked:
 
 
 class Peers:
-    """Asks, and collects the answers.
+    """Requests probes, and collects the reports.
 
     Args:
         kube: writes the annotations.
@@ -60,9 +60,9 @@ class Peers:
         self._asked: dict[str, _Asked] = {}
 
     def question(self, name: str) -> Question | None:
-        """What was asked about a host, with the answers so far; None if nothing that counts."""
+        """The request about a host, with the reports so far; None without one that counts."""
         asked = self._asked.get(name)
-        # Ahead of the clock it was asked before that went back: its wait would never be over.
+        # Its time is ahead of a clock that was set back: its wait would never be over.
         if asked is None or not timedelta(0) <= self._clock.now() - asked.at <= LASTS:
             return None
         reports = (
@@ -75,7 +75,7 @@ class Peers:
         return Question(asked.at, asked.peers, mine)
 
     async def ask(self, suspect: Hypervisor) -> None:
-        """Ask a few well hosts about one; what cannot be written is a peer that does not answer."""
+        """Have a few healthy hosts probe one; a failed write counts as a peer that is silent."""
         name, address = suspect.metadata.name, suspect.status.internalIp or ""
         peers = choose(name, self._hypervisors.all()) if address else ()
         asked = self._asked[name] = _Asked(self._clock.now(), peers)

@@ -65,7 +65,7 @@ class HostFailureReconciler:
     Args:
         world: where hosts are looked at, and what is written to.
         observation: makes the facts.
-        peers: asks other hosts' agents.
+        peers: has other hosts' agents probe this one.
         statuses: writes the status.
         settings: of the site.
         guard: raises when this process does not lead; called right before a host is switched off.

@@ -124,7 +124,7 @@ class Drift:
         self._period, self._clock = period, clock
         self._hosts, self._aggregates = Compared(), Compared()
         self._names: dict[str, str] = {}
-        """What the service calls the hosts that it knows."""
+        """The names of the hosts that the service lists."""
         self._compared_at = clock.monotonic()
         self.source = Source()
 

@@ -89,7 +89,7 @@ def decide(
         facts: of the pass.
         eviction: the one of the Hypervisor's name, if there is one.
         labels: keys of the labels to copy to a new one.
-        forgotten: after so long a host that the compute service does not know has no servers there.
+        forgotten: after so long a host that the compute service does not list has no servers there.
         recovery: the one of the HA service, if this operator is that.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
@@ -176,7 +176,7 @@ def _may_be_forgotten(facts: Facts) -> bool:
 
 
 def _without_service(facts: Facts) -> Plan:
-    """The compute service deletes no service that has servers; its agent may know of others.
+    """The compute service deletes no service that has servers; its agent may list others.
 
     What an agent reported whose Node is not in order is out of date.
     """

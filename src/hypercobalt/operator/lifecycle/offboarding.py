@@ -39,7 +39,7 @@ class Next(Enum):
     NOTHING = auto()
     WAIT = auto()
     REMOVE = auto()
-    """Ask OpenStack whether the host is empty, and remove it."""
+    """Check in OpenStack that the host is empty, and remove it."""
 
 
 @dataclass(frozen=True, slots=True)

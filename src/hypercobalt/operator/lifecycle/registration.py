@@ -1,4 +1,4 @@
-"""`Registered`: whether the compute service knows the host, and under which ids.
+"""`Registered`: whether the compute service lists the host, and under which ids.
 
 Names are compared whole: `node1` never is `node10`. Which of two Hypervisors has a host that both
 would be (their names begin alike, and the service knows first labels only) is decided in `claims`;

@@ -60,7 +60,7 @@ class Desired:
     Args:
         enabled: new servers are placed there.
         reason: why not.
-        yields: to whoever else has disabled the host, or forced it down.
+        yields: to another client that has disabled the host, or forced it down.
     """
 
     enabled: bool

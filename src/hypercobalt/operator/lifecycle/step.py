@@ -42,7 +42,7 @@ class Facts:
 
     Args:
         hypervisor: with what the steps before have set in its status.
-        host: as the compute service knows it; None when it does not, or does not answer.
+        host: as the compute service reports it; None when it does not, or does not answer.
         now: the only clock that a step sees.
         compared: what this pass has compared with the compute service already, as the steps call
             it; the next round takes it as it is.

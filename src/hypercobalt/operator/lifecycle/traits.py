@@ -1,4 +1,4 @@
-"""`TraitsUpdated`: the traits that the spec wants are on the host's resource provider.
+"""`TraitsUpdated`: the traits of the spec are on the host's resource provider.
 
 What is there is read from Placement, so that drift is seen; the order of names does not matter, and
 wanting none is in force at once. Traits that others have put there stay: those that are taken away
@@ -70,7 +70,7 @@ def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
     """Decide which traits the provider should have.
 
     Args:
-        hypervisor: its spec wants some, its status has those that were put earlier.
+        hypervisor: its spec has the desired ones, its status those that were set earlier.
         current: as Placement has them.
     """
     named = tuple(dict.fromkeys(hypervisor.spec.customTraits))

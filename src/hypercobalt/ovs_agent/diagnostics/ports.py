@@ -76,7 +76,7 @@ async def _counters(switch: Switch, notes: list[str]) -> Counters:
 async def _flows(
     switch: Switch, facts: Facts, database: Database, notes: list[str]
 ) -> tuple[str, Flows | None]:
-    """Flows of table 0 of OVN's bridge, by port; of other bridges they tell nothing of a port."""
+    """Flows of table 0 of OVN's bridge, by port; on other bridges they do not belong to a port."""
     bridge = integration_bridge(facts, database)
     if bridge is None:
         return "", None

@@ -81,7 +81,7 @@ class TracePass(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
         steps: in order.
         final_flow: the packet at its end.
         megaflow: what of the packet has decided.
-        datapath_actions: what the datapath is told.
+        datapath_actions: the datapath's actions.
         remarks: of ovs-vswitchd.
     """
 
@@ -197,7 +197,7 @@ class PortsReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LearnedMac(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A MAC address that a bridge knows.
+    """A MAC address that a bridge has learned.
 
     Args:
         mac: with colons.

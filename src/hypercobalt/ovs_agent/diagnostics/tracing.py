@@ -49,7 +49,7 @@ PARAMETERS: Final = frozenset({"from", "to", "bridge", "ct_next", *FIELDS})
 """What a request may have: both ends, connection tracking's answers, and fields of the packet."""
 
 NAMING: Final = 4.0
-"""Seconds for all that the southbound database is asked; a trace without names is of use too."""
+"""Seconds for all reads of the southbound database; a trace without names is of use too."""
 
 MOST_NAMED: Final = 2_000
 """Steps of a pass that have their logical flow; a packet of OVN takes some hundred."""
@@ -119,7 +119,7 @@ def rows_of(facts: Facts) -> Database:
 
 
 class _Southbound:
-    """The southbound database for one trace; after a failure it is asked no more."""
+    """The southbound database for one trace; after a failure it is not read again."""
 
     def __init__(self, switch: Switch, settings: OvnSettings) -> None:
         self._switch, self._settings = switch, settings
@@ -198,7 +198,7 @@ class _Southbound:
 
 
 def _checked(given: Mapping[str, str]) -> Packet:
-    """Refuse a field before anything is asked; a protocol may still be added."""
+    """Refuse a field before anything is read; a protocol may still be added."""
     return parse_packet(given)
 
 

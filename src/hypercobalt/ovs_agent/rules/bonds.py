@@ -141,13 +141,13 @@ def _is_silent(port: PortRow, state: BondState | None, rows: list[InterfaceRow])
 
 
 def _is_negotiated(state: BondState | None, rows: list[InterfaceRow]) -> bool:
-    # ovs-vswitchd shows `negotiated` before the partner was ever heard, too.
+    # ovs-vswitchd shows `negotiated` before the first packet of the partner, too.
     heard = any(row.lacp_current for row in rows if row.link_up)
     return heard and state is not None and state.lacp is LacpStatus.NEGOTIATED
 
 
 def lacp_negotiated(facts: Facts) -> dict[str, bool]:
-    """Whether the partner answers, by name of each bond that wants LACP; without proof, none."""
+    """Whether the partner answers, by name of each bond with LACP; without proof, none."""
     database, shown = facts.effective, facts.of_vswitchd(facts.bonds)
     if database is None or shown is None:
         return {}

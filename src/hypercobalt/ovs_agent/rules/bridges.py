@@ -181,7 +181,7 @@ def _missing(database: Database, settings: OvnSettings) -> Iterator[Finding]:
 
 
 def _mismatches(database: Database, settings: OvnSettings) -> Iterator[Finding]:
-    """Bridges of another datapath than OVN wants, or than the integration bridge's."""
+    """Bridges of another datapath than OVN's setting, or than the integration bridge's."""
     integration = bridge_named(database, settings.bridge)
     if integration is None or not settings.is_configured:
         return

@@ -48,7 +48,7 @@ class Source:
 
 
 def order_of(parameters: Mapping[str, str]) -> Order:
-    """What a request asks for, without its device.
+    """The parameters of a request, without its device.
 
     Raises:
         CaptureRefusedError: a parameter is out of bounds.

@@ -107,7 +107,7 @@ _CONFIRMED: Final[Mapping[Type, tuple[Collection[IssueCode], str]]] = {
 then. Codes of ports are left out: on a busy host, one is being plugged at any time."""
 
 _IN_SYNC: Final = (IssueCode.FLOWS_FROZEN, IssueCode.FLOWS_LAGGING)
-"""Without these nothing shows whether the switch has what OVN wants."""
+"""Without these nothing shows whether the switch has OVN's flows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Whether ovsdb-server and ovs-vswitchd answer, what they are, and who manages them. Pure.
 
 A manager that ovsdb-server is to connect to should be connected. One that it listens for (`ptcp:`,
-`pssl:`, `punix:`) has no connection while nobody needs one.
+`pssl:`, `punix:`) has no connection while no client connects.
 
 Source: Open vSwitch, ovs-vswitchd.conf.db(5), `cur_cfg`, `next_cfg` and table Manager.
 """

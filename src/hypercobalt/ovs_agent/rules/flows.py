@@ -1,7 +1,7 @@
-"""Whether the flows are what OVN wants now. Pure.
+"""Whether the flows are those that OVN computes now. Pure.
 
-ovn-controller never reads the switch's table back, so what it does not know stays: flows of a port
-that is gone, and all of them when ovn-controller itself is gone.
+ovn-controller never reads the switch's table back, so flows that it does not have stay: those of
+a port that is gone, and all of them when ovn-controller itself is gone.
 
 Source: ovn-controller(8); ovn-sb(5), `nb_cfg` of SB_Global; OpenFlow 1.3, section 7.2.1 (reserved
 port numbers).
@@ -88,7 +88,7 @@ def _unknown(code: IssueCode) -> Assessed[None]:
 
 
 def _frozen(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
-    """Flows that nobody changes any more, because ovn-controller is away, hangs or is paused."""
+    """Flows that no process updates, because ovn-controller is away, hangs or is paused."""
     code = IssueCode.FLOWS_FROZEN
     counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
     daemon, state = facts.ovn_controller, facts.controller.proven

@@ -58,7 +58,7 @@ def follow(
     Args:
         ledger: before.
         findings: of this look; of two with one identity the first counts.
-        unmeasured: codes of which this look knows nothing.
+        unmeasured: codes that this pass could not observe.
         now: wall clock, UTC.
         monotonic: seconds.
     """

@@ -1,4 +1,4 @@
-"""Mirrors that copy packets for nobody. Pure.
+"""Mirrors without a reader. Pure.
 
 A tool that captures by a mirror and is killed leaves it. What shows that: the ports that it copies,
 or the one that it copies to, are removed; or the time is over that a capture of an agent had. The

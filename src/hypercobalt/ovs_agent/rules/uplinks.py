@@ -19,7 +19,7 @@ from hypercobalt.ovs_agent.facts import Facts
 
 _TYPES: Final = frozenset({"", "system", "dpdk"})
 _TAPS: Final = ("tap", "vnet", "qvo", "tun")
-"""Names of what Nova and libvirt plug; counts where the kernel cannot be asked."""
+"""Names of what Nova and libvirt plug; counts where the kernel cannot be read."""
 
 
 def is_uplink(row: InterfaceRow, links: Mapping[str, Link] | None) -> bool:

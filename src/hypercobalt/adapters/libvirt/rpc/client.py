@@ -1,9 +1,9 @@
 """One connection to a daemon: calls and their answers, events, keepalive.
 
-A call that is given up, by a deadline or otherwise, is still under way in the daemon. It keeps its
-place until its answer comes, which is dropped then; so the daemon never gets more calls than it
+A call that is cancelled, by a deadline or otherwise, still runs in the daemon. It keeps its
+slot until its reply arrives, which is dropped; so the daemon never gets more calls than it
 serves at a time (`max_client_requests`, 5). It would not even read a further one, nor a sign of
-life; hence four places, and a fifth for the call that asks whether it lives.
+life; hence four slots, and a fifth for the heartbeat.
 """
 
 from __future__ import annotations

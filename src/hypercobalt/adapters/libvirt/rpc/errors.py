@@ -1,4 +1,4 @@
-"""Errors of libvirt's RPC, as they come; the rooms above know what was asked, and translate."""
+"""Errors of libvirt's RPC, unchanged; the rooms above translate them for their calls."""
 
 from __future__ import annotations
 
@@ -41,4 +41,4 @@ class RemoteError(RpcError):
 
 
 class NotSupportedError(RemoteError):
-    """The driver does not offer the call, or the daemon is too old to know its procedure."""
+    """The driver does not offer the call, or the daemon is too old for its procedure."""

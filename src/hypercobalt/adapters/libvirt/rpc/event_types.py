@@ -99,7 +99,7 @@ class QemuEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventType(Generic[Payload]):
-    """An event that the daemon sends to whoever registers for it.
+    """An event that the daemon sends to clients that register for it.
 
     Args:
         id: virDomainEventID, by which it is registered for.

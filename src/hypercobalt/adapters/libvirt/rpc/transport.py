@@ -53,7 +53,7 @@ async def connect(address: Address) -> Client:
         await client.accepted
         await _authenticate(client)
         await client.call(protocol.OPEN, protocol.Open(address.name))
-        feature = protocol.Number(numbers.FEATURE_KEEPALIVE)  # to ask is to begin, in the daemon
+        feature = protocol.Number(numbers.FEATURE_KEEPALIVE)  # the daemon enables it by this query
         if (await client.call(protocol.SUPPORTS_FEATURE, feature)).number:
             client.keep_alive()
     except RemoteError as exc:

@@ -1,7 +1,7 @@
 """XDR: typed structs to bytes and back.
 
-A struct is a NamedTuple whose annotations say how each field is written: the integers and the UUID
-below, `str`, `bytes`, another struct, `X | None` (optional) and `tuple[X, ...]` (array). What
+A struct is a NamedTuple whose annotations define how each field is written: the integers and the
+UUID below, `str`, `bytes`, another struct, `X | None` (optional) and `tuple[X, ...]` (array). What
 arrives is read without trust: a length is compared with what is left before anything is made of it.
 
 Source: RFC 4506; `typedef`s and `remote_typed_param` in libvirt's src/remote/remote_protocol.x.
@@ -124,7 +124,7 @@ def _read_text(reader: Reader) -> str:
 
 
 def fixed(size: int) -> Codec[bytes]:
-    """Bytes of a number that both sides know."""
+    """Bytes of a number that both sides have agreed on."""
 
     def write(out: bytearray, value: bytes) -> None:
         if len(value) != size:

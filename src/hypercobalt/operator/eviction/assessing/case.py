@@ -35,7 +35,7 @@ class About:
         began: when the Eviction was made; earlier records are others'.
         incident: when what led to it happened.
         course: which way the instances go.
-        recovers: instances are to run afterwards, unless their owners want it otherwise.
+        recovers: instances run afterwards, unless their owners have stopped them.
         only_if_wanted: an instance whose metadata, flavor or image turns recovery off gets none.
     """
 

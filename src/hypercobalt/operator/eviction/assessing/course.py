@@ -72,14 +72,14 @@ def course_of(facts: Facts) -> Course:
 
 
 def recovers(facts: Facts) -> bool:
-    """Whether instances are to run afterwards that do not now, unless their owners want it so."""
+    """Whether instances that are off run afterwards, unless their owners have stopped them."""
     course = course_of(facts)
     of_instance = facts.eviction.spec.trigger in INSTANCE_TRIGGERS
     return course is not Course.EVACUATE and (course.restarts or of_instance)
 
 
 def is_dead(hypervisor: Hypervisor | None, host: Host | None) -> bool:
-    """Whether the host's present boot is proven dead, and the compute service knows it is down.
+    """Whether the host's present boot is proven dead, and its compute service is forced down.
 
     That it was declared down is recorded first: the agent of a host that was not, and whose proof
     was wrong, does not end its instances.
@@ -100,7 +100,7 @@ def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:
 
 
 def is_asked_by_person(spec: EvictionSpec) -> bool:
-    """Whether it was asked for by hand, rather than by what reacts to failures."""
+    """Whether a person requested it, rather than a component that reacts to failures."""
     return spec.trigger in _BY_PERSON
 
 

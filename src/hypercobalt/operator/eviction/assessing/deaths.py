@@ -29,7 +29,7 @@ Death: TypeAlias = tuple[str, str | None, datetime | None]
 
 
 def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tuple[Server, ...]:
-    """The servers, with those marked that are off because they have died, if only the agent knows.
+    """The servers, with those marked that have died when only the agent has reported that.
 
     Args:
         servers: on the host.

@@ -45,7 +45,7 @@ def leaving(case: Case) -> Found:
         return gone(case)
     may = movability(server)
     if isinstance(may, OnItsWay):
-        # Accepted, but there is no record yet; or somebody resizes it.
+        # Accepted, but there is no record yet; or its owner resizes it.
         return waiting(case, "", moves=True)
     if isinstance(may, Absent):
         return Unaffected(may.why), case.track

@@ -1,6 +1,6 @@
 """Which servers are locked while they are evacuated, and which no longer have to be. Pure.
 
-The lock's reason names what it is for, so that any process finds it again and knows whose it is. A
+The lock's reason names its purpose, so that any process of the operator recognizes it. A
 server that is locked for another reason is its owner's, or an administrator's, and left to them.
 
 Source: OpenStack Compute API reference, "Lock Server", microversion 2.73.

@@ -28,7 +28,7 @@ class Restartable:
 
 @dataclass(frozen=True, slots=True)
 class OnItsWay:
-    """It is moved already, whoever began it."""
+    """It is already moving, on any client's request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How far an instance is that is restarted on its host. Pure.
 
 An attempt is written to the status before the call: a process that finds one does not know whether
-the call was made, and waits until the compute service must show what came of it.
+the call was made, and waits until the compute service must show its result.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class _NotDone:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The compute service does what was asked for."""
+    """The compute service carries out the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Need:
 
     Args:
         size: of the server.
-        claim: what the compute service asks for besides.
+        claim: resources that the compute service claims besides.
     """
 
     size: Size
@@ -70,7 +70,7 @@ class Facts:
         hypervisor: None when this operator has none of that name.
         of_other_shard: another operator has it.
         trouble: why the compute service could not be read.
-        looked: the compute service was asked for the host.
+        looked: the host was read from the compute service.
         host: None when the compute service has no such host.
         unknown_for: how long it has known none.
         lingered: instances were seen there, or counted, that have to leave.
@@ -85,8 +85,8 @@ class Facts:
         jobs: live migrations as the node agents report them, by UUID.
         groups_refused: why the servers are listed without their groups; "" if they have them.
         networks: hosts whose networks keep instances out.
-        candidates: hosts that could take an instance, for each need that was asked for.
-        targets: how many hosts could take the next instance; None: to be asked for.
+        candidates: hosts that could take an instance, for each need that was queried.
+        targets: how many hosts could take the next instance; None: not read yet.
         counted: UUIDs that the compute service counts to the host; None: it was not asked, or
             has no such host just now.
         counted_for: for how long it has counted what it does not list.

@@ -28,7 +28,7 @@ class Doubt(StrEnum):
     """What to do when preflight expects that not every instance can be moved."""
 
     WARN = "warn"
-    """Say so, and move those that can be."""
+    """Report it, and move those that can be."""
     STOP = "stop"
     """Move nothing until the checks pass."""
 
@@ -76,7 +76,7 @@ class Policy:
         restart_within: how long a restart may take.
         power_lag: how long the compute service may show an instance as running that has died: Nova
             waits 15 s after libvirt's event.
-        planned_within: so long before an incident its owner may have asked for what led to it.
+        planned_within: so long before an incident its owner may have requested what led to it.
     """
 
     per_source: int = 10

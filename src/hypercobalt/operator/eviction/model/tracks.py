@@ -86,7 +86,7 @@ class HostView:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A move was asked for, and nothing shows it yet.
+    """A move was requested, and no record shows it yet.
 
     Args:
         known: the newest record before the call; "" for none.
@@ -140,7 +140,7 @@ class Blocking:
 
 @dataclass(frozen=True, slots=True)
 class Rebooted:
-    """A restart was asked for.
+    """A restart was requested.
 
     Args:
         failed: why it has not brought the instance up; the next attempt waits. "" before that.

@@ -1,4 +1,4 @@
-"""The call for an instance: which its state asks for, and what it makes of the instance. Pure.
+"""The call for an instance: which one its state requires, and the state after it. Pure.
 
 What a call changes is remembered before it is made (`once_accepted`): a pass that is cut off is
 not repeated by the next one. How it ended is taken in afterwards (`with_outcomes`).
@@ -160,7 +160,7 @@ def _failed(
     match action:
         case Start():
             if isinstance(outcome, NotYet):
-                # Nothing was asked of the compute service: that is no attempt, nor is a target bad.
+                # The compute service got no call: that is no attempt, nor is a target bad.
                 again = moment.at + retry
                 track = replace(instance.track, follows=None, not_before=again)
                 attempts = instance.attempts - 1

@@ -1,6 +1,6 @@
 """An Eviction that is deleted: what it began is stopped before the object goes. Pure.
 
-Live moves are aborted. Cold ones come to their end and are confirmed, since nobody else would; the
+Live moves are aborted. Cold ones finish and are confirmed, since nothing else would do that; the
 object is kept for as long as that may take. Evacuations and restarts are left alone: each ends by
 itself. A server that an abort leaves in ERROR, though its guest runs, is recovered. Whether the
 host takes new instances again is decided by the maintenance controller.

@@ -1,4 +1,4 @@
-"""When the last instance should have left, judging by the pace so far. Pure.
+"""When the last instance should have left, estimated by the pace so far. Pure.
 
 A move takes a fixed time and a time for its memory, the second only where the moves that have ended
 show that it matters. Those under way count too, as lasting at least as long as they do already:

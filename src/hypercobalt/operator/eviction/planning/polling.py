@@ -15,7 +15,7 @@ IDLE: Final = timedelta(seconds=10)
 was built."""
 
 AWAY: Final = timedelta(seconds=5)
-"""While the compute service cannot be read, or does not know the host."""
+"""While the compute service cannot be read, or does not list the host."""
 
 _SLOWEST: Final = timedelta(seconds=2)
 _FASTEST: Final = timedelta(milliseconds=200)
@@ -25,7 +25,7 @@ _EARLY: Final = 0.7  # of the time until the first move should end: lengths stra
 
 _DELETED_SLOWEST: Final = timedelta(seconds=5)
 _DELETED_FASTEST: Final = timedelta(milliseconds=500)
-"""An aborted migration ends within a second or so, and whoever has deleted the Eviction waits."""
+"""An aborted migration ends in about a second, and the deletion of the Eviction waits for it."""
 _DELETED_SHARE: Final = 0.1  # of the time that the deletion has waited
 
 
@@ -45,9 +45,9 @@ def poll_after(
 ) -> timedelta:
     """When to look again.
 
-    No compute service reports that a move has ended, so it is asked, more often when moves are
+    No compute service reports that a move has ended, so it is polled, more often when moves are
     short: a place stays empty for a small share of a move's time, and long moves cost few calls.
-    Shortly before the first should end it is asked for the first time.
+    The first poll is shortly before the first move should end.
 
     Args:
         instances: all, once the actions are accepted.

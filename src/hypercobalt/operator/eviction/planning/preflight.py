@@ -48,7 +48,7 @@ from hypercobalt.operator.eviction.planning.targets import Promises, choose
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.wording import called
 
-_NAMED: Final = 10  # instances in one message; their entries say the rest
+_NAMED: Final = 10  # instances in one message; their entries have the rest
 _HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled", "RecoveryOn"}
 
 
@@ -125,7 +125,7 @@ def of_host(
 
     Args:
         hypervisor: as read.
-        host: as the compute service knows it.
+        host: as the compute service reports it.
         spec: of the Eviction.
         empty: nothing is there to be moved, nor on its way.
     """
@@ -258,7 +258,7 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
 
 
 def _hitch(hypervisor: Hypervisor) -> str:
-    """What is in the way of disabling the host, as its conditions say; "" when nothing is."""
+    """What prevents disabling the host, by its conditions; "" when nothing does."""
     registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
     if registered is not None and registered.status != "True":
         return registered.message

@@ -89,7 +89,7 @@ def places(
 ) -> Places:
     """Count the moves that may begin now.
 
-    Hosts that could take instances bear some moves each, whoever chooses among them.
+    Each host that could take instances takes some moves, whether Nova or the operator selects it.
 
     Args:
         instances: all.

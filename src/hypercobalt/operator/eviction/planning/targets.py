@@ -1,4 +1,4 @@
-"""Which host an instance goes to, where that is ours to say. Pure.
+"""Which host an instance goes to, where the operator selects it. Pure.
 
 Capacity is what the compute service last reported, less what has been promised since: no host is
 filled above it while many moves are begun at once.

@@ -196,7 +196,7 @@ def with_progress(
 
 
 def set_preflight(conditions: Conditions, found: Preflight) -> None:
-    """Say what the checks have found."""
+    """Set `Preflight` by the results of the checks."""
     if found.obstacles:
         conditions.preflight("False", _Reason.FAILED, "; ".join(found.obstacles))
     else:
@@ -218,7 +218,7 @@ def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
 
 
 def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> None:
-    """Say how far it is."""
+    """Set `Evicting` by the progress."""
     phases = [entry.phase for entry in status.instances]
     done, moving = phases.count(InstancePhase.SUCCEEDED), phases.count(InstancePhase.MIGRATING)
     total = len(phases) - phases.count(InstancePhase.SKIPPED)
