@@ -243,9 +243,11 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
     state = records.load(Layout.at(data))
     assert state is not None
     process.send_signal(signal.SIGINT)
-    _, printed = await process.communicate()
+    shown, printed = await process.communicate()
 
     assert process.returncode == 130, printed
+    assert b": failed" not in shown
+    assert f"The unfinished lab in {data} was removed." in shown.decode()
     assert leftovers(state, data) == []
     assert not data.exists()
 

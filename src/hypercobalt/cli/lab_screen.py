@@ -153,7 +153,7 @@ def _moving_report(bars: Bars) -> Report:
         elif how_far is Progress.DONE:
             bars.update(tasks[step], completed=1)
         else:
-            bars.update(tasks[step], description=f"[red]{escape(step)}: failed[/]")
+            bars.update(tasks[step], description=f"[red]{escape(step)}: {how_far}[/]")
             bars.stop_task(tasks[step])
 
     return report

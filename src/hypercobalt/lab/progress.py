@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
@@ -12,6 +13,7 @@ class Progress(StrEnum):
     BEGUN = "begun"
     DONE = "done"
     FAILED = "failed"
+    CANCELLED = "cancelled"  # by Ctrl-C, or because another step failed
 
 
 Report = Callable[[str, Progress], None]
@@ -31,6 +33,9 @@ async def step(report: Report, name: str, work: Awaitable[object]) -> None:
     report(name, Progress.BEGUN)
     try:
         await work
+    except asyncio.CancelledError:
+        report(name, Progress.CANCELLED)
+        raise
     except BaseException:
         report(name, Progress.FAILED)
         raise
