@@ -53,14 +53,16 @@ class Heartbeat:
         if not self._client.closed.done():
             self._next = self._loop.time() + self._interval
             self._wait()
-            self._answer = self._client.start(protocol.GET_LIB_VERSION, protocol.Void())
-            self._answer.add_done_callback(self._answered)
+            arguments = protocol.Void()
+            self._answer = self._client.start(protocol.GET_LIB_VERSION, arguments, self._answered)
 
     def _wait(self) -> None:
         self._timer = self._loop.call_later(self._patience, self._late)
 
-    def _answered(self, answer: asyncio.Future[protocol.Version]) -> None:
-        answer.exception()  # a refusal is an answer, too
+    def _answered(self) -> None:
+        if self._client.closed.done():
+            return
+        self._answer.exception()  # a refusal is an answer, too
         self.sign()
         self._timer.cancel()
         self._timer = self._loop.call_at(self._next, self._beat)

@@ -58,9 +58,9 @@ class Client(asyncio.Protocol):
     _transport: asyncio.Transport
 
     def __init__(self, *, verdict: bool = False) -> None:
-        loop = asyncio.get_running_loop()
-        self.accepted: asyncio.Future[None] = loop.create_future()
-        self.closed: asyncio.Future[str] = loop.create_future()
+        self._loop = asyncio.get_running_loop()
+        self.accepted: asyncio.Future[None] = self._loop.create_future()
+        self.closed: asyncio.Future[str] = self._loop.create_future()
         self._verdict = verdict
         self._frames = Frames()
         self._serial = 0
@@ -93,14 +93,23 @@ class Client(asyncio.Protocol):
         return await answer
 
     def start(
-        self, procedure: Procedure[Arguments, Result], arguments: Arguments
+        self,
+        procedure: Procedure[Arguments, Result],
+        arguments: Arguments,
+        ended: Callable[[], None],
     ) -> asyncio.Future[Result]:
         """Call a procedure without waiting for a place; one such call at a time.
+
+        Args:
+            procedure: of the table in `protocol`.
+            arguments: of it.
+            ended: called once the reply has arrived or the connection has ended, without another
+                turn of the loop.
 
         Raises:
             ClosedError: the connection has ended.
         """
-        return self._send(procedure, arguments, _nothing)
+        return self._send(procedure, arguments, ended)
 
     def listen(self, event: EventType[Any], listener: Listener) -> None:
         """Have the payloads of an event handed over; events without a listener are dropped.
@@ -113,7 +122,7 @@ class Client(asyncio.Protocol):
 
     def keep_alive(self) -> None:
         """End the connection when the daemon is silent for half a minute, pings included."""
-        self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+        self._timer = self._loop.call_later(_INTERVAL, self._tick)
 
     def close(self, reason: str = "the connection was closed") -> None:
         """End the connection now; calls under way raise `ClosedError`."""
@@ -208,7 +217,7 @@ class Client(asyncio.Protocol):
         payload = codec(procedure.arguments).encode(arguments)
         self._serial = self._serial % _MAX_SERIAL + 1
         self._write(procedure.program, procedure.number, Kind.CALL, self._serial, payload)
-        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Result] = self._loop.create_future()
         self._pending[self._serial] = _Pending(procedure, answer, release)
         return answer
 
@@ -225,9 +234,6 @@ class Client(asyncio.Protocol):
         if self._pings:
             self._write(protocol.KEEPALIVE, protocol.PING, Kind.EVENT, 0, b"")
         self.keep_alive()
-
-
-def _nothing() -> None: ...
 
 
 def _refusal(error: protocol.Error, procedure: Procedure[Any, Any]) -> RemoteError:

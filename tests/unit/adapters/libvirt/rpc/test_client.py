@@ -91,7 +91,10 @@ async def test_a_call_that_is_given_up_keeps_its_place_and_its_late_answer_is_dr
     for one in stuck:
         one.cancel()
     waiting = asyncio.create_task(client.call(VERSION, Void()))
-    alive = client.start(protocol.GET_VERSION, Void())  # takes no place
+    ended: list[bool] = []
+    alive = client.start(  # takes no place
+        protocol.GET_VERSION, Void(), lambda: ended.append(alive.done())
+    )
     await daemon.until(lambda: bool(daemon.of(protocol.GET_VERSION)))
     assert not daemon.of(VERSION)
 
@@ -99,7 +102,11 @@ async def test_a_call_that_is_given_up_keeps_its_place_and_its_late_answer_is_dr
     await daemon.until(lambda: bool(daemon.of(VERSION)))
     daemon.answer(daemon.of(VERSION)[0], NINE)
     assert await waiting == NINE
-    assert not alive.done()
+    assert not ended
+
+    daemon.answer(daemon.of(protocol.GET_VERSION)[0], NINE)
+    assert await alive == NINE
+    assert ended == [True]
 
 
 async def test_the_end_of_the_connection_ends_calls_under_way_and_waiting_ones(
