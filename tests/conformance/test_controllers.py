@@ -129,7 +129,7 @@ async def test_deleted_namespace_takes_its_content_along(api: Api) -> None:
     assert again.status == httpx2.codes.CREATED
 
 
-async def test_bookmarks_come_to_those_who_ask(api: Api) -> None:
+async def test_bookmarks_are_sent_to_clients_that_request_them(api: Api) -> None:
     path = f"{api.at('configmaps')}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3"
     answer = await api.ask("GET", path)
     assert '"type":"BOOKMARK"' in str(answer.body).replace(" ", "").replace("'", '"')

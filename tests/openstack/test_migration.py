@@ -82,7 +82,7 @@ async def test_a_guest_goes_on_where_it_was(cloud: Cloud, servers: Servers) -> N
     assert await until(lambda: servers.beats(server), lambda n: n > before) > before
 
 
-async def test_a_guest_is_asked_to_stop(cloud: Cloud, servers: Servers) -> None:
+async def test_guest_is_requested_to_stop(cloud: Cloud, servers: Servers) -> None:
     server = await servers.boot(image=cloud.names.guest)
     await until(lambda: servers.console(server), lambda text: ": alive 1" in text)
     assert (await servers.act(server, {"os-stop": None})).code == 202

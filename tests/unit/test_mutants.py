@@ -134,7 +134,7 @@ def imported(path: Path) -> ModuleType:
         ("allowed", "allowed(7)", 7, 1),
     ],
 )
-def test_change_in_a_function_is_put_in_its_place_for_whoever_has_imported_it(
+def test_changed_function_replaces_the_one_that_modules_have_imported(
     tmp_path: Path, place: str, expression: str, before: object, after: object
 ) -> None:
     module = imported(tmp_path / "judged.py")

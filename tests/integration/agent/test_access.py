@@ -159,7 +159,7 @@ async def test_uses_at_once_are_bounded(site: Site) -> None:
     await eventually(free, seconds=10)
 
 
-async def test_clients_that_send_nothing_keep_nobody_out(site: Site) -> None:
+async def test_clients_that_send_nothing_block_no_other_client(site: Site) -> None:
     parts = urlsplit(site.agent.url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

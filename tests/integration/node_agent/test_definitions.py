@@ -172,7 +172,7 @@ async def test_changes_of_one_moment_are_read_together(kube: Kube) -> None:
         assert kvm.libvirt.calls["domains"] - before <= 3
 
 
-async def test_a_libvirt_that_fails_is_asked_again(
+async def test_read_of_a_libvirt_that_fails_is_repeated(
     kube: Kube, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with host(kube) as kvm:

@@ -156,7 +156,7 @@ async def test_server_in_error_stays_and_is_named_while_the_others_leave(cloud: 
         ),
     ],
 )
-async def test_host_that_nova_does_not_know(
+async def test_host_that_nova_does_not_list(
     cloud: Cloud, end: str, text: str, *, registered: bool
 ) -> None:
     if registered:

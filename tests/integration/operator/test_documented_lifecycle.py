@@ -264,7 +264,7 @@ async def test_host_is_in_the_aggregates_of_its_state(
     assert sent == {(kind, cloud.name) for kind in kinds}
 
 
-async def test_wish_for_no_aggregates_leaves_all(cloud: Cloud) -> None:
+async def test_host_without_desired_aggregates_leaves_all(cloud: Cloud) -> None:
     cloud.enter("zone-a", "general")
     there = cloud.aggregates("zone-a", "general")
     await cloud.registered(IN_SERVICE, TRAITS_SET, aggregates=there)

@@ -847,7 +847,7 @@ async def test_a_host_that_is_down_and_has_nothing_left_is_empty(
     [(True, 0, "False/Failed"), (False, 0, "False/Succeeded"), (False, 3, "False/Failed")],
     ids=["registered once", "never registered", "never registered, but with instances"],
 )
-async def test_a_host_that_the_compute_service_does_not_know(
+async def test_host_that_the_compute_service_does_not_list(
     kube: Kube, kubeconfig: Path, name: str, *, registered: bool, instances: int, ends: str
 ) -> None:
     compute = world(name)

@@ -123,7 +123,7 @@ async def test_device_that_refuses_proves_nothing_until_an_administrator_asserts
         await recovered(site, name)
 
 
-async def test_host_without_a_fence_device_is_blocked_and_says_so(
+async def test_host_without_a_fence_device_is_blocked_with_the_reason(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     site = failing_site(kube, name)
@@ -157,7 +157,7 @@ async def test_host_whose_agent_lives_migrates_and_is_not_fenced(
     assert sick.device.orders == []
 
 
-async def test_host_that_only_answers_when_asked_anew_migrates(
+async def test_host_that_answers_only_a_new_request_migrates(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """Kubelet and agent are cut off from the API, so what was read of the host grows old."""

@@ -165,7 +165,7 @@ async def test_remotes_that_cannot_be_used_are_reported(switch: HostSwitch) -> N
     assert await fault(switch.southbound("nonsense", CHASSIS)) is Fault.UNSUPPORTED
 
 
-async def test_the_server_of_a_cluster_that_answers_is_asked(
+async def test_the_server_of_a_cluster_that_answers_is_read(
     central: Central, switch: HostSwitch
 ) -> None:
     found = await switch.southbound(f"unix:/nowhere/sb.sock,{central.remote}", CHASSIS)

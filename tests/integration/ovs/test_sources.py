@@ -72,7 +72,7 @@ async def test_a_killed_daemon_refuses_although_its_files_stay(
 
 
 @pytest.mark.parametrize("name", [OVSDB_SERVER, VSWITCHD])
-async def test_a_stopped_daemon_is_given_up_in_time_however_often_it_is_asked(
+async def test_a_stopped_daemon_is_given_up_in_time_however_often_it_is_read(
     daemons: Daemons, name: DaemonName
 ) -> None:
     with daemons.stopped(name):

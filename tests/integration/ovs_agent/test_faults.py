@@ -250,7 +250,7 @@ async def test_cut_cable_of_a_bond_shows_within_a_second(daemons: Daemons) -> No
     assert took <= 2.0  # a second for what is collected, and the switch's own time
 
 
-async def test_bond_is_known_by_vswitchd_while_ovsdb_hangs_and_by_nobody_once_it_is_dead(
+async def test_bond_is_reported_by_vswitchd_while_ovsdb_hangs_and_unknown_once_vswitchd_is_dead(
     daemons: Daemons,
 ) -> None:
     add_bond(daemons, "bond_mode=active-backup")
@@ -306,7 +306,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_ports_left_over_and_dead_ones_are_told_apart(central: Central) -> None:
+async def test_ports_left_over_and_dead_ones_are_distinguished(central: Central) -> None:
     daemons = central.daemons
     central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp0", "--", "lsp-add", "net", "lp1")
     central.nbctl(

@@ -33,7 +33,7 @@ async def test_a_guest_comes_up_answers_and_reacts_to_its_power_button(fleet: Ta
     assert await vms.tell("db", "echo again") == "again"
 
 
-async def test_a_guest_refuses_what_it_does_not_know(fleet: TakeFleet) -> None:
+async def test_guest_refuses_an_unknown_command(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     await vms.add(Request(name="a", network=False))
 

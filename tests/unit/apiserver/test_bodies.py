@@ -61,7 +61,7 @@ def test_yaml(text: str, value: object) -> None:
         "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
     ],
 )
-def test_yaml_that_json_cannot_say_is_refused(text: str) -> None:
+def test_yaml_that_json_cannot_express_is_refused(text: str) -> None:
     with pytest.raises(StatusError) as refused:
         decode_yaml(text.encode())
     assert refused.value.code == 400

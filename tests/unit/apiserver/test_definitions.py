@@ -231,7 +231,7 @@ def test_bad_schemas(raw: Object, field: str) -> None:
         ),
     ],
 )
-def test_what_the_schema_of_an_object_may_not_say(raw: Object, field: str) -> None:
+def test_what_the_schema_of_an_object_must_not_have(raw: Object, field: str) -> None:
     assert f"{ROOT}{field}" in faults(definition({"type": "object", **raw}))
 
 

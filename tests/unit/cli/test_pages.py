@@ -107,7 +107,7 @@ def first_cells_of_rooms(page: str) -> list[str]:
     return re.findall(r"^\| \d \| `([a-z_]+/)`", section(page, "## Rooms"), re.MULTILINE)
 
 
-def test_the_readme_uses_nothing_that_these_tests_do_not_know() -> None:
+def test_readme_uses_only_what_these_tests_know() -> None:
     assert {words[0] for words, _ in typed(README)} == {"make", "cobalt", "export", "kubectl"}
 
 

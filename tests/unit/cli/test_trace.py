@@ -125,7 +125,7 @@ def test_a_packet_that_goes_on_has_the_verdict_of_each_host_first_and_then_its_t
     assert shown[below + 2 :] == list(lines(delivered, 100))[3:]
 
 
-def test_a_host_that_could_not_be_asked_is_named_with_the_reason() -> None:
+def test_host_that_could_not_be_read_is_named_with_the_reason() -> None:
     hop = Hop("kvm-2", problem="its agent does not answer")
     shown = list(lines(report("tunnel"), 100, hops=(hop,)))
     assert shown[1:3] == ["on kvm-2: not traced: its agent does not answer", ""]

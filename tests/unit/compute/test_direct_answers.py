@@ -44,7 +44,7 @@ def begun() -> tuple[Gated, Answers]:
     return daemons.host, Answers(daemons, FakeClock())
 
 
-async def test_twenty_who_ask_at_once_are_answered_by_two_listings() -> None:
+async def test_twenty_calls_at_once_share_two_listings() -> None:
     host, answers = begun()
     host.gate.set()
     found = await asyncio.gather(*(answers.domains(HOST) for _ in range(20)))

@@ -112,7 +112,7 @@ async def test_dead_host_counts_what_has_not_left_it(world: Memory) -> None:
         assert await counted(service) == {identity("local")}
 
 
-async def test_silent_host_is_not_asked_for_disks(world: Memory) -> None:
+async def test_disks_are_not_read_from_a_silent_host(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
     world.host(B).disconnect()
@@ -315,7 +315,7 @@ async def test_owner_who_powers_off_after_the_evacuation_is_obeyed(world: Memory
     assert running(world) == []
 
 
-async def test_evacuation_that_is_asked_for_twice_is_one(world: Memory) -> None:
+async def test_evacuation_that_is_requested_twice_is_one(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
     async with world.service() as service:
@@ -542,7 +542,7 @@ async def test_what_was_not_evacuated_is_started_on_its_host_again(world: Memory
 # -- in place --------------------------------------------------------------------------------------
 
 
-async def test_crashed_server_is_started_whatever_other_hosts_say(world: Memory) -> None:
+async def test_crashed_server_is_started_whatever_other_hosts_report(world: Memory) -> None:
     await world.add("a", disk="shared")
     world.host(C).disconnect()
     world.host(A).stop(VM, Stopped.FAILED)

@@ -95,7 +95,7 @@ def test_a_dump_that_ends_in_another_crash_is_recovered_at_once() -> None:
     assert len(story.get(U1).crashes) == 1
 
 
-def test_a_dump_that_a_watchdog_has_asked_for_is_not_cut_short() -> None:
+def test_dump_that_a_watchdog_has_requested_is_not_interrupted() -> None:
     story = running()
     story.see(Kind.WATCHDOG, action="inject-nmi")
     assert story.plan().recoveries == ()
@@ -172,7 +172,7 @@ def test_a_crash_under_an_eviction_keeps_what_it_works_at() -> None:
     assert story.cases() == []
 
 
-def test_a_guest_shutdown_restarts_where_the_configuration_wants_it() -> None:
+def test_guest_shutdown_restarts_where_the_configuration_has_it() -> None:
     story = Story(HaConfig(restart_on_guest_shutdown=True))
     story.run()
     story.see(Kind.SHUTDOWN_BY_GUEST, Kind.STOPPED_SHUTDOWN)
@@ -401,7 +401,7 @@ def test_few_errors_now_and_then_do_not_persist() -> None:
     assert story.plan().recoveries == ()
 
 
-def test_errors_of_one_storage_move_nobody() -> None:
+def test_errors_of_one_storage_move_no_instance() -> None:
     story = Story()
     story.run(uuid(1), uuid(2))
     for _ in range(12):
@@ -536,7 +536,7 @@ def test_an_event_type_that_is_not_monitored_does_nothing(type_: EventType, kind
     assert story.cases() == []
 
 
-def test_evidence_is_bounded_and_says_what_began_it() -> None:
+def test_evidence_is_bounded_and_keeps_the_first_event() -> None:
     story = running()
     for number in range(50):
         story.see(Kind.IO_ERROR, action="report", about=f"/disks/{number}")

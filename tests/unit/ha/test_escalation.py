@@ -134,7 +134,7 @@ def test_three_of_nine_that_crash_together_are_one_incident_and_one_eviction() -
     assert not any(story.only(one).shown for one in everybody[:3])
 
 
-def test_what_a_reboot_has_ended_together_is_told_apart_from_crashes() -> None:
+def test_instances_that_a_reboot_has_ended_are_distinguished_from_crashes() -> None:
     story = Story()
     everybody = [uuid(number) for number in range(4)]
     story.run(*everybody)

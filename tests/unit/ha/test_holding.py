@@ -72,7 +72,7 @@ def instance(*cases: Case, who: str = U1, **fields: object) -> Instance:
         ),
     ],
 )
-def test_what_is_held_back_says_why_and_what_follows(
+def test_held_back_incident_has_the_reason_and_what_follows(
     restraint: Restraint, who: str, step: Step, reaction: Reaction, text: str
 ) -> None:
     other = case(id="c2")

@@ -164,7 +164,7 @@ def test_evidence_names_what_is_silent() -> None:
     )
 
 
-def test_peers_are_asked_once_the_host_is_silent() -> None:
+def test_peers_probe_once_the_host_is_silent() -> None:
     found = judge(replace(SILENT, question=None), WAITS, NOW)
     assert isinstance(found, Suspected)
     assert (found.ask, found.until) == (True, None)

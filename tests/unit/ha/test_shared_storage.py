@@ -62,7 +62,7 @@ def test_one_that_is_paused_is_probed_and_has_all_its_resumes_again() -> None:
     assert (after.resumes, after.paused_since) == (0, NOON)
 
 
-def test_wait_of_one_that_is_paused_begins_as_late_as_is_told() -> None:
+def test_wait_of_a_paused_instance_begins_as_late_as_given() -> None:
     later = timedelta(minutes=10)
     paused = instance(State.PAUSED)
     after, _ = wait_for_storage(paused, CASE, "why", CONFIG, NOON, at_least=later)
@@ -76,7 +76,7 @@ def test_wait_of_one_that_is_paused_begins_as_late_as_is_told() -> None:
         (CONFIG.thresholds.io_errors_over, Step.EXPIRE, False),
     ],
 )
-def test_one_that_runs_is_asked_about_again_until_it_has_no_errors(
+def test_running_instance_is_read_again_until_it_has_no_errors(
     quiet: timedelta, step: Step, *, fails: bool
 ) -> None:
     now = NOON + quiet

@@ -92,7 +92,7 @@ def test_next_step(stored: Fencing, back: Back, expected: Step) -> None:
         ),
     ],
 )  # fmt: skip
-def test_host_that_stays_cut_off_is_told_why(stored: Fencing, back: Back, why: str) -> None:
+def test_host_that_stays_cut_off_has_the_reason(stored: Fencing, back: Back, why: str) -> None:
     found = next_step(stored, back, NOW)
     assert isinstance(found, Held)
     assert found.why.startswith("san ")

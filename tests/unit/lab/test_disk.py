@@ -18,7 +18,7 @@ def test_an_identity_is_the_same_after_a_reboot_and_no_other_hosts() -> None:
     assert len(A.machine_id) == 32
 
 
-def test_every_host_has_files_that_say_who_it_is() -> None:
+def test_every_host_has_the_files_of_its_identity() -> None:
     files = contents(A, 3)
     assert files["etc/hostname"] == "kvm-1\n"
     assert files["etc/default/libvirtd"] == 'LIBVIRTD_ARGS=""\n'

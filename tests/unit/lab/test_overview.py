@@ -31,7 +31,7 @@ def condition(type_: str, status: str, reason: str) -> Condition:
     return Condition(type=type_, status=status, reason=reason, message="", lastTransitionTime=NOW)
 
 
-def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
+def test_row_shows_the_state_of_agent_and_machine() -> None:
     hypervisor = Hypervisor(
         metadata=ObjectMeta(name="kvm-1", creationTimestamp=NOW - timedelta(minutes=5)),
         status=HypervisorStatus(

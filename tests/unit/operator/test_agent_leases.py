@@ -425,9 +425,7 @@ def _later(meta: ObjectMeta) -> ObjectMeta:
     return replace(meta, resourceVersion=str(int(meta.resourceVersion) + 1), creationTimestamp=NOW)
 
 
-async def test_glance_reads_nothing_and_does_not_know_of_a_lease_that_seems_to_have_run_out() -> (
-    None
-):
+async def test_glance_reads_nothing_and_is_unknown_for_a_lease_that_seems_expired() -> None:
     world = World()
     assert world.leases.glance(NODE) is None
     world.starts()

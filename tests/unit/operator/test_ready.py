@@ -224,7 +224,7 @@ def test_which_changes_are_worth_a_pass(
     assert worth_a_pass(old, new) is worth
 
 
-def test_host_that_was_fenced_says_so() -> None:
+def test_fenced_host_has_its_fencing_as_reason() -> None:
     fenced = condition("Fenced", "True", "Proven", "Boot b1 is proven dead: power is off")
     spec = HypervisorSpec(lifecycleEnabled=True, maintenance="ha")
     reason, text = decide(hypervisor(fenced, spec=spec))

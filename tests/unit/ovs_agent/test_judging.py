@@ -139,7 +139,7 @@ async def test_stored_issue_keeps_its_first_sight_and_is_no_news() -> None:
         assert (issue.detectedAt, site.judge.news.qsize()) == (later(-900), 0)
 
 
-async def test_news_that_nobody_reads_are_bounded() -> None:
+async def test_unread_news_are_bounded() -> None:
     async with judging() as site:
         for _ in range(200):
             site.facts.set(without(healthy(), "vswitchd"))

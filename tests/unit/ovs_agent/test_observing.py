@@ -276,7 +276,7 @@ async def test_member_that_is_about_to_be_enabled_is_looked_at_each_second(
         assert (observer.facts.value.bonds.value == switch.bond_states) is is_current
 
 
-async def test_same_answer_wakes_nobody() -> None:
+async def test_same_answer_wakes_no_waiter() -> None:
     async with observing(fake()) as observer:
         await asyncio.sleep(130)  # all samples taken
         before = observer.facts.value
@@ -284,7 +284,7 @@ async def test_same_answer_wakes_nobody() -> None:
         assert observer.facts.value is before
 
 
-async def test_southbound_database_is_not_asked_without_ovn() -> None:
+async def test_southbound_database_is_not_read_without_ovn() -> None:
     switch = fake()
     switch.database = database({"br-int": []}, {})
     async with observing(switch) as observer:
@@ -293,7 +293,7 @@ async def test_southbound_database_is_not_asked_without_ovn() -> None:
     assert switch.calls["southbound"] == 0
 
 
-async def test_idle_switch_is_asked_seldom() -> None:
+async def test_idle_switch_is_read_seldom() -> None:
     """What an hour costs: calls, by what they ask."""
     switch = fake()
     async with observing(switch):

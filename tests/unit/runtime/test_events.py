@@ -74,7 +74,7 @@ async def test_repeats_become_a_count_written_now_and_then(
     assert server.calls["post"] + server.calls["patch"] <= 5
 
 
-async def test_said_again_much_later_it_is_a_new_event(
+async def test_repetition_much_later_is_a_new_event(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics
 ) -> None:
     async with recording(server, clock, metrics) as recorder:

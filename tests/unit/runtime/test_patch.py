@@ -31,7 +31,7 @@ def items(tree: object, name: str) -> list[Tree]:
 
 
 @given(old=TEXTS, new=TEXTS, labels=TEXTS)
-def test_a_patch_makes_new_out_of_old_and_keeps_the_fields_that_it_does_not_know(
+def test_patch_makes_new_out_of_old_and_keeps_unknown_fields(
     old: dict[str, str], new: dict[str, str], labels: dict[str, str]
 ) -> None:
     before = ConfigMap(metadata=ObjectMeta(name="a"), data=old)
@@ -73,7 +73,7 @@ def stored_pod(containers: tuple[Container, ...]) -> Tree:
 
 
 @given(old=CONTAINERS, new=CONTAINERS)
-def test_items_that_stay_in_a_list_keep_the_fields_that_we_do_not_know(
+def test_items_that_stay_in_a_list_keep_unknown_fields(
     old: tuple[Container, ...], new: tuple[Container, ...]
 ) -> None:
     stored = stored_pod(old)

@@ -129,7 +129,7 @@ async def test_flood_of_bad_tokens_is_few_reviews_and_keeps_no_certificate_waiti
     assert sum(isinstance(one, TokenReview) for one in reviews.asked) <= 8
 
 
-async def test_nobody_is_admitted_while_the_api_server_is_away() -> None:
+async def test_no_client_is_admitted_while_the_api_server_is_away() -> None:
     for asked in (request("secret"), request(certificate=dict(JANE))):
         found = await verdict(Reviews(away=True), asked)
         assert isinstance(found, Answer)

@@ -245,7 +245,7 @@ async def test_a_secret_of_another_namespace_does_not_count(
     assert (tmp_path / "libvirt/servercert.pem").read_bytes() == DATA["tls.crt"]
 
 
-async def test_nothing_is_installed_that_the_spec_does_not_want(
+async def test_only_certificates_of_the_spec_are_installed(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     await create_hypervisor(kube, installCertificate=False)

@@ -373,7 +373,7 @@ async def test_delay_is_taken_once_logind_is_there(kube: Kube, site: Site) -> No
     await held(shutdown)
 
 
-async def test_a_logind_that_does_not_say_its_limit_any_more_is_no_reason_to_let_go(
+async def test_logind_that_no_longer_reports_its_limit_does_not_release_the_inhibitor(
     kube: Kube, site: Site
 ) -> None:
     _, shutdown = await guarded(kube, site)

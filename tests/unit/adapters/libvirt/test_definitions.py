@@ -67,7 +67,7 @@ def test_a_call_that_was_left_behind_does_not_overwrite_a_later_one() -> None:
     assert definitions.get("a", ID) == LARGE
 
 
-def test_a_new_connection_knows_nothing() -> None:
+def test_new_connection_has_no_definitions() -> None:
     definitions = Definitions()
     known(definitions)
     ticket = definitions.start_reading("b")

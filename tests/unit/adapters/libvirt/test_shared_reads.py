@@ -34,7 +34,7 @@ async def _asked(
     return tasks
 
 
-async def test_who_asks_during_a_reading_shares_the_next_one() -> None:
+async def test_calls_during_a_read_share_the_next_one() -> None:
     reads, slow = SharedReads[str, int](), Slow()
     first = await _asked(reads, slow, "a")
     later = await _asked(reads, slow, "a", "a", "a")
@@ -50,7 +50,7 @@ async def test_subjects_are_read_side_by_side() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_an_error_is_of_those_who_share_the_reading_and_of_nobody_later() -> None:
+async def test_error_reaches_those_who_share_the_read_and_no_later_caller() -> None:
     reads, slow = SharedReads[str, int](), Slow()
     slow.fails = True
     tasks = await _asked(reads, slow, "a", "a", "a")

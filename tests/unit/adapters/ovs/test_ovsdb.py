@@ -124,7 +124,7 @@ async def test_servers_of_each_age_are_monitored(
     ]
 
 
-async def test_only_columns_of_the_schema_are_asked_for(tmp_path: Path) -> None:
+async def test_only_columns_of_the_schema_are_requested(tmp_path: Path) -> None:
     heard: list[Mapping[str, object]] = []
     serve = server({"get_schema": SCHEMA, "monitor_cond_since": since({})}, heard=heard)
     await bridges(tmp_path, serve, lambda _: True)

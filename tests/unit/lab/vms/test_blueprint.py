@@ -27,7 +27,7 @@ def domain(request: Request, address: Address | None = ADDRESS) -> Domain:
     return blueprint.domain(Placement(request, "a", "kvm-1"), IDS, address, GUESTS)
 
 
-def test_a_linux_guest_knows_its_name_and_its_address() -> None:
+def test_linux_guest_has_its_name_and_its_address() -> None:
     made = domain(Request())
 
     assert made.type == "qemu"

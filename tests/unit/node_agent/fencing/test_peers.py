@@ -101,7 +101,7 @@ async def test_a_host_of_which_no_program_answers_does_not() -> None:
     assert "one: Connection refused" in down.evidence
 
 
-async def test_a_question_is_asked_once_and_a_new_one_anew() -> None:
+async def test_request_is_probed_once_and_a_new_one_anew() -> None:
     async with running() as world:
         world.alive.add(ADDRESS)
         for question in ("q1", "q1", "q2"):
@@ -126,7 +126,7 @@ async def test_reports_go_with_their_question() -> None:
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "169.254.169.254", "::", "host.example", "fe80::1%x", ""]
 )
-async def test_what_is_no_host_s_address_is_not_asked(address: str) -> None:
+async def test_address_of_no_host_is_not_probed(address: str) -> None:
     async with running() as world:
         world.ask_about(Probe("kvm-b", address, "q1"))
 
@@ -146,7 +146,7 @@ async def test_text_that_is_no_question_counts_as_none(text: str) -> None:
         assert await world.reports([]) == ()
 
 
-async def test_a_few_hosts_are_asked_at_most() -> None:
+async def test_at_most_a_few_hosts_are_probed() -> None:
     async with running() as world:
         names = [f"kvm-{number}" for number in range(MOST + 2)]
         world.ask_about(*(Probe(name, ADDRESS, "q1") for name in names))

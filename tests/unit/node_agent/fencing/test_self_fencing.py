@@ -93,7 +93,7 @@ async def watched() -> AsyncIterator[Site]:
     assert made.watchdog.disarmed
 
 
-async def test_a_host_in_good_order_asks_nobody_once_all_were_seen() -> None:
+async def test_healthy_host_probes_nothing_once_all_signs_were_seen() -> None:
     async with watched() as site:
         await asyncio.sleep(3600)
         assert site.runs

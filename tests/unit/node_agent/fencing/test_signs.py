@@ -54,7 +54,7 @@ async def test_storage_that_can_be_written_is_there(tmp_path: Path) -> None:
     assert not await Heartbeat(tmp_path / "missing/beat").is_writable(within)
 
 
-async def test_storage_that_hangs_is_away_and_is_asked_by_one_process(tmp_path: Path) -> None:
+async def test_storage_that_hangs_is_away_and_is_probed_by_one_process(tmp_path: Path) -> None:
     fifo = tmp_path / "beat"
     os.mkfifo(fifo)  # writing to one without a reader blocks, as storage that hangs does
     beat = Heartbeat(fifo)

@@ -259,7 +259,7 @@ async def test_activating_is_not_finished(updating: Updating) -> None:
     await updating.until("Completed")
 
 
-async def test_the_host_is_rebooted_when_the_spec_asks_for_it(updating: Updating) -> None:
+async def test_host_is_rebooted_when_the_spec_requires_it(updating: Updating) -> None:
     updating.on_job(lambda job: updating.units.set(job.split()[1], "inactive"))
 
     updating.start(hypervisor(reboot=True))

@@ -91,7 +91,7 @@ async def test_conditions_follow_the_units(watching: Watching) -> None:
     await watching.until(LIBVIRTD, "Failed")
 
 
-async def test_conditions_say_so_when_systemd_is_away(watching: Watching) -> None:
+async def test_conditions_have_the_reason_when_systemd_is_away(watching: Watching) -> None:
     await watching.until(LIBVIRTD, "Running")
 
     watching.units.leave("cannot connect to the system bus")

@@ -276,7 +276,7 @@ async def test_write_that_failed_is_tried_again_until_it_is_kept(tmp_path: Path)
     assert configuration.active().dry_run
 
 
-async def test_disk_that_hangs_keeps_nobody_from_going_by_the_config_map(tmp_path: Path) -> None:
+async def test_config_map_takes_effect_while_the_disk_hangs(tmp_path: Path) -> None:
     class Hanging(KeptConfig):
         thawed = threading.Event()
 

@@ -122,7 +122,7 @@ async def test_however_many_emulators_hang_each_is_reported(tmp_path: Path) -> N
     await looking.until(lambda: everybody <= {one.instance for one in looking.signals})
 
 
-async def test_emulator_that_hangs_is_told_from_those_that_are_probed_with_it(
+async def test_emulator_that_hangs_is_distinguished_from_those_probed_with_it(
     tmp_path: Path,
 ) -> None:
     looking = Looking(tmp_path)
@@ -157,7 +157,7 @@ async def test_emulator_that_is_silent_is_not_called_again_until_it_has_answered
     assert len(looking.signals) == seen
 
 
-async def test_instance_that_cannot_be_asked_is_counted(tmp_path: Path) -> None:
+async def test_instance_that_cannot_be_probed_is_counted(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
     looking.run_too(2)
     looking.libvirt.hung[U1] = 90
@@ -174,7 +174,7 @@ async def test_an_emulator_that_answers_is_not(tmp_path: Path) -> None:
     assert looking.signals == []
 
 
-async def test_an_answer_of_the_emulator_is_all_that_a_round_asks_for(tmp_path: Path) -> None:
+async def test_answer_of_the_emulator_is_all_that_a_round_requires(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
     await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 3)
     assert looking.libvirt.calls.keys() == {"block_stats_of"}

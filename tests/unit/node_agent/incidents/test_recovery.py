@@ -207,7 +207,7 @@ async def test_eviction_of_the_host_is_left_to_people() -> None:
     assert acting.store.host.evictions == ()
 
 
-async def test_server_is_not_asked_where_nothing_would_be_done() -> None:
+async def test_api_server_is_not_read_where_nothing_would_be_done() -> None:
     acting = Acting()
     for who in (U1, U2):
         acting.open(Step.RECOVER, State.RUNNING, who)

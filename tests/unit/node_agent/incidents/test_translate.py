@@ -205,7 +205,7 @@ def test_the_agents_channel_and_memory_keep_their_meaning() -> None:
 @pytest.mark.parametrize(
     ("detail", "kind"), [(Crashed.PANICKED, Kind.PANICKED), (Crashed.CRASHLOADED, Kind.DUMPING)]
 )
-def test_a_panic_with_a_crash_kernel_is_told_apart(detail: int, kind: Kind) -> None:
+def test_panic_with_a_crash_kernel_is_distinguished(detail: int, kind: Kind) -> None:
     signal = signal_of(event(EventKind.LIFECYCLE, Lifecycle.CRASHED, detail))
     assert signal is not None
     assert signal.kind is kind

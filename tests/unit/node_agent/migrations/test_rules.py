@@ -142,7 +142,7 @@ def test_every_field_of_libvirt_has_its_form() -> None:
     )
 
 
-def test_what_the_statistics_do_not_say_stays() -> None:
+def test_values_that_the_statistics_lack_stay() -> None:
     before = with_stats(MigrationStatus(), stats(downtime=16, data_total=MIB))
 
     after = with_stats(before, stats(JobType.COMPLETED, data_processed=MIB))
@@ -225,9 +225,7 @@ def test_a_job_that_goes_on_has_no_ending(type_: JobType) -> None:
         ("", "failed", "failed or was cancelled"),
     ],
 )
-def test_how_it_ended_when_the_job_was_gone_before_it_could_say(
-    word: str, type_: str, text: str
-) -> None:
+def test_end_of_a_migration_whose_job_was_gone_first(word: str, type_: str, text: str) -> None:
     ending = stayed(word)
 
     assert ending.type == type_

@@ -82,7 +82,7 @@ def test_condition_of_an_object_without_a_generation_has_none() -> None:
         assert made.observedGeneration == expected
 
 
-def test_a_boot_and_its_stopped_guests_are_kept_until_this_process_knows_its_own() -> None:
+def test_boot_and_its_stopped_guests_are_kept_until_this_process_has_its_own() -> None:
     stopped = GuestsStopped("b1", count=2)
     before = replace(STORED, bootID="b1", bootedAt=THEN, guestsStopped=stopped)
     unknown = compose(Parts(), stored(), before, OWN)

@@ -253,7 +253,7 @@ def test_instance_that_others_have_moved_in_vain_again_and_again_is_given_up() -
     assert found.state.message.endswith("given up after 60 attempts")
 
 
-def test_record_that_nobody_ended_is_an_attempt() -> None:
+def test_record_without_an_end_is_an_attempt() -> None:
     left = move(id="9", updated=AGES_AGO)
     found = assessed(seen(server(), left))
     assert found.attempts == 1
@@ -362,6 +362,6 @@ def test_record_is_believed_until_it_has_been_still_for_long_enough() -> None:
         pytest.param("powering-off", "live-migration", Waiting, id="a task that is no move"),
     ],
 )
-def test_record_that_nobody_writes_is_left_over(task: str, kind: str, state: type) -> None:
+def test_record_that_is_no_longer_written_is_left_over(task: str, kind: str, state: type) -> None:
     of = seen(server(task_state=task), move(kind=kind, updated=AGES_AGO))
     assert isinstance(assessed(of).state, state)

@@ -359,7 +359,7 @@ def test_the_kubelet_distinguishes_a_silent_agent_from_a_dead_host(
     assert found.remedies[0].text.startswith(first)
 
 
-def test_power_of_a_host_that_is_proven_dead_is_not_asked_for() -> None:
+def test_power_of_a_host_that_is_proven_dead_is_not_read() -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
     seen = reporters(LATER, agent=300, kubelet=300)
     host = of("AgentSilent", silent)

@@ -69,11 +69,11 @@ def test_an_incident_that_nothing_ends_by_itself_has_what_to_do(type_: IncidentT
     assert found.remedies
 
 
-def test_an_incident_that_is_dealt_with_needs_nobody() -> None:
+def test_handled_incident_needs_no_person() -> None:
     assert explained(CRASH, REBOOT).also == ()
 
 
-def test_incidents_that_a_silent_agent_reported_need_nobody() -> None:
+def test_incidents_of_a_silent_agent_need_no_person() -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
     storm = replace(STORAGE, type=IncidentType.EVENT_STORM)
     status = HypervisorStatus(conditions=(silent,), incidents=(storm,))

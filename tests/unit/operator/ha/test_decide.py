@@ -152,7 +152,7 @@ def test_nothing_is_recorded_or_called(changes: dict[str, object]) -> None:
         (RebootGrace(("silent",), NOW + S), (OPEN,), None),
     ],
 )
-def test_peers_are_asked_while_the_gates_are_open(
+def test_peers_probe_while_the_gates_are_open(
     verdict: HostVerdict, gates: tuple[Gate, ...], action: Action | None
 ) -> None:
     assert planned(verdict=verdict, gates=gates).action == action
@@ -914,7 +914,7 @@ def test_assertion_that_does_not_count_is_named() -> None:
     assert plan.blocked[1].startswith("asserted, but bmc reads on; ")
 
 
-def test_report_of_an_agent_that_is_silent_since_is_asked_for_anew() -> None:
+def test_report_of_an_agent_that_became_silent_is_requested_anew() -> None:
     lives = with_fields(LIVES, startedAt=NOW)
     silent = Latest("b1", "12:00", agent=False)
     again = planned(fenced(lives), latest=silent, stopped="ended").fencing

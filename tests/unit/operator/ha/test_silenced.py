@@ -134,7 +134,7 @@ def test_why_nothing_is_done(host: Hypervisor, evictions: tuple[Eviction, ...], 
     assert bool(found) is bool(why)
 
 
-def test_host_that_the_compute_service_does_not_know_is_left_alone() -> None:
+def test_host_that_the_compute_service_does_not_list_is_left_alone() -> None:
     assert silenced(made(IN_SERVICE), None, ()) == "the compute service has no such host"
 
 

@@ -164,7 +164,7 @@ SILENT_AGENT = condition("AgentReporting", "False", "AgentSilent")
         ),
     ],
 )
-def test_wish_of_another_controller_and_the_spec_must_both_allow_it(
+def test_annotation_and_spec_must_both_allow_ha(
     ha: HaMode, wish: str | None, conditions: tuple[Condition, ...], wanted: bool, state: str
 ) -> None:
     known = given(*conditions, wanted=wanted)

@@ -218,7 +218,7 @@ async def test_host_whose_switch_is_mended_is_enabled_again() -> None:
     assert compute.world.hosts["kvm-a"].enabled
 
 
-def test_broken_switch_is_disabled_whoever_reacts_to_failures_and_yields_to_people() -> None:
+def test_host_with_a_broken_switch_is_disabled_in_every_mode_and_yields_to_people() -> None:
     broken = condition("NetworkHealthy", "False", "BridgeDown")
     for mode in HaMode:
         wanted = desired(facts(IN_SERVICE, broken), None, mode)

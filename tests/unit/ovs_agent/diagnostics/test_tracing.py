@@ -116,7 +116,7 @@ async def test_without_the_southbound_database_flows_have_no_names() -> None:
         await trace(fake, facts(), ASKED)
 
 
-async def test_without_ovn_only_the_switch_is_asked() -> None:
+async def test_without_ovn_only_the_switch_is_read() -> None:
     fake = switch()
     plain = healthy(database({"br-int": [tap()]}, external_ids={}))
     report = await trace(fake, plain, {"from": "tap1", "eth_dst": mac(2)})

@@ -92,7 +92,7 @@ def test_stale_outputs_and_cookies_are_named_while_their_ports_are_gone() -> Non
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_flows_are_what_ovn_wants(case: str) -> None:
+def test_flows_are_those_of_ovn(case: str) -> None:
     facts, expected = CASES[case]
     assert found(assess_flows(facts)) == expected
 

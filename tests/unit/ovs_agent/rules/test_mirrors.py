@@ -45,7 +45,7 @@ def ours(until: str) -> MirrorRow:
         (ours("9" * 5000), "the time of its capture is over"),
     ],
 )
-def test_mirror_is_left_over_when_it_copies_for_nobody(mirror: MirrorRow, cause: str) -> None:
+def test_mirror_without_a_reader_is_left_over(mirror: MirrorRow, cause: str) -> None:
     rows = mirrored(ROWS, "br-int", mirror)
     assessed = assess_mirrors(healthy(rows), NOW)
     assert found(assessed) == ([("MirrorLeftOver", mirror.name)] if cause else [])

@@ -106,7 +106,7 @@ def test_one_that_another_eviction_has_waits_without_an_end() -> None:
     assert held.track == free.track
 
 
-def test_one_that_is_on_its_way_is_followed_whoever_has_it() -> None:
+def test_moving_instance_is_followed_whichever_eviction_has_it() -> None:
     leaving = server(task_state="migrating")
     (found,) = assess(facts(servers=(leaving,), moves=(move(),), held={"a": "other"}), {}, Policy())
     assert isinstance(found.state, Moving)

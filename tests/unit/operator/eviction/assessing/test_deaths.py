@@ -80,7 +80,7 @@ LOCK = ServerAction("lock", NOW.now, "owner")
         pytest.param((SYNC,), None, Ready, id="was off when the Eviction began"),
     ],
 )
-def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_wants_it_off(
+def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_stopped_it(
     requests: tuple[ServerAction, ...], ran: bool | None, state: type
 ) -> None:
     known = EvictionStatus(instances=(entry(ran=ran),))
@@ -139,7 +139,7 @@ def test_what_nova_shows_off_already_is_not_waited_for() -> None:
         pytest.param(hypervisor(), True, id="over"),
     ],
 )
-def test_another_death_on_a_host_is_told_from_those_reported_before(
+def test_another_death_on_a_host_is_distinguished_from_earlier_ones(
     later: Hypervisor, differs: bool
 ) -> None:
     assert (reported(later) != reported(reporting("Crash", seen=NOW.now))) is differs

@@ -62,7 +62,7 @@ SYNC = ServerAction("stop", NOW.now)
         pytest.param((STOP,), False, id="whose owner has stopped it"),
     ],
 )
-def test_instance_that_has_died_is_started_elsewhere_unless_its_owner_wants_it_off(
+def test_instance_that_has_died_is_started_elsewhere_unless_its_owner_stopped_it(
     requests: tuple[ServerAction, ...], died: bool
 ) -> None:
     off = server(status="SHUTOFF", died=True)
@@ -228,7 +228,7 @@ def test_states(of: Observed, state: type, said: str) -> None:
         assert found.mode is Mode.EVACUATE
 
 
-def test_one_that_is_not_wanted_stays_unless_a_person_asks_for_it() -> None:
+def test_instance_with_recovery_off_stays_unless_a_person_requests_it() -> None:
     of = seen(server(recovers=False))
     left = assessed(of).state
     assert isinstance(left, Unaffected)

@@ -162,7 +162,7 @@ def test_a_move_without_progress(of: Observed, track: Track, help_: str) -> None
     assert found.occupies
 
 
-def test_a_move_is_aborted_at_once_where_the_site_wants_no_help() -> None:
+def test_move_is_aborted_at_once_where_the_site_forbids_help() -> None:
     policy = Policy(stuck_help=StuckHelp.NONE)
     found = assessed(seen(LEAVING, move()), STALLED, policy).state
     assert isinstance(found, Stuck)

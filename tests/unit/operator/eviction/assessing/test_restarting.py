@@ -311,7 +311,7 @@ def test_what_died_and_does_not_start_leaves_as_it_is() -> None:
     assert found.mode == "cold"
 
 
-def test_wish_of_an_owner_holds_up_no_eviction_that_only_moves() -> None:
+def test_request_of_an_owner_delays_no_eviction_that_only_moves() -> None:
     of = seen(OFF, requests=(request("stop", 1),))
     assert isinstance(assess_one(of, FRESH, About(BEGAN, BEGAN), POLICY, NOW).state, Ready)
 
@@ -515,11 +515,11 @@ def test_when_it_happened_stands_in_the_eviction_of_an_incident(of: str) -> None
 
 
 @pytest.mark.parametrize("wanted", [True, None])
-def test_an_owner_without_a_wish_has_it_recovered(wanted: bool | None) -> None:
+def test_instance_without_a_recovery_setting_is_recovered(wanted: bool | None) -> None:
     assert isinstance(assessed(seen(server(status="SHUTOFF", recovers=wanted))).state, Crashed)
 
 
-def test_a_person_overrules_an_owner_who_wants_no_recovery() -> None:
+def test_person_overrules_an_owner_s_recovery_setting() -> None:
     of = seen(server(status="SHUTOFF", recovers=False))
     by_hand = replace(about(Course.RESTART), only_if_wanted=False)
     assert isinstance(assess_one(of, FRESH, by_hand, POLICY, NOW).state, Crashed)
@@ -532,7 +532,7 @@ def test_one_that_was_restarted_and_has_left_is_followed() -> None:
     assert isinstance(assessed(moved, CALLED).state, Departed)
 
 
-def test_wishes_are_named_with_their_time() -> None:
+def test_requests_of_owners_are_named_with_their_time() -> None:
     within = timedelta(minutes=2)
     assert planned([request("lock", 9), request("stop", 5)], BEGAN, within) == "stop at 00:00:05Z"
     assert planned([request("stop", -120)], BEGAN, within)

@@ -199,7 +199,7 @@ def test_abort_that_is_refused_waits_twice_as_long_each_time(aborts: int, wait: 
         pytest.param(Moving(), None, id="on its way"),
     ],
 )
-def test_state_asks_for_its_call(state: State, action: Action | None) -> None:
+def test_state_requires_its_call(state: State, action: Action | None) -> None:
     assert remedy(Assessment(SEEN, state)) == action
 
 
@@ -216,7 +216,7 @@ def test_begun_move_is_of_its_mode_and_target(mode: Mode, target: str, state: St
     assert found.observed.entry.target == (target or None)
 
 
-def test_service_that_has_refused_a_target_of_its_own_choice_is_asked_again() -> None:
+def test_call_is_repeated_after_the_service_refused_its_own_target() -> None:
     found = called(assessed(server()), Start(server(), Mode.LIVE), Refused("no"))
     assert found.track.refused == frozenset()
 

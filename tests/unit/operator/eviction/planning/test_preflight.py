@@ -333,7 +333,7 @@ def test_wait_for_a_host_names_what_is_in_the_way(of: Hypervisor, hitch: str) ->
     )
 
 
-def test_live_eviction_of_a_host_that_is_down_is_not_told_of_a_proof() -> None:
+def test_live_eviction_of_a_host_that_is_down_mentions_no_proof() -> None:
     on = [(UP, {"mode": "live"}), (DOWN, {"mode": "live"}), (UP, {})]
     for there, spec in on:
         asked = EvictionSpec(hypervisor="here", reason="test", **spec)  # type: ignore[arg-type]
