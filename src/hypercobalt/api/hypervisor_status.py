@@ -230,7 +230,7 @@ class HypervisorStatus(Struct, frozen=True):
     peerReports: Annotated[
         tuple[PeerReport, ...],
         Field(
-            "Which other hosts answer, while the operator asks for it. Written by the node agent.",
+            "Which other hosts answer, while the operator requests it. Written by the node agent.",
             keys=("host",),
         ),
     ] = ()

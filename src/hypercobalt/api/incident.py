@@ -112,7 +112,7 @@ class PeerReport(Struct, frozen=True):
         Field("Whether a program there has answered; a kernel's answer does not count."),
     ]
     asked: Annotated[
-        str | None, Field("The question that it answers: `asked` of the annotation.")
+        str | None, Field("The request that it answers: `asked` of the annotation.")
     ] = None
-    evidence: Annotated[str | None, Field("Which program was asked, and what it answered.")] = None
-    checkedAt: Annotated[datetime | None, Field("When it was asked.")] = None
+    evidence: Annotated[str | None, Field("The probed program and its answer.")] = None
+    checkedAt: Annotated[datetime | None, Field("When it was probed.")] = None

@@ -85,7 +85,7 @@ class MigrationOperation(StrEnum):
 
 
 class MigrationSpec(Struct, frozen=True):
-    """Empty: a Migration reports and asks for nothing."""
+    """Empty: a Migration only reports."""
 
 
 _INT64 = Limits(format="int64")
@@ -141,7 +141,7 @@ class MigrationStatus(Struct, frozen=True):
     ] = None
     memPostcopyRequests: Annotated[
         int | None,
-        Field("Pages asked for by the destination in post-copy, a count.", limits=_INT64),
+        Field("Pages requested by the destination in post-copy, a count.", limits=_INT64),
     ] = None
     memPageSize: Annotated[str | None, Field("Size of a page, as in `4.0 KiB`.")] = None
     diskTotal: Annotated[str | None, Field("Disk to transfer.")] = None
@@ -177,5 +177,5 @@ class Migration(CustomObject, frozen=True, kw_only=True):
         ),
     )
 
-    spec: Annotated[MigrationSpec, Field("Empty: a Migration reports and asks for nothing.")]
+    spec: Annotated[MigrationSpec, Field("Empty: a Migration only reports.")]
     status: Annotated[MigrationStatus, Field("Statistics of the libvirt job.")] = MigrationStatus()

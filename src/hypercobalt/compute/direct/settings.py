@@ -45,7 +45,7 @@ def exposures(settings: DirectSettings) -> dict[str, str]:
     plain = [uri for uri in (settings.control, settings.migration) if "+tcp://" in uri]
     if plain:
         found[PLAIN_LIBVIRT] = (
-            f"libvirt at {plain[0]} is reached without TLS, and takes whoever reaches it for root; "
+            f"libvirt at {plain[0]} is reached without TLS: every client that reaches it is root; "
             "use qemu+tls:// in --direct-libvirt-uri and --direct-migration-uri"
         )
     return found

@@ -159,7 +159,7 @@ async def _packages() -> tuple[Package, ...]:
     depends = await _apt("apt-cache", "depends", KERNEL)
     found = re.search(r"Depends: (linux-image-\S+)", depends)
     if not found:
-        raise LabError(f"guest: apt knows no kernel behind {KERNEL}; run `apt-get update`")
+        raise LabError(f"guest: apt has no kernel behind {KERNEL}; run `apt-get update`")
     names = (found[1], BUSYBOX)
     uris = await _apt("apt-get", "download", "--print-uris", *names)
     return parse_uris(names, uris)

@@ -184,7 +184,7 @@ def _memory(machine: Machine, demand: Demand) -> Iterable[Lack]:
         yield Lack(
             f"{memory // MIB} MiB of memory are needed for {demand.hosts} hosts and "
             f"{demand.guests} VMs, {machine.memory_bytes // MIB} MiB are available",
-            "ask for fewer with --hosts and --vms"
+            "request fewer with --hosts and --vms"
             if demand.is_new
             else "free some, or remove a host that is off with `cobalt lab host remove`",
         )

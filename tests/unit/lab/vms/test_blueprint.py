@@ -69,7 +69,7 @@ def test_a_disk_is_at_the_path_requested(request_: Request, disk: Disk) -> None:
 
 
 def test_without_an_image_there_is_no_linux_guest() -> None:
-    guests = Guests(None, GUESTS.accelerators, "apt knows no kernel")
+    guests = Guests(None, GUESTS.accelerators, "apt has no kernel")
     placement = Placement(Request(), "a", "kvm-1")
-    with pytest.raises(LabError, match="VM a: apt knows no kernel; a VM of the kind boot"):
+    with pytest.raises(LabError, match="VM a: apt has no kernel; a VM of the kind boot"):
         blueprint.domain(placement, IDS, ADDRESS, guests)

@@ -66,7 +66,7 @@ TRAITS = condition("TraitsUpdated", "True", "Succeeded")
         pytest.param(facts(DONE, EVICTED, spec=LEAVING), (), "Terminating", id="leaving, empty"),
     ],
 )
-def test_wish(given: Facts, names: tuple[str, ...] | None, reason: str) -> None:
+def test_desired_aggregates(given: Facts, names: tuple[str, ...] | None, reason: str) -> None:
     found = desired(given, "tests")
     assert found is not None
     assert (found.names, found.reason) == (names, reason)

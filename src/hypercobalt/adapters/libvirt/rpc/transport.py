@@ -72,7 +72,7 @@ async def _authenticate(client: Client) -> None:
         await client.call(protocol.AUTH_POLKIT, protocol.Void())
     elif types and numbers.Auth.NONE not in types:
         raise ClosedError(
-            f"libvirt wants authentication by SASL ({', '.join(map(str, types))}), which is not "
+            f"libvirt requires authentication by SASL ({', '.join(map(str, types))}), which is not "
             'supported: set auth_tcp or auth_tls to "none" in libvirtd.conf'
         )
 
