@@ -6,7 +6,7 @@ import asyncio
 
 from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.events import Disconnected
-from hypercobalt.adapters.libvirt.keeper import Pace
+from hypercobalt.adapters.libvirt.reconnect import Pace
 
 
 async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_another() -> None:

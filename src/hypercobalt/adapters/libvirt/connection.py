@@ -11,10 +11,10 @@ from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.events import Event, EventQueue
 from hypercobalt.adapters.libvirt.host import DEADLINE, Host
-from hypercobalt.adapters.libvirt.keeper import Keeper, Pace
 from hypercobalt.adapters.libvirt.links import Answer, Call
 from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
+from hypercobalt.adapters.libvirt.reconnect import Pace, Reconnector
 
 _PROBES_IDLE: Final = 90.0  # beyond the half minute after which each domain is probed again
 MOST_HUNG: Final = 9
@@ -37,11 +37,11 @@ async def connect(
         ConfigurationError: the URI is none that can be used.
     """
     checked, events, definitions = uri.parse(address), EventQueue(), Definitions()
-    keeper = Keeper(checked, pace or Pace(), events, definitions)
-    keeping = asyncio.create_task(keeper.run(), name="libvirt-keeper")
+    reconnector = Reconnector(checked, pace or Pace(), events, definitions)
+    keeping = asyncio.create_task(reconnector.run(), name="libvirt-reconnector")
     try:
         with closing(OnDemandConnection(address, idle=_PROBES_IDLE, most=MOST_HUNG)) as probes:
-            kept = KeptConnection(keeper)
+            kept = ReconnectingConnection(reconnector)
             yield LibvirtConnection(
                 checked.uri, kept, definitions, events, probes=probes, deadline=deadline
             )
@@ -57,7 +57,7 @@ class LibvirtConnection(Host):
     def __init__(
         self,
         uri: str,
-        kept: KeptConnection,
+        kept: ReconnectingConnection,
         definitions: Definitions,
         events: EventQueue,
         *,
@@ -71,16 +71,16 @@ class LibvirtConnection(Host):
         return self._events.read()
 
 
-class KeptConnection:
-    """Carries calls over the connection that a keeper keeps."""
+class ReconnectingConnection:
+    """Carries calls over the connection of a `Reconnector`."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, reconnector: Reconnector) -> None:
+        self._reconnector = reconnector
         self._hanging = PerSubject()
 
     async def ask(
         self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """See `Connection`."""
-        client = self._keeper.client()
+        client = self._reconnector.client()
         return await self._hanging.run(subject, what, lambda: call(client), deadline=deadline)

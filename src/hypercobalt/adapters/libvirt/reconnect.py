@@ -74,7 +74,7 @@ class _Link:
     connected: Connected
 
 
-class Keeper:
+class Reconnector:
     """Keeps the connection while `run` runs.
 
     Args:
@@ -122,7 +122,7 @@ class Keeper:
             except RpcError as exc:
                 self._report_disconnected(str(exc))
             except Exception as exc:
-                log.exception("libvirt_keeper_failed")
+                log.exception("libvirt_reconnector_failed")
                 self._report_disconnected(f"hypercobalt failed: {exc!r}")
             finally:
                 if self._link is not None:
