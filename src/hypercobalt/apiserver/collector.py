@@ -170,10 +170,10 @@ class Collector:
             await self._disown(resource, key, gone)
 
     def _exists(self, owner: _Owner, namespace: str) -> bool:
-        """Whether an owner is there; where we cannot know, it counts as there.
+        """Whether an owner exists; where that is unknown, it counts as existing.
 
-        We know nothing of kinds we do not serve and of damaged objects, and a cluster-scoped object
-        does not name its owner's namespace.
+        Nothing is known of kinds that are not served and of damaged objects, and a cluster-scoped
+        object does not name its owner's namespace.
         """
         kind = self._registry.by_kind(owner.apiVersion, owner.kind)
         if kind is None or (kind.namespaced and not namespace):

@@ -1,7 +1,7 @@
 """HTTP: bytes from and to the pipeline, over uvicorn.
 
 A request's head and body must arrive within a deadline and below a size, so that slow or greedy
-clients cost little. A body is read when the pipeline wants it; an answer that does not need it
+clients cost little. A body is read when the pipeline needs it; an answer that does not need it
 ends the connection.
 """
 
@@ -368,7 +368,7 @@ async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
 
 
 async def _send_chunks(answer: Stream, send: Send) -> None:
-    # The head alone must reach the client: until then it does not know that the watch is open.
+    # The head alone must reach the client: until then it cannot tell that the watch is open.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async for chunk in answer.chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})

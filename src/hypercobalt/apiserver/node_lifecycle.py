@@ -112,7 +112,7 @@ def _wanted_taints(node: JSONObject) -> dict[tuple[str, str], None]:
 
 
 class Reports:
-    """When each followed Node was last seen to report, by the clock of whoever calls.
+    """When each followed Node was last seen to report, by the caller's clock.
 
     Args:
         grace: seconds that a Node may be silent.

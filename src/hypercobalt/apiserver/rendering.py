@@ -1,4 +1,4 @@
-"""Objects as a client wants to see them: plain, as a Table, as metadata only; in JSON or YAML.
+"""Objects in the form that a client requests: plain, as a Table, as metadata only; in JSON or YAML.
 
 What is wanted as it is stored is sent as it is stored, without being decoded.
 
@@ -188,7 +188,7 @@ class Renderer:
         return to_version(self.resource, data)
 
     def _row(self, data: bytes, obj: JSONObject) -> JSONObject:
-        # The printer knows the stored form; the row's object is in the requested version.
+        # The printer has the stored form; the row's object is in the requested version.
         stored = msgspec.json.decode(data) if self.resource.group == "events.k8s.io" else obj
         shown = {"None": None, "Object": obj, "Metadata": tables.partial_metadata(obj)}
         row = self._printer.entry(stored, self._now)

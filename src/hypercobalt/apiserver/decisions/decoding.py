@@ -16,7 +16,7 @@ from hypercobalt.apiserver.schema.typed import mistyped
 
 
 def check_body(call: Call, value: JSON) -> JSONObject:
-    """The same object, if it is of the right kind, without the fields its schema does not know.
+    """The same object, if it is of the right kind, without the fields that its schema lacks.
 
     Raises:
         StatusError: 400 for another kind, undecodable values, or (fieldValidation=Strict) unknown

@@ -66,7 +66,7 @@ def check_rules(root: Node, place: str) -> Iterator[Cause]:
 def _ruled(node: Node, place: str, apart: str = "") -> Iterator[tuple[Node, str, str]]:
     """The nodes with rules, and where they are declared.
 
-    And the place of the list around them whose items have no keys to know their old values by.
+    And the place of the list around them whose items have no keys to find their old values by.
     """
     if node.rules:
         yield node, place, apart

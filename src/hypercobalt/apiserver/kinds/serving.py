@@ -68,7 +68,7 @@ def is_established(obj: JSONObject) -> bool:
 
 
 def mark_terminating(obj: JSONObject, now: str) -> None:
-    """Say that the definition's objects are being deleted."""
+    """Set that the definition's objects are being deleted."""
     text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     reason = "InstanceDeletionPending"
     _condition(object_at(obj, "status"), now, "Terminating", "True", reason=reason, message=text)

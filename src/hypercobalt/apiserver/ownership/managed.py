@@ -1,6 +1,6 @@
 """managedFields: who owns which field, kept through updates and server-side apply.
 
-An update takes the fields it changes from whoever had them. An apply owns exactly what it names:
+An update takes the fields it changes from their owners. An apply owns exactly what it names:
 what it named before and names no more is removed, unless another manager owns it too; what another
 manager owns with another value is a conflict, unless forced.
 

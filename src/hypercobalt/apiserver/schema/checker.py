@@ -167,7 +167,7 @@ class _Types:
     def _add_map(
         self, message: DescriptorProto, name: str, number: int, values: Node, taken: set[str]
     ) -> None:
-        """A map is a list of entries; protobuf wants their type inside, under a derived name."""
+        """A map is a list of entries; protobuf requires their type inside, under a derived name."""
         of = self._named(values)
         if not of:
             return

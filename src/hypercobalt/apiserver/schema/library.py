@@ -1,6 +1,6 @@
 """Kubernetes' CEL functions over lists, patterns and quantities.
 
-The checker knows their types; the evaluator sees values without types, in which a quantity is a map
+The checker has their types; the evaluator sees values without types, in which a quantity is a map
 of one entry. What a function raises is an evaluation error of the rule. `UNSERVED` are the
 functions of the libraries that this server leaves out; an expression with one is refused by name.
 

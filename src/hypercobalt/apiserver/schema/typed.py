@@ -29,7 +29,7 @@ def type_name(value: JSON) -> str:
 
 
 def has_type(node: Node, value: JSON) -> bool:
-    """Whether a value is of the type that its schema wants."""
+    """Whether a value is of the type of its schema."""
     if value is None:
         return node.nullable
     if node.int_or_string:

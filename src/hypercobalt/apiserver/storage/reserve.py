@@ -61,7 +61,7 @@ class Reserve:
         return True
 
     def release(self) -> None:
-        """Give the space to whoever writes next."""
+        """Free the space for the next write."""
         self._path.unlink(missing_ok=True)
         self.held = False
 

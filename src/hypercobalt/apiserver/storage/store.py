@@ -75,7 +75,7 @@ class Store:
         self._collections: dict[str, _Collection] = {}
         self._locks: dict[Key, _Lock] = {}
         self._waiting: dict[int, _Waiting] = {}  # writes, by revision: the oldest first
-        self._begun: list[Event] = []  # writes that the database does not know of yet
+        self._begun: list[Event] = []  # writes that the database does not have yet
         self._listeners: list[Callable[[Event], None]] = []
         self._loop = asyncio.get_running_loop()
         loaded = database.load()
