@@ -240,7 +240,7 @@ class Daemons(Processes):
             self.resume(name)
         bridges = self.vsctl("list-br").split()
         gone = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
-        columns = ("external_ids", "manager_options", "ovs_version")
+        columns = ("external_ids", "other_config", "manager_options", "ovs_version")
         self.vsctl("--no-wait", "--", "clear", "Open_vSwitch", ".", *columns)
         if gone:
             self.vsctl(*gone[1:])
