@@ -247,7 +247,7 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
 
     assert process.returncode == 130, printed
     assert b": failed" not in shown
-    assert f"The unfinished lab in {data} was removed." in shown.decode()
+    assert f"removed the unfinished lab in {data}" in shown.decode()
     assert leftovers(state, data) == []
     assert not data.exists()
 

@@ -368,7 +368,7 @@ async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
 
 
 async def _send_chunks(answer: Stream, send: Send) -> None:
-    # The head alone must reach the client: until then it cannot tell that the watch is open.
+    # The client takes the watch as open once it has the head, so the head is sent alone.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async for chunk in answer.chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})

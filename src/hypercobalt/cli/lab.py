@@ -106,7 +106,7 @@ async def _up(
             full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
                 await asyncio.shield(take_down(data))
-                screen.say(f"The unfinished lab in {layout.data} was removed.")
+                screen.say(f"removed the unfinished lab in {layout.data}")
             if full and isinstance(error, HypercobaltError | OSError):  # whatever failed by that
                 raise LabError(f"the disk with {layout.data} is full; {error}") from error
             raise

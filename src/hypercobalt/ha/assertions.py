@@ -50,7 +50,7 @@ def recorded(
             leaseRenewedAt=reports.lease,
             nodeReportedAt=reports.node,
         )
-    if stored.leaseRenewedAt is None:  # the operator had not listed the Leases yet
+    if stored.leaseRenewedAt is None:  # an earlier pass ran before the operator listed the Leases
         stored = replace(stored, leaseRenewedAt=reports.lease)
     return replace(stored, disproved=True) if _has_reported(stored, reports) else stored
 

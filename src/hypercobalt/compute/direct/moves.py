@@ -334,7 +334,7 @@ class DirectMoves:
         if known:
             return known
         target = next((place for place, view, _ in seen if view is HostView.ARRIVES), None)
-        if target is None:  # it has just begun, or its target does not answer: poll again
+        if target is None:  # no target yet, or the target does not reply: the next poll shows it
             now = self._site.clock.now()
             return Move(
                 domain.uuid, domain.uuid, MoveKind.LIVE, "running", source.name, "", now, now

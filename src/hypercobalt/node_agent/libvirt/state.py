@@ -248,7 +248,7 @@ def _log_change(before: Connected | Disconnected | None, now: Connected | Discon
 
 
 def _remarks(missing: Sequence[str], domains: Sequence[Domain]) -> str:
-    """Problems in spite of an open connection; empty when there is none."""
+    """What libvirt does not offer, and the domains that were not read completely; "" for none."""
     parts = [f"this driver does not offer: {', '.join(missing)}"] if missing else []
     odd = [domain for domain in domains if domain.problem is not None]
     if odd:
