@@ -28,7 +28,7 @@ class TransientError(HypercobaltError):
 
 
 class TerminalError(HypercobaltError):
-    """Trying again cannot help until somebody changes the object.
+    """A retry cannot succeed until the object is changed.
 
     Args:
         message: what is wrong, where, and what to change.

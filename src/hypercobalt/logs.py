@@ -20,7 +20,7 @@ from uuid import uuid4
 
 _SECRET_WORDS = ("token", "password", "passphrase", "authorization", "private_key", "client_key")
 _BLANK = "***"
-_TALKATIVE = ("httpx2", "uvicorn")  # at INFO they write what our own lines say with more
+_VERBOSE = ("httpx2", "uvicorn")  # at INFO they write what our own lines say with more
 _COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33"}  # errors: red
 _RED, _BOLD = "31", "1"
 
@@ -57,13 +57,13 @@ class Logger:
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        """Write what went wrong and mends itself."""
+        """Write what went wrong and repairs itself."""
         self._write(logging.WARNING, event, fields)
 
     def error(
         self, event: str, /, *, exc_info: BaseException | None = None, **fields: object
     ) -> None:
-        """Write what somebody has to mend."""
+        """Write what a person has to correct."""
         self._write(logging.ERROR, event, fields, exc_info)
 
     def exception(self, event: str, /, **fields: object) -> None:
@@ -111,7 +111,7 @@ def configure(
     formatter = _TextFormatter(coloured=out.isatty()) if as_text else _JsonFormatter()
     handler.setFormatter(formatter)
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for library in _TALKATIVE:
+    for library in _VERBOSE:
         logging.getLogger(library).setLevel(max(level, logging.WARNING))
 
 

@@ -44,7 +44,7 @@ def bounded(argv: Sequence[str], most: timedelta) -> tuple[str, ...]:
 
 
 def unprivileged(argv: Sequence[str], *capabilities: str) -> tuple[str, ...]:
-    """A command line that runs as nobody.
+    """A command line that runs as the user `nobody`.
 
     Args:
         argv: program and arguments.

@@ -4,7 +4,7 @@ The object is watched by name, so a change that another manager makes to the age
 and restored; conflicts are forced, because these fields are the agent's by contract. While the API
 is away the board goes on; when it is back, what is on the board then is written once. A status that
 the API server refuses is written again with backoff, because the definition, a policy or a role may
-be mended at any time; a newer status does not wait for that.
+be repaired at any time; a newer status does not wait for that.
 
 Source: Kubernetes API concepts, "Server-Side Apply".
 """

@@ -33,7 +33,7 @@ class TokenReviewSpec(Struct, frozen=True):
 class TokenReviewStatus(Struct, frozen=True):
     """Audiences are those of the request that the token is for.
 
-    None of them: who reviewed it knows no audiences, and took the token for the API server's.
+    None of them: its reviewer has no audiences, and took the token for the API server's.
     """
 
     authenticated: bool = False

@@ -76,7 +76,7 @@ class CertificateRequestSpec(Struct, frozen=True):
     duration: str = ""  # Go duration text
     isCA: bool | None = None
     usages: tuple[str, ...] = ()
-    # Who asks: written by cert-manager's webhook from the request, never by the client.
+    # The requester: written by cert-manager's webhook from the request, never by the client.
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class CertificateRequestSpec(Struct, frozen=True):
 class CertificateRequestStatus(Struct, frozen=True):
     conditions: tuple[CertificateCondition, ...] = ()  # Approved, Denied, Ready, InvalidRequest
     certificate: bytes = b""  # PEM; base64 on the wire
-    ca: bytes = b""  # PEM; empty where the issuer does not know it
+    ca: bytes = b""  # PEM; empty where the issuer does not give it
     failureTime: datetime | None = None
 
 

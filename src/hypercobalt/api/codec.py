@@ -80,7 +80,7 @@ def encode(obj: Struct) -> bytes:
 
 
 def to_builtins(obj: Struct) -> dict[str, object]:
-    """Write an object as the dicts, lists and scalars that JSON knows.
+    """Write an object as the dicts, lists and scalars of JSON.
 
     Raises:
         EncodeError: a time without zone, or a value that JSON does not have.

@@ -70,7 +70,7 @@ class Condition(Struct, frozen=True):
     message: Annotated[
         str,
         Field(
-            "What a person should know about it; may be empty.",
+            "Details for people; may be empty.",
             required=True,
             limits=Limits(max_length=MAX_MESSAGE),
         ),

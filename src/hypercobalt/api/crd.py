@@ -262,7 +262,7 @@ def _rules(rules: Sequence[Rule]) -> list[Json]:
 
 
 def _plain(value: Json) -> Json:
-    """The same with lists for tuples and `str` for enum members, as YAML wants it."""
+    """The same with lists for tuples and `str` for enum members, as YAML requires it."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Sequence):

@@ -205,7 +205,7 @@ class EvictionInstance(Struct, frozen=True):
     ] = None
     startedAt: Annotated[datetime | None, Field("When the first attempt began.")] = None
     finishedAt: Annotated[datetime | None, Field("When it succeeded, or was given up.")] = None
-    message: Annotated[str | None, Field("What a person should know about it.")] = None
+    message: Annotated[str | None, Field("Details for people.")] = None
 
 
 class EvictionCheck(Struct, frozen=True):

@@ -185,8 +185,8 @@ def is_ordered(fencing: Fencing | None, boot: str) -> bool:
     """
     if fencing is None or boot not in proven_boots(fencing):
         return False
-    asked = fencing.phase == FencingPhase.ATTEMPTING and fencing.method == FencingMethod.AGENT
-    return asked or is_declared_dead(fencing)
+    ordered = fencing.phase == FencingPhase.ATTEMPTING and fencing.method == FencingMethod.AGENT
+    return ordered or is_declared_dead(fencing)
 
 
 def is_declared_dead(fencing: Fencing) -> bool:

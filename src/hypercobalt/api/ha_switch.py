@@ -31,7 +31,7 @@ def recovery_off(hypervisor: Hypervisor) -> str:
 
 
 def switched_off(hypervisor: Hypervisor) -> str:
-    """Why high availability is off though the spec may want it; "" when it is not."""
+    """Why high availability is off even if the spec enables it; "" when it is not."""
     if hypervisor.metadata.annotations.get(HA_ENABLED) == "false":
         return f"the annotation {HA_ENABLED} is false"
     return ""

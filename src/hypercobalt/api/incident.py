@@ -111,8 +111,6 @@ class PeerReport(Struct, frozen=True):
         bool,
         Field("Whether a program there has answered; a kernel's answer does not count."),
     ]
-    asked: Annotated[str | None, Field("Name of the probe request: `asked` of the annotation.")] = (
-        None
-    )
+    asked: Annotated[str | None, Field("Name of the probe request, as in the annotation.")] = None
     evidence: Annotated[str | None, Field("The probed program and its answer.")] = None
     checkedAt: Annotated[datetime | None, Field("When it was probed.")] = None

@@ -1,7 +1,7 @@
 """Probes of silent hosts by the agents of other hosts: an annotation of the agent's Hypervisor.
 
 The agent answers in `status.peerReports`. So no agent watches the fleet, and a probe costs as many
-writes as there are hosts that are asked.
+writes as there are hosts that probe.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PROBE: Final = "kvm.cloud.sap/probe-peers"
 """Annotation of a Hypervisor: the hosts that its agent is to reach, as JSON."""
 
 MOST: Final = 5
-"""Hosts that one agent reaches; what is listed beyond them is not asked."""
+"""Hosts that one agent probes at most; the rest of a longer list is ignored."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Probe(msgspec.Struct, frozen=True):
     Args:
         name: of its Hypervisor.
         address: where its programs answer.
-        asked: name of the question; the answer has it.
+        asked: name of the request; the report has it, too.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 def probes(hypervisor: Hypervisor) -> tuple[Probe, ...]:
-    """What an agent is asked; text that is no question counts as none."""
+    """The probes that are requested of an agent; text that cannot be read counts as none."""
     text = hypervisor.metadata.annotations.get(PROBE, "[]")
     try:
         return msgspec.json.decode(text, type=tuple[Probe, ...])[:MOST]

@@ -34,7 +34,7 @@ class Recovery(Struct, frozen=True):
             "was shutting down and may be back until `until`. Blocked: see the condition "
             "`RecoveryBlocked`. Fencing: see `status.fencing`. Recovering: an Eviction moves or "
             "starts its instances elsewhere. Recovered: none is left; the host has to be "
-            "mended. Returning: the host is back, and takes instances again at `until`.",
+            "repaired. Returning: the host is back, and takes instances again at `until`.",
             limits=Limits(enum=tuple(RecoveryPhase)),
         ),
     ]

@@ -2,7 +2,7 @@
 
 Kubernetes has two kinds. `metav1.Time` has whole seconds and is a plain aware `datetime` here;
 the codec drops the fraction. `metav1.MicroTime` has exactly six digits, and the Go parser accepts
-nothing else; it is the `MicroTime` class here, so that the codec can tell the two apart.
+nothing else; it is the `MicroTime` class here, so that the codec can distinguish the two.
 
 Source: k8s.io/apimachinery, meta/v1 time.go and micro_time.go.
 """

@@ -1,6 +1,6 @@
 """Health checks and metrics: what is wrong with the server, by name.
 
-/livez fails for what a restart mends, /readyz and /healthz for all that keeps writes waiting.
+/livez fails for what a restart repairs, /readyz and /healthz for all that keeps writes waiting.
 Neither needs credentials, so they name checks and counts, not objects.
 
 Source: apiserver pkg/server/healthz.
@@ -26,7 +26,7 @@ class Check(NamedTuple):
     name: str
     problem: str = ""  # empty when all is well
     note: str = ""  # what verbose answers add to that
-    restart: bool = False  # whether a restart mends it
+    restart: bool = False  # whether a restart repairs it
 
     def line(self) -> str:
         if self.problem:

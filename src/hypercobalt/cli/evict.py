@@ -85,11 +85,11 @@ async def _evict(
             eviction = await _whole(kube, host, wanted)
         if watch:
             return await watch_it(kube, eviction)
-        print(outcome(eviction) or _asked(eviction))
+        print(outcome(eviction) or _begun(eviction))
         return 0
 
 
-def _asked(eviction: Eviction) -> str:
+def _begun(eviction: Eviction) -> str:
     name, host = eviction.metadata.name, eviction.spec.hypervisor
     return (
         f"eviction/{name} moves instances away from {host}\n"

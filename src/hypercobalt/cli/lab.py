@@ -69,7 +69,7 @@ def up(
     data
         Directory that holds everything the lab makes.
     yes
-        Install missing packages without asking; so does YES=1, and so does having no terminal.
+        Install missing packages without a prompt; so does YES=1, and so does having no terminal.
     port
         Port of a new lab's API server; 0 takes a free one.
     node_grace
@@ -106,7 +106,7 @@ async def _up(
             full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
                 await asyncio.shield(take_down(data))
-                screen.say(f"removed the unfinished lab in {layout.data}")
+                screen.show(f"removed the unfinished lab in {layout.data}")
             if full and isinstance(error, HypercobaltError | OSError):  # whatever failed by that
                 raise LabError(f"the disk with {layout.data} is full; {error}") from error
             raise
@@ -130,14 +130,14 @@ async def _up_all(made: Lab, setup: Setup) -> None:
     await fleet.revive()
     lack = (await guests).lack
     if lack:
-        screen.say(f"note: {lack}; the VMs are boot sectors")
+        screen.show(f"note: {lack}; the VMs are boot sectors")
     await missing.complete(made, fleet, "boot" if lack else "linux")
 
 
 async def _install(readiness: Readiness, *, yes: bool) -> bool:
     if not readiness.install:
         return True
-    if not screen.confirm_packages(readiness.install, ask=sys.stdin.isatty() and not yes):
+    if not screen.confirm_packages(readiness.install, interactive=sys.stdin.isatty() and not yes):
         return False
     await packages.install(readiness.install)
     return True
@@ -175,11 +175,11 @@ def down(*, data: Data = HERE) -> int:
 async def _down(data: Path) -> int:
     layout = Layout.at(data)
     if not layout.data.exists() and records.lost(layout) is None:
-        screen.say(f"there is no lab in {layout.data}")
+        screen.show(f"there is no lab in {layout.data}")
         return 0
     with records.locked(layout), screen.progress() as report:
         gone = await take_down(data, report)
-    screen.say("everything is gone" if gone else f"there is no lab in {layout.data}")
+    screen.show("everything is gone" if gone else f"there is no lab in {layout.data}")
     return 0
 
 

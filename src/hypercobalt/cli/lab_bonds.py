@@ -1,4 +1,4 @@
-"""`cobalt lab bond`: break and mend the bond of a host, by its cables and by the rack."""
+"""`cobalt lab bond`: break and repair the bond of a host, by its cables and by the rack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _set(data: Data, name: str, member: str | None, fault: MemberFault | None) -
         with changing(data):
             host = Lab.find(data).host(name)
             await bond.set_faults(host, (member,) if member else (), fault)
-        screen.say(f"bond {bond.BOND} of {name}: {bond.described(host)}")
+        screen.show(f"bond {bond.BOND} of {name}: {bond.described(host)}")
         return 0
 
     return run(work())
@@ -41,6 +41,6 @@ def silence(name: Name, member: Member = None, /, *, data: Data = HERE) -> int:
 
 
 @bonds_app.command
-def mend(name: Name, member: Member = None, /, *, data: Data = HERE) -> int:
+def repair(name: Name, member: Member = None, /, *, data: Data = HERE) -> int:
     """Put the cable of a member back in, and have the rack answer."""
     return _set(data, name, member, None)

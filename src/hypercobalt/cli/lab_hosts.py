@@ -29,7 +29,7 @@ def _on(data: Path, name: str, act: Callable[[Host], Awaitable[None] | None], do
         waiting = act(Lab.find(data).host(name))
         if waiting is not None:
             await waiting
-        screen.say(done)
+        screen.show(done)
         return 0
 
     return run(work())
@@ -42,7 +42,7 @@ def add(name: Name | None = None, /, *, data: Data = HERE) -> int:
     async def work() -> int:
         with changing(data), screen.progress() as report:
             added = await Lab.find(data, report).add_host(name)
-        screen.say(f"host {added.name} is up on {added.address}")
+        screen.show(f"host {added.name} is up on {added.address}")
         return 0
 
     return run(work())
@@ -55,7 +55,7 @@ def remove(name: Name, /, *, data: Data = HERE) -> int:
     async def work() -> int:
         with changing(data):
             await Fleet(Lab.find(data)).remove_host(name)
-        screen.say(f"host {name} is removed")
+        screen.show(f"host {name} is removed")
         return 0
 
     return run(work())
@@ -69,7 +69,7 @@ def start(name: Name, /, *, data: Data = HERE) -> int:
         with changing(data), screen.progress() as report:
             lab = Lab.find(data, report)
             await lab.up_host(lab.host(name))
-        screen.say(f"host {name} is up")
+        screen.show(f"host {name} is up")
         return 0
 
     return run(work())
@@ -173,7 +173,7 @@ def fault(name: Name, kind: Fault, /, *, data: Data = HERE) -> int:
 
     async def work() -> int:
         Lab.find(data).boards.fault(name).write(kind)
-        screen.say(f"BMC of {name}: {kind}")
+        screen.show(f"BMC of {name}: {kind}")
         return 0
 
     return run(work())

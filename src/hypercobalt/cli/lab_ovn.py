@@ -1,4 +1,4 @@
-"""`cobalt lab ovn`: break and mend OVN's databases and northd, which all hosts share."""
+"""`cobalt lab ovn`: break and repair OVN's databases and northd, which all hosts share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _on(
         with changing(data):
             await act(Lab.find(data).central, chosen)
         for part in chosen:
-            screen.say(f"{part.full_name} {done.format(part=part)}")
+            screen.show(f"{part.full_name} {done.format(part=part)}")
         return 0
 
     return run(work())
@@ -58,4 +58,4 @@ def hang(*parts: Parts, data: Data = HERE) -> int:
 @ovn_app.command
 def start(*parts: Parts, data: Data = HERE) -> int:
     """Let go on what hangs, and start what does not run."""
-    return _on(data, parts, Central.mend, "runs")
+    return _on(data, parts, Central.repair, "runs")

@@ -76,12 +76,12 @@ _SYNC_SECONDS = 5.0
 _TAKE_UP_SECONDS = 20.0  # an agent needs two to start
 
 
-def say(text: str) -> None:
+def show(text: str) -> None:
     """Print a line."""
     print(text, flush=True)
 
 
-def say_on(text: str) -> None:
+def show_part(text: str) -> None:
     """Print a part of a line, or several."""
     print(text, end="", flush=True)
 
@@ -92,24 +92,24 @@ def print_error(text: str) -> None:
 
 
 def show_notes(readiness: Readiness) -> None:
-    """Say what works differently on this machine."""
+    """Show what works differently on this machine."""
     for note in readiness.notes:
-        say(f"note: {note}")
+        show(f"note: {note}")
 
 
 def show_lacks(readiness: Readiness) -> None:
-    """Say why no host can be booted, what helps, and what works without."""
-    say("No host can be booted on this machine:")
+    """Show why no host can be booted, what helps, and what works without."""
+    show("No host can be booted on this machine:")
     for lack in readiness.lacks:
-        say(f"  - {lack.what}\n    What helps: {lack.remedy}.")
-    say("What works without hosts: the Kubernetes API with our types.\n")
+        show(f"  - {lack.what}\n    What helps: {lack.remedy}.")
+    show("What works without hosts: the Kubernetes API with our types.\n")
 
 
-def confirm_packages(names: Iterable[str], *, ask: bool) -> bool:
+def confirm_packages(names: Iterable[str], *, interactive: bool) -> bool:
     """Show the packages that are to be installed, and prompt if a person is at the terminal."""
-    say("These Debian packages are missing and will be installed (none of their services is")
-    say(f"started or enabled on this machine):\n  {' '.join(names)}")
-    if not ask:
+    show("These Debian packages are missing and will be installed (none of their services is")
+    show(f"started or enabled on this machine):\n  {' '.join(names)}")
+    if not interactive:
         return True
     answer = input("Install them? [Y/n] ").strip().lower()
     if answer in ("", "y", "yes"):
@@ -139,7 +139,7 @@ def _plain_report() -> Report:
 
     def report(step: str, how_far: Progress) -> None:
         if how_far is not Progress.BEGUN:
-            say(f"{time.monotonic() - begun:6.1f} s  {step}: {how_far}")
+            show(f"{time.monotonic() - begun:6.1f} s  {step}: {how_far}")
 
     return report
 
@@ -227,7 +227,7 @@ async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> N
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS):
                     await changed.wait()
-    say("the lab was taken down")
+    show("the lab was taken down")
 
 
 class _Wake:
@@ -259,9 +259,9 @@ def _show_once(console: Console, lab: Lab, hypervisors: Iterable[Hypervisor]) ->
         console.print(_table(shown, console.width))
     else:  # it has no width, and a program may read it
         for line in table(_COLUMNS, map(astuple, shown)):
-            say(line)
+            show(line)
     for text in _stopped(lab):
-        say(text)
+        show(text)
 
 
 def _table(shown: Iterable[Row], width: int) -> Table:
@@ -313,10 +313,10 @@ def show_ways_on(lab: Lab, data: Path, inventory: Inventory) -> None:
     """
     option = "" if data == Path(".lab") else f" --data {shlex.quote(str(data))}"
     running = [host.name for host in lab.state.hosts if host.name not in inventory.silent]
-    say(f"\nTry, in another terminal, as root:\n{preparation(lab.control.kubeconfig)}")
+    show(f"\nTry, in another terminal, as root:\n{preparation(lab.control.kubeconfig)}")
     for line in things_to_try(inventory.vms, running, option):
-        say(f"  {line}")
-    say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")
+        show(f"  {line}")
+    show(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")
 
 
 def things_to_try(vms: Iterable[ListedVm], hosts: Sequence[str], option: str) -> tuple[str, ...]:

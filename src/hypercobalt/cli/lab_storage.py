@@ -1,4 +1,4 @@
-"""`cobalt lab storage`: break and mend the disks that the hosts share, for some of the hosts."""
+"""`cobalt lab storage`: break and repair the disks that the hosts share, for some of the hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _set(data: Path, names: tuple[str, ...], fault: Fault | None, done: str) -> 
         faults = shared_mount.faults(lab.layout)
         for host in hosts:
             faults.write(host.machine, fault)
-        screen.say(f"shared disks of {', '.join(host.name for host in hosts)} {done}")
+        screen.show(f"shared disks of {', '.join(host.name for host in hosts)} {done}")
         return 0
 
     return run(work())
@@ -57,5 +57,5 @@ def fill(*names: Name, data: Data = HERE) -> int:
 
 @storage_app.command
 def restore(*names: Name, data: Data = HERE) -> int:
-    """Mend the disks, and do what has waited."""
+    """Repair the disks, and do what has waited."""
     return _set(data, names, None, "work")

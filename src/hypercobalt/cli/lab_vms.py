@@ -24,7 +24,7 @@ Name = Annotated[str, Parameter(help="Name of the VM.")]
 
 def _on(data: Path, act: Callable[[Fleet], Awaitable[str]]) -> int:
     async def work() -> int:
-        screen.say(await act(Fleet(Lab.find(data))))
+        screen.show(await act(Fleet(Lab.find(data))))
         return 0
 
     return run(work())
@@ -140,23 +140,23 @@ def console(name: Name, /, *, data: Data = HERE) -> int:
 
     async def work() -> int:
         async for text in guest_console.follow(Fleet(Lab.find(data)).log(name)):
-            screen.say_on(text)
+            screen.show_part(text)
         return 0
 
     return run(work())
 
 
 @vms_app.command
-def tell(
+def order(
     name: Name,
-    order: Annotated[str, Parameter(help="Such as 'dirty 20', 'panic', 'hang', 'write-disk 4'.")],
+    what: Annotated[str, Parameter(help="Such as 'dirty 20', 'panic', 'hang', 'write-disk 4'.")],
     /,
     *arguments: str,
     data: Data = HERE,
 ) -> int:
-    """Send a command to a Linux guest over its serial port; 'help' lists its commands."""
+    """Send an order to a Linux guest over its serial port; 'help' lists the orders."""
 
     async def act(fleet: Fleet) -> str:
-        return guest_console.printable(await fleet.tell(name, " ".join((order, *arguments))))
+        return guest_console.printable(await fleet.order(name, " ".join((what, *arguments))))
 
     return _on(data, act)

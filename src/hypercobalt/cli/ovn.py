@@ -40,8 +40,8 @@ async def _ovn(node: str, output: str, kubeconfig: Path | None) -> int:
 
 async def bridge(node: str, name: str, output: str, kubeconfig: Path | None) -> int:
     """Print one bridge of a host, as ovs-vswitchd runs it; gives the exit code."""
-    asked = {"bridge": name}
-    body = await agents.whole(OVSNode, node, "bridge", asked, kubeconfig=kubeconfig)
+    parameters = {"bridge": name}
+    body = await agents.whole(OVSNode, node, "bridge", parameters, kubeconfig=kubeconfig)
     report = msgspec.json.decode(body, type=BridgeReport)
     return _printed("bridges", report, report.notes, bridge_lines(report), output)
 

@@ -47,8 +47,8 @@ def ports(
 
 
 async def _ports(node: str, port: str | None, output: str, kubeconfig: Path | None) -> int:
-    asked = {"port": port} if port else {}
-    body = await agents.whole(OVSNode, node, "ports", asked, kubeconfig=kubeconfig)
+    parameters = {"port": port} if port else {}
+    body = await agents.whole(OVSNode, node, "ports", parameters, kubeconfig=kubeconfig)
     report = msgspec.json.decode(body, type=PortsReport)
     if output == "json":
         print_json(report)

@@ -103,9 +103,9 @@ async def _trace(
     show_all: bool,
 ) -> int:
     given = {name: str(value) for name, value in flags.items() if value is not None}
-    asked = parameters(fields, given)
-    report = await _traced(node, asked, kubeconfig)
-    hops = await _followed(report, asked.get("ct_next", "").split(), kubeconfig)
+    query = parameters(fields, given)
+    report = await _traced(node, query, kubeconfig)
+    hops = await _followed(report, query.get("ct_next", "").split(), kubeconfig)
     if output == "json":
         print_json({**msgspec.to_builtins(report), "hops": msgspec.to_builtins(hops)})
         return 0
@@ -115,8 +115,8 @@ async def _trace(
     return 0
 
 
-async def _traced(node: str, asked: Mapping[str, str], kubeconfig: Path | None) -> TraceReport:
-    body = await agents.whole(OVSNode, node, "trace", asked, method="POST", kubeconfig=kubeconfig)
+async def _traced(node: str, query: Mapping[str, str], kubeconfig: Path | None) -> TraceReport:
+    body = await agents.whole(OVSNode, node, "trace", query, method="POST", kubeconfig=kubeconfig)
     return msgspec.json.decode(body, type=TraceReport)
 
 

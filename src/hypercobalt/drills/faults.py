@@ -40,15 +40,15 @@ class Fault:
     Args:
         name: what happens, for the timeline.
         begin: makes it fail; gets the name of a host, or of a guest.
-        mend: gives it back; None where the failure is over at once.
-        longest: seconds until it is mended.
+        repair: gives it back; None where the failure is over at once.
+        longest: seconds until it is repaired.
         of: what fails: a host, its BMC, a guest, the control plane, OVN; or who acts: a person.
         ends: guests may be started anew, or moved, because of it; the others must live through it.
     """
 
     name: str
     begin: Act
-    mend: Act | None = None
+    repair: Act | None = None
     longest: float = 20
     of: str = "host"
     ends: bool = False
@@ -125,7 +125,7 @@ async def _hang_southbound(stage: Stage, _target: str) -> None:
 
 
 async def _mend_southbound(stage: Stage, _target: str) -> None:
-    await stage.lab.central.mend([Part.SB])
+    await stage.lab.central.repair([Part.SB])
 
 
 async def _order(stage: Stage, command: str, host: str) -> None:

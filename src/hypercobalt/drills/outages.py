@@ -112,7 +112,7 @@ async def southbound_hangs(stage: Stage) -> None:
     began = await stage.power_cut("kvm-1")
     await recovered(stage, "kvm-1", vms, began)
     await _none_is_closed(stage, names[1:])
-    await stage.do("the southbound database continues", central.mend([Part.SB]))
+    await stage.do("the southbound database continues", central.repair([Part.SB]))
     for name in names[1:]:
         await stage.becomes(name, "its network is healthy", _has(_Why.HEALTHY), within=_SEEN)
         await stage.becomes(name, "in service, not fenced", _is_untouched, within=1)

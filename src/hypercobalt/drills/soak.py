@@ -1,7 +1,7 @@
 """A drill of random failures, in waves: of hosts, guests, networks, disks and the control plane.
 
 A wave is up to three failures in different places; a later one may come while the first is there,
-or recovered from. Then everything is mended, and the lab has to become whole again: every host in
+or recovered from. Then everything is repaired, and the lab has to become whole again: every host in
 service, every guest in one QEMU and writing. A guest whose QEMU nothing has ended must have been
 left alone. The seed makes the plan; what the lab does in between is its own.
 """
@@ -135,7 +135,7 @@ def soak(seed: int = 1, lasts: timedelta = SHORT) -> Drill:
 
 
 def moments(strikes: Sequence[Strike]) -> list[tuple[float, Strike, bool]]:
-    """When each begins (True) and is mended (False), by seconds from the wave's begin. Pure."""
+    """When each begins (True) and is repaired (False), by seconds from the wave's begin. Pure."""
     begins = [(one.after, one, True) for one in strikes]
     ends = [(one.after + one.seconds, one, False) for one in strikes]
     return sorted(begins + ends, key=lambda moment: moment[0])
@@ -149,11 +149,11 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally
         await asyncio.sleep(max(0.0, began + at - time.monotonic()))
         fault, target = strike.fault, strike.target
         if begins:
-            lasts = f", {strike.seconds:g} s" if fault.mend else ""
+            lasts = f", {strike.seconds:g} s" if fault.repair else ""
             await stage.do(f"{target}: {fault.name}{lasts}", fault.begin(stage, target))
             tally.faults[fault.name] += 1
-        elif fault.mend:
-            await fault.mend(stage, target)
+        elif fault.repair:
+            await fault.repair(stage, target)
     async with deployment(stage):
         for host in stage.lab.hosts:  # one that was fenced may be off
             if host.power is Power.OFF:

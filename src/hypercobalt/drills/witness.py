@@ -1,6 +1,6 @@
 """Watches every QEMU of every host of a lab, and reports an instance that runs twice.
 
-Neither hosts nor API are asked: processes are read from the machine's kernel. A QEMU runs its
+Neither hosts nor API are called: processes are read from the machine's kernel. A QEMU runs its
 guest while the threads of its virtual CPUs are woken up again and again; those of one that waits
 for an incoming migration, is paused, or is stopped with its host, are not. Two QEMUs of one UUID
 whose guests both run for several looks in a row have run at the same time; a migration's two never

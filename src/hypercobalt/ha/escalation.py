@@ -149,8 +149,8 @@ def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
             continue
         if case.type is not IncidentType.ENDED_BY_BOOT:
             counted = with_time(counted, now)
-        told = case.with_evidence(f"Eviction {case.eviction}")
-        cases.append(told.then(Step.FOLLOW, now + FOLLOW))
+        recorded = case.with_evidence(f"Eviction {case.eviction}")
+        cases.append(recorded.then(Step.FOLLOW, now + FOLLOW))
     return replace(instance, cases=tuple(cases), recoveries=counted)
 
 
@@ -162,15 +162,15 @@ def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why:
     An instance that I/O errors have paused waits for its storage again meanwhile. An instance that
     runs, and is recovered for another reason, may be well by then: its case is given up.
     """
-    told = case.with_evidence(why)
+    recorded = case.with_evidence(why)
     if _is_paused_by_storage(instance, case):
-        return wait_for_storage(instance, told, why, config, now, at_least=config.limits.cool_down)[
-            0
-        ]
+        return wait_for_storage(
+            instance, recorded, why, config, now, at_least=config.limits.cool_down
+        )[0]
     if case.type in _CRASHES or instance.state is State.OFF:
         again = now + config.limits.cool_down + _A_MOMENT
-        return instance.with_case(replace(told, eviction="").then(Step.RECOVER, again))
-    given_up = replace(exhausted(told), reaction=Reaction.REPORT)
+        return instance.with_case(replace(recorded, eviction="").then(Step.RECOVER, again))
+    given_up = replace(exhausted(recorded), reaction=Reaction.REPORT)
     return instance.with_case(given_up.then(Step.NONE))
 
 
@@ -233,7 +233,7 @@ def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
 def _storage_is_away(
     known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
-    """Whether other instances have errors on the same storage: moving one mends nothing."""
+    """Whether other instances have errors on the same storage: moving one repairs nothing."""
     if case.type is not IncidentType.IO_ERROR:
         return False
     pool = pool_of(case.about)

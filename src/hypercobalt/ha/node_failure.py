@@ -55,12 +55,12 @@ class Question:
     """A request to peers to probe a host.
 
     Args:
-        asked: when; the name of the request, too.
+        sent: when; the name of the request, too.
         peers: names of the hosts that probe it; () when no host can.
         reports: their answers to it.
     """
 
-    asked: datetime
+    sent: datetime
     peers: tuple[str, ...] = ()
     reports: tuple[PeerReport, ...] = ()
 
@@ -124,12 +124,12 @@ class Suspected:
     Args:
         evidence: the silence.
         until: when to judge again; None when something else has to become known first.
-        ask: peers have to probe it now.
+        probe: peers have to probe it now.
     """
 
     evidence: tuple[str, ...]
     until: datetime | None = None
-    ask: bool = False
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +216,12 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
     evidence = _silence(signs)
     question = signs.question
     if question is None:
-        return Suspected(evidence, ask=True)
+        return Suspected(evidence, probe=True)
     if signs.agent is Agent.UNKNOWN or signs.compute is None:
         return Suspected(evidence)
     complete = len(question.reports) >= len(question.peers)
     dead = since if signs.loops else since + waits.dead
-    until = max(dead, now if complete else question.asked + waits.peers)
+    until = max(dead, now if complete else question.sent + waits.peers)
     if now < until:
         return Suspected(evidence, until)
     if signs.leaving and now < since + waits.reboot:

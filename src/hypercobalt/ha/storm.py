@@ -28,8 +28,9 @@ def admit(
         host: what is remembered of it.
         now: time of the incident.
         config: has the limit.
-        minor: nothing will be done about it. Guests can have many of these, by rebooting say: they
-            take half of the tokens at most, so that recoveries of others need not wait.
+        minor: nothing will be done about it. Guests can have many of these, for example by
+            rebooting: they take half of the tokens at most, so that recoveries of others need not
+            wait.
         again: it was refused before, and counts no more.
     """
     limit = config.limits.incidents_per_minute

@@ -44,12 +44,12 @@ async def join(host: Host) -> None:
 
 
 async def set_faults(host: Host, members: Iterable[str], fault: MemberFault | None) -> None:
-    """Break or mend members of a host's bond; the others stay as they are.
+    """Break or repair members of a host's bond; the others stay as they are.
 
     Args:
         host: of the lab.
         members: of its bond; none are all.
-        fault: None mends.
+        fault: None repairs.
 
     Raises:
         LabError: there is no such member, or the rack does not run.
@@ -82,7 +82,7 @@ def described(host: Host) -> str:
 def broken(hosts: Iterable[Host]) -> tuple[str, ...]:
     """The bonds that a command has broken, a sentence each."""
     return tuple(
-        f"Bond {BOND} of {host.name}: {described(host)}; `cobalt lab bond mend {host.name}` "
+        f"Bond {BOND} of {host.name}: {described(host)}; `cobalt lab bond repair {host.name}` "
         "repairs it"
         for host in hosts
         if host.wire.data.faults.read()

@@ -1,7 +1,7 @@
 """The disk of a host: a writable layer over the machine's own root file system.
 
 The host sees every program of the machine, and nothing that the machine is: what it enabled,
-mounts, serves and knows about itself is hidden by empty directories and replaced by what a
+mounts, serves and stores about itself is hidden by empty directories and replaced by what a
 hypervisor host has. `contents` lists the files, pure; `Disk` makes them.
 
 Source: overlayfs (opaque directories), systemd.unit(5), libvirtd.conf and qemu.conf of libvirt.
@@ -94,9 +94,10 @@ host_uuid = "{uuid}"
 """
 # By the distribution's default it ends after 120 s without a client, and a host looks broken.
 _ARGUMENTS = 'LIBVIRTD_ARGS=""\n'
-# KVM reports the CPUID of the CPU that asks, with its APIC ID. libvirt compares that with the one
-# in its cache: after a start on another CPU it would probe each emulator again, seconds of work.
-# Guests, and the threads of their emulators, get all CPUs: libvirt sets that for each of them.
+# KVM reports the CPUID of the CPU that executes it, with its APIC ID. libvirt compares that with
+# the one in its cache: after a start on another CPU it would probe each emulator again, seconds of
+# work. Guests, and the threads of their emulators, get all CPUs: libvirt sets that for each of
+# them.
 _LIBVIRTD_SERVICE = """\
 [Service]
 CPUAffinity={cpu}

@@ -1,7 +1,7 @@
 """One host: a whole operating system in namespaces, with systemd as its first process.
 
-What a host is doing is read from the kernel each time, so that any command may find, break or mend
-what another one made.
+What a host is doing is read from the kernel each time, so that any command may find, break or
+repair what another one made.
 
 Source: systemd-nspawn(1), systemd(1) (signals), nsenter(1).
 """
@@ -299,7 +299,7 @@ class Host:
                 processes.send(leader, self._lab, _SIGNAL_POWEROFF)
         if not await processes.ended(nspawn[0].pid, SHUTDOWN):
             raise LabError(
-                f"host {self.name} is still on {SHUTDOWN} after it was asked to power off; "
+                f"host {self.name} is still on {SHUTDOWN} after the request to power off; "
                 f"`cobalt lab host crash {self.name}` ends it"
             )
         await self._end()

@@ -154,7 +154,7 @@ class Central:
         return bool(found) and not processes.is_stopped(found[0].pid)
 
     def expect(self, part: Part) -> None:
-        """Refuse what needs a process that is stopped or hangs: it would wait in vain.
+        """Refuse what needs a process that is stopped or hangs: it would wait for ever.
 
         Raises:
             LabError: it is.
@@ -186,7 +186,7 @@ class Central:
             for process in found:
                 await processes.stop(process, self._id)
 
-    async def mend(self, parts: Collection[Part]) -> None:
+    async def repair(self, parts: Collection[Part]) -> None:
         """Let go on what hangs, and start what does not run.
 
         Raises:

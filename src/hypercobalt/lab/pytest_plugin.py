@@ -1,13 +1,13 @@
 """Real hosts for tests: booted on request, reused while unchanged, then removed.
 
 A host with a node agent is never kept: the agent remembers, and reports for minutes, what happened
-to the instances of a test that is over, and what it asks libvirt shows in other tests.
+to the instances of a test that is over, and its calls to libvirt show in other tests.
 
     pytest -p hypercobalt.lab.pytest_plugin
 
     async def test_x(hosts): first, second = await hosts(2); await first.crash()
 
-Where the machine cannot boot hosts the tests are skipped and say why; with CI=true they fail.
+Where the machine cannot boot hosts the tests are skipped, with the reason; with CI=true they fail.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def _empty_lab(data: Path) -> Lab:
 
 @pytest_asyncio.fixture
 async def hosts(lab: Lab) -> AsyncIterator[TakeHosts]:
-    """So many hosts as a test asks for, running, bare; what it did to them is undone."""
+    """As many hosts as a test requests, running, bare; what it did to them is undone."""
     yield lambda count: _take(lab, count, BARE)
     await _mend(lab)
 
@@ -141,7 +141,7 @@ def switched(lab: Lab) -> Lab:
 
 @pytest_asyncio.fixture
 async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
-    """VMs on so many hosts as a test asks for; all are gone afterwards."""
+    """VMs on as many hosts as a test requests; all are gone afterwards."""
 
     async def take(count: int) -> Fleet:
         taken = {host.name for host in await _take(switched, count, SWITCHED)}
@@ -177,7 +177,7 @@ def _mend_storage(lab: Lab) -> None:
 
 
 async def _mend(lab: Lab) -> None:
-    """Mend the storage, and throw away every host that is not as it was booted."""
+    """Repair the storage, and throw away every host that is not as it was booted."""
     _mend_storage(lab)
     async with asyncio.TaskGroup() as group:
         for host in lab.hosts:

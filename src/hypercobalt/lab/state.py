@@ -47,7 +47,7 @@ class State(msgspec.Struct, frozen=True):
     api_port: int = 6443
     hosts: tuple[HostRecord, ...] = ()
     node_grace: float = NODE_GRACE.total_seconds()  # seconds that a Node may be silent
-    vms: int = 0  # that the first `up` was asked for, until all of them are made
+    vms: int = 0  # requested by the first `up`, until all of them are made
     version: Literal[1] = 1
 
     @property
@@ -127,7 +127,7 @@ def new(api_port: int, node_grace: timedelta) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of a lab lies: one directory, by the path that the kernel knows."""
+    """Where everything of a lab lies: one directory, by the path that the kernel has."""
 
     data: Path
 

@@ -3,8 +3,8 @@
     python -m hypercobalt.lab.tokens DIRECTORY
 
 Stands in for what kubelets do for pods: an agent's token is bound to its host's Node, so the API
-server knows on which Node its bearer runs. A host cannot get a token for another one, because the
-tokens are requested from the machine, where the administrator's credentials stay.
+server can verify on which Node its bearer runs. A host cannot get a token for another one, because
+the tokens are requested from the machine, where the administrator's credentials stay.
 
 Source: kubernetes pkg/kubelet/token/token_manager.go; k8s.io/api, authentication/v1 TokenRequest.
 """
@@ -57,8 +57,8 @@ async def issue(kube: Kube, account: str, node: str = "", namespace: str = right
     """
     bound = BoundObjectReference(kind="Node", apiVersion="v1", name=node) if node else None
     seconds = round(LIFETIME.total_seconds())
-    asked = TokenRequest(spec=TokenRequestSpec(expirationSeconds=seconds, boundObjectRef=bound))
-    made = await kube.create_in(ServiceAccount, account, "token", asked, namespace)
+    request = TokenRequest(spec=TokenRequestSpec(expirationSeconds=seconds, boundObjectRef=bound))
+    made = await kube.create_in(ServiceAccount, account, "token", request, namespace)
     return made.status.token
 
 

@@ -132,8 +132,8 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     agent.act("status", applier.run)
     agent.act("migrations", migrations.run)
     agent.act("os-update", OsUpdate(host.units, hypervisor, board).run)
-    asks = programs(settings.health.port if settings.health else None)
-    agent.act("peers", Peers(hypervisor, board, asks, clock=manager.clock).run)
+    checks = programs(settings.health.port if settings.health else None)
+    agent.act("peers", Peers(hypervisor, board, checks, clock=manager.clock).run)
     if settings.self_fencing is not None:
         outside, watchdog = self_fencing(
             settings.self_fencing, settings.node, lambda: agent.renewals

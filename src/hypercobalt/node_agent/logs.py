@@ -43,8 +43,8 @@ class Logs:
             lasts=FOLLOW.total_seconds(),
         )
 
-    async def _handle(self, asked: UseRequest) -> Stream:
-        lines = self._journal.read(order_of(asked.parameters, self._clock.now()))
+    async def _handle(self, request: UseRequest) -> Stream:
+        lines = self._journal.read(order_of(request.parameters, self._clock.now()))
         # The first item comes once the journal can be read; from then on, closing ends it.
         await anext(lines)
         return Stream(lines)

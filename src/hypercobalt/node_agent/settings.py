@@ -208,8 +208,8 @@ def self_fencing(
             f"--self-fence-window {window:g}: must be 0, or "
             f"{SHORTEST_WINDOW.total_seconds():.0f} s or longer, up to a day"
         )
-    asked = [parse_address("--self-fence-witnesses", one) for one in witnesses.split(",") if one]
-    found = tuple((one.host, one.port) for one in asked if one is not None and one.host)
+    parsed = [parse_address("--self-fence-witnesses", one) for one in witnesses.split(",") if one]
+    found = tuple((one.host, one.port) for one in parsed if one is not None and one.host)
     if not found or storage is None:
         missing = "--self-fence-storage" if found else "--self-fence-witnesses"
         raise ConfigurationError(

@@ -76,7 +76,7 @@ def follow(hypervisor: Hypervisor, node: Node, copied: Collection[str]) -> Hyper
 
 
 def frozen(hypervisor: Hypervisor, node: Node) -> tuple[str, ...]:
-    """Fields of a frozen spec that the Node wants otherwise; they stay as they are."""
+    """Fields of a frozen spec that differ from what the Node requires; they stay as they are."""
     if hypervisor.spec.maintenance != Maintenance.TERMINATION:
         return ()
     lost = LIFECYCLE_LABEL in _record(hypervisor) and LIFECYCLE_LABEL not in node.metadata.labels

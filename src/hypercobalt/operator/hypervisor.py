@@ -80,7 +80,7 @@ class Plan:
 
     Args:
         part: all that is this controller's in the status.
-        wanted: with labels, annotations and spec as the Node wants them.
+        wanted: with labels, annotations and spec as the Node requires them.
         requeue_after: look again then; None waits for a change.
     """
 

@@ -80,7 +80,7 @@ class Overview(Collector):
         self._hypervisors, self._evictions = hypervisors, evictions
 
     def describe(self) -> Iterable[Metric]:
-        """What `collect` gives, without asking the caches."""
+        """What `collect` gives, without reading the caches."""
         return self._families([], [])
 
     def collect(self) -> Iterable[Metric]:

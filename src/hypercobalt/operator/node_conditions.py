@@ -47,7 +47,7 @@ class Health:
 def health(node: Node) -> Health:
     """Judge a Node by its conditions; what it does not report counts as in order.
 
-    A Node without a Ready condition has not been heard of yet.
+    A Node without a Ready condition has not reported yet.
     """
     by_type = {condition.type: condition for condition in node.status.conditions}
     ready = by_type.get("Ready")

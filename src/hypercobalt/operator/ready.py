@@ -112,7 +112,7 @@ def _libvirt_away(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
 
 
 def _reservations(hypervisor: Hypervisor) -> Iterator[str]:
-    """What a person should know of a host that is ready."""
+    """What a person should read about a host that is ready."""
     disabled = get_condition(hypervisor.conditions, _Type.HYPERVISOR_DISABLED)
     if disabled is not None and disabled.reason == DisabledReason.BY_OTHERS:
         yield f"no new servers are placed on it: {disabled.message}"

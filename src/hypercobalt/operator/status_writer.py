@@ -75,12 +75,12 @@ TYPES: Final = frozenset(
         _Type.NETWORK_HEALTHY,
     }
 )
-"""Conditions that the operator writes; `HaEnabled` it writes apart, and not over anybody else's."""
+"""Conditions that the operator writes; `HaEnabled` apart, never over another writer's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one controller wants in the status.
+    """What one controller sets in the status.
 
     Args:
         types: condition types that are the controller's.
@@ -124,7 +124,7 @@ class StatusWriter:
         """Have `part` written, unless the status is so already; gives the object as it is then.
 
         Args:
-            stored: the object, as far as the caller knows; a newer state counts if there is one.
+            stored: the object as the caller has it; a newer state counts if there is one.
             part: of the caller.
         """
         name = stored.metadata.name

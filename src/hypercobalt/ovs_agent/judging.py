@@ -47,7 +47,8 @@ class Judge:
 
     Attributes:
         latest: the last judgement; None before the first.
-        news: issues that came and went, oldest first; the oldest are dropped when nobody reads.
+        news: issues that came and went, oldest first; the oldest are dropped when they are not
+            read.
     """
 
     def __init__(

@@ -109,7 +109,7 @@ class Observer:
         self._complaints: dict[str, str] = {}
 
     def update(self, change: Callable[[Facts], Facts]) -> None:
-        """Change the facts; the same facts again wake nobody."""
+        """Change the facts; equal facts wake no waiter."""
         old = self.facts.value
         new = change(old)
         if new != old:

@@ -1,7 +1,7 @@
 """What is polled, how often, and when it is of use.
 
 Periods follow from what each answer costs and how fast it must show: ovs-vswitchd answers on the
-thread that forwards, one request at a time, so what it alone knows is read when rows have changed,
+thread that forwards, one request at a time, so what it alone has is read when rows have changed,
 and seldom otherwise.
 
 Source: docs/decisions/0032.

@@ -24,7 +24,7 @@ class Cache(Generic[T]):
 
     Args:
         indexes: name to function; the function gives the values under which an object is found.
-        share: keep equal texts once; half the cost of an update, in vain where texts are unique.
+        share: keep equal texts once; half the cost of an update, wasted where texts are unique.
         managers: keep `metadata.managedFields`.
     """
 

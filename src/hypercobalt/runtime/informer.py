@@ -82,7 +82,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
         self._version = ""  # empty: list before watching
-        self._heard_at: float | None = None
+        self._received_at: float | None = None
         name = resource_name(selection.type)
         self._objects = metrics.informer_objects.labels(name)
         self._unreadable = metrics.unreadable.labels(name)
@@ -99,9 +99,9 @@ class Informer(Generic[T]):
 
         None before the first list. An idle watch gets a bookmark about each minute.
         """
-        if self._heard_at is None:
+        if self._received_at is None:
             return None
-        return timedelta(seconds=asyncio.get_running_loop().time() - self._heard_at)
+        return timedelta(seconds=asyncio.get_running_loop().time() - self._received_at)
 
     async def wait_synced(self) -> None:
         """Wait until `has_synced`; the caller bounds it."""
@@ -234,7 +234,7 @@ class Informer(Generic[T]):
         write("watch_restarted", watch=self.selection.about, reason=reason, error=str(error))
 
     def _hear(self) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
+        self._received_at = asyncio.get_running_loop().time()
 
     def _works(self) -> None:
         self._failures, self._trouble = 0, ""

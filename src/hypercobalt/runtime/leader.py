@@ -2,7 +2,7 @@
 
 Times are measured on our own monotonic clock only. A candidate counts the lease's duration from
 when it *saw* the lease change; the holder counts its right to act from *before* it sent the last
-renewal that succeeded. So the holder stops at least `duration - renew_deadline` before anybody else
+renewal that succeeded. So the holder stops at least `duration - renew_deadline` before any other
 may start, whatever the wall clocks show. When it stops, work is cancelled; work that does not obey
 in that margin is ended with the process.
 

@@ -115,8 +115,8 @@ class Stream:
     """An answer whose body comes in chunks, each sent when the client has taken those before.
 
     Args:
-        chunks: the body; an error of it, and the end of its time, are told apart from its end. It
-            is closed when it is over, its client leaves, or the process stops.
+        chunks: the body; an error of it, and the end of its time, are distinguished from its
+            end. It is closed when it is over, its client leaves, or the process stops.
         kind: of the body.
         close: gives up what was begun before the first chunk; called once, whatever happens, after
             the chunks are closed.

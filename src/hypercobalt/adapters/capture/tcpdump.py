@@ -1,7 +1,7 @@
 """tcpdump on one device: the filter compiled first, then packets as a stream.
 
-tcpdump runs as nobody with CAP_NET_RAW alone, and leaves the device as it is: it is not made
-promiscuous, because a packet socket gets every frame of a tap anyway.
+tcpdump runs as the user `nobody` with CAP_NET_RAW alone, and leaves the device as it is: it is not
+made promiscuous, because a packet socket gets every frame of a tap anyway.
 
 Source: tcpdump(1), pcap-filter(7), packet(7).
 """

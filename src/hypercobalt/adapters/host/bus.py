@@ -132,8 +132,8 @@ class Service:
             return
         # First the match, so that no change is missed.
         rule = f"type='signal',sender='{_BUS}',interface='{_BUS}',member='NameOwnerChanged'"
-        await self._ask_bus("AddMatch", f"{rule},arg0='{self.name}'")
-        reply = await self._ask_bus("GetNameOwner", self.name)
+        await self._call_bus("AddMatch", f"{rule},arg0='{self.name}'")
+        reply = await self._call_bus("GetNameOwner", self.name)
         self._owner = str(reply.body[0])
 
     async def listen(
@@ -161,7 +161,7 @@ class Service:
         rule += f",path='{path}'" if path else ""
         rule += f",arg{arg[0]}='{arg[1]}'" if arg else ""
         self._handlers.append((interface, member, path, handler))
-        await self._ask_bus("AddMatch", rule)
+        await self._call_bus("AddMatch", rule)
 
     async def changed(self) -> None:
         """Wait until a signal came since the last call, or the service went away.
@@ -186,7 +186,7 @@ class Service:
         self._lost = self._lost or HostError(f"{self.name}: {why}")
         self._wake.set()
 
-    async def _ask_bus(self, method: str, argument: str) -> Message:
+    async def _call_bus(self, method: str, argument: str) -> Message:
         call = make_call(_BUS, _BUS_PATH, f"{_BUS}.{method}", "s", [argument])
         return await self._send(call, CALL_DEADLINE)
 

@@ -86,10 +86,10 @@ class HostSystem:
             HostError: it cannot be reached.
         """
         async with reach(_NAME, self._address) as hostnamed:
-            return await _ask(hostnamed)
+            return await _read(hostnamed)
 
 
-async def _ask(hostnamed: Service) -> Facts:
+async def _read(hostnamed: Service) -> Facts:
     try:
         reply = await hostnamed.call(_PATH, f"{_NAME}.Describe")
     except RefusedError as error:

@@ -78,7 +78,7 @@ class ReconnectingConnection:
         self._reconnector = reconnector
         self._hanging = PerSubject()
 
-    async def ask(
+    async def run(
         self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """See `Connection`."""

@@ -54,8 +54,8 @@ async def abort(client: Client, uuid: str) -> None:
 
 async def force_complete(client: Client, uuid: str) -> None:
     """Allow a downtime that is long enough for any rest of memory."""
-    asked = protocol.Downtime(await lookup(client, uuid), _MAX_DOWNTIME_MS)
-    await client.call(protocol.DOMAIN_SET_MAX_DOWNTIME, asked)
+    arguments = protocol.Downtime(await lookup(client, uuid), _MAX_DOWNTIME_MS)
+    await client.call(protocol.DOMAIN_SET_MAX_DOWNTIME, arguments)
 
 
 async def resume(client: Client, uuid: str) -> None:
@@ -84,15 +84,15 @@ async def document(client: Client, uuid: str) -> DomainDocument:
 async def define(client: Client, document: DomainDocument) -> None:
     """Define the domain of the document."""
     defined = await client.call(protocol.DOMAIN_DEFINE_XML, protocol.Document(document.xml))
-    asked = protocol.Autostart(defined.domain, int(document.autostart))
-    await client.call(protocol.DOMAIN_SET_AUTOSTART, asked)
+    arguments = protocol.Autostart(defined.domain, int(document.autostart))
+    await client.call(protocol.DOMAIN_SET_AUTOSTART, arguments)
 
 
 async def undefine(client: Client, uuid: str) -> None:
     """Undefine the domain, if there is one."""
     if ref := await unless({ErrorCode.NO_DOMAIN}, lookup(client, uuid)):
-        asked = protocol.DomainFlags(ref, numbers.KEEP_NVRAM)
-        gone = client.call(protocol.DOMAIN_UNDEFINE_FLAGS, asked)
+        arguments = protocol.DomainFlags(ref, numbers.KEEP_NVRAM)
+        gone = client.call(protocol.DOMAIN_UNDEFINE_FLAGS, arguments)
         await unless({ErrorCode.NO_DOMAIN}, gone)
 
 
@@ -108,5 +108,5 @@ async def _migrate(client: Client, uuid: str, options: MigrationOptions) -> None
     flags = _FLAGS | (MigrateFlag.TLS if options.tls else 0)
     flags |= MigrateFlag.NON_SHARED_DISK if options.copies else 0
     ref = await lookup(client, uuid)
-    asked = protocol.Perform(ref, options.destination, tuple(parameters), b"", flags)
-    await client.call(protocol.DOMAIN_MIGRATE_PERFORM, asked)
+    arguments = protocol.Perform(ref, options.destination, tuple(parameters), b"", flags)
+    await client.call(protocol.DOMAIN_MIGRATE_PERFORM, arguments)

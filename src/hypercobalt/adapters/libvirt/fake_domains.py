@@ -107,9 +107,9 @@ class FakeDomains:
 
     def lifecycle(self, uuid: str, type_: Lifecycle, detail: int = 0) -> None:
         """Emit a lifecycle event of a domain."""
-        self.tell(uuid, EventKind.LIFECYCLE, type_=type_, detail=detail)
+        self.emit_of(uuid, EventKind.LIFECYCLE, type_=type_, detail=detail)
 
-    def tell(
+    def emit_of(
         self,
         uuid: str,
         kind: EventKind,

@@ -34,7 +34,7 @@ _DESTROY_DEADLINE: Final = 60.0  # libvirt waits 10 s, kills, and waits for the 
 class Connection(Protocol):
     """Carries calls to one daemon."""
 
-    async def ask(
+    async def run(
         self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """Make a call, with libvirt's errors translated.
@@ -79,22 +79,22 @@ class Host:
         self._reads = SharedReads[str, PoolRef | None]()
 
     async def capabilities(self) -> HostCapabilities:
-        return await self._ask(
+        return await self._call(
             "capabilities", inventory.host_capabilities, deadline=self._slow_deadline
         )
 
     async def domain_capabilities(self) -> DomainCapabilities:
-        return await self._ask(
+        return await self._call(
             "domain capabilities", inventory.domain_capabilities, deadline=self._slow_deadline
         )
 
     async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
-        return await self._ask(
+        return await self._call(
             "list of domains", lambda link: inventory.domains(link, self._definitions, jobs=jobs)
         )
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
-        return await self._ask(
+        return await self._call(
             f"job of domain {uuid}",
             lambda link: inventory.job(link, uuid, completed=completed),
             deadline=min(self._deadline, _JOB_DEADLINE),
@@ -103,10 +103,10 @@ class Host:
 
     async def stats(self) -> tuple[DomainStats, ...]:
         # Waits for every QEMU, so for a hung one, too.
-        return await self._ask("counters of domains", inventory.counters, subject="counters")
+        return await self._call("counters of domains", inventory.counters, subject="counters")
 
     async def document(self, uuid: str) -> DomainDocument:
-        return await self._ask(f"document of {uuid}", lambda link: control.document(link, uuid))
+        return await self._call(f"document of {uuid}", lambda link: control.document(link, uuid))
 
     async def control_info(self, uuid: str) -> ControlInfo | None:
         return await self._probe(
@@ -142,25 +142,25 @@ class Host:
         await control.migrate(self._uri, uuid, options)
 
     async def abort(self, uuid: str) -> None:
-        await self._ask(f"abort of the job of {uuid}", lambda link: control.abort(link, uuid))
+        await self._call(f"abort of the job of {uuid}", lambda link: control.abort(link, uuid))
 
     async def force_complete(self, uuid: str) -> None:
-        await self._ask(
+        await self._call(
             f"longer downtime of {uuid}", lambda link: control.force_complete(link, uuid)
         )
 
     async def resume(self, uuid: str) -> None:
-        await self._ask(f"resume of {uuid}", lambda link: control.resume(link, uuid))
+        await self._call(f"resume of {uuid}", lambda link: control.resume(link, uuid))
 
     async def destroy(self, uuid: str) -> None:
-        await self._ask(
+        await self._call(
             f"destroying {uuid}",
             lambda link: control.destroy(link, uuid),
             deadline=_DESTROY_DEADLINE,
         )
 
     async def boot(self, uuid: str) -> None:
-        await self._ask(
+        await self._call(
             f"start of {uuid}",
             lambda link: control.boot(link, uuid),
             deadline=_BOOT_DEADLINE,
@@ -168,18 +168,18 @@ class Host:
         )
 
     async def define(self, document: DomainDocument) -> None:
-        await self._ask("definition of a domain", lambda link: control.define(link, document))
+        await self._call("definition of a domain", lambda link: control.define(link, document))
 
     async def undefine(self, uuid: str) -> None:
-        await self._ask(f"undefining {uuid}", lambda link: control.undefine(link, uuid))
+        await self._call(f"undefining {uuid}", lambda link: control.undefine(link, uuid))
 
     async def make_directory(self, directory: str) -> None:
-        await self._ask(
+        await self._call(
             f"directory {directory}", lambda link: storage.make_directory(link, directory)
         )
 
     async def mark(self, directory: str, name: str) -> None:
-        await self._ask(
+        await self._call(
             f"file {directory}/{name}",
             lambda link: storage.mark(link, directory, name),
             subject=f"directory {directory}",
@@ -189,31 +189,31 @@ class Host:
         pool = await self._reads.get(directory, lambda: self._read(directory))
         if pool is None:
             return False
-        found = await self._ask(
+        found = await self._call(
             f"file {directory}/{name}", lambda link: storage.find(link, pool, name)
         )
         return found is not None
 
     async def _read(self, directory: str) -> PoolRef | None:
-        return await self._ask(
+        return await self._call(
             f"directory {directory}",
             lambda link: storage.read(link, directory),
             subject=f"directory {directory}",
         )
 
     async def delete_file(self, directory: str, name: str) -> None:
-        await self._ask(
+        await self._call(
             f"deleting {directory}/{name}", lambda link: storage.delete_file(link, directory, name)
         )
 
-    async def _ask(
+    async def _call(
         self, what: str, call: Call[Answer], *, deadline: float = 0, subject: str = ""
     ) -> Answer:
         what = f"{what} on {self._uri}"
-        return await self._connection.ask(what, call, deadline or self._deadline, subject=subject)
+        return await self._connection.run(what, call, deadline or self._deadline, subject=subject)
 
     async def _probe(
         self, what: str, call: Call[Answer], *, subject: str, deadline: float = _JOB_DEADLINE
     ) -> Answer:
         what, deadline = f"{what} on {self._uri}", min(self._deadline, deadline)
-        return await self._probes.ask(what, call, deadline, subject=subject)
+        return await self._probes.run(what, call, deadline, subject=subject)

@@ -101,8 +101,8 @@ async def lookup(client: Client, uuid: str) -> DomainRef:
     Raises:
         RemoteError: there is none.
     """
-    asked = protocol.ByUuid(UUID(uuid).bytes)
-    return (await client.call(protocol.DOMAIN_LOOKUP_BY_UUID, asked)).domain
+    arguments = protocol.ByUuid(UUID(uuid).bytes)
+    return (await client.call(protocol.DOMAIN_LOOKUP_BY_UUID, arguments)).domain
 
 
 async def host_capabilities(client: Client) -> HostCapabilities:
@@ -120,9 +120,9 @@ async def host_capabilities(client: Client) -> HostCapabilities:
 
 async def domain_capabilities(client: Client) -> DomainCapabilities:
     """What the driver offers to domains; without the call, what is known anyway."""
-    asked = client.call(protocol.GET_DOMAIN_CAPABILITIES, protocol.Capabilities())
+    arguments = client.call(protocol.GET_DOMAIN_CAPABILITIES, protocol.Capabilities())
     try:
-        if answer := await _unless_unsupported(asked):
+        if answer := await _unless_unsupported(arguments):
             return domcapabilities.parse(answer.text)
     except DocumentError as exc:
         raise LibvirtRefusedError(f"the domain capabilities cannot be read: {exc}") from exc
@@ -246,24 +246,24 @@ async def _states(client: Client) -> AsyncIterator[tuple[DomainRef, DomainState,
 
 async def _records(client: Client, stats: DomainStat, flags: StatsFlag) -> tuple[StatsRecord, ...]:
     # A domain that is busy with a long job answers with what needs no wait.
-    asked = protocol.AllStats((), stats, flags | StatsFlag.NOWAIT)
-    return (await client.call(protocol.GET_ALL_DOMAIN_STATS, asked)).records
+    arguments = protocol.AllStats((), stats, flags | StatsFlag.NOWAIT)
+    return (await client.call(protocol.GET_ALL_DOMAIN_STATS, arguments)).records
 
 
 async def _list(client: Client, flags: ListFlag) -> tuple[DomainRef, ...]:
-    asked = protocol.ListDomains(flags=flags)
-    return (await client.call(protocol.LIST_ALL_DOMAINS, asked)).domains
+    arguments = protocol.ListDomains(flags=flags)
+    return (await client.call(protocol.LIST_ALL_DOMAINS, arguments)).domains
 
 
 async def _singly(
     client: Client,
-    ask: Callable[[DomainRef], Awaitable[_Answer]],
+    read: Callable[[DomainRef], Awaitable[_Answer]],
     flags: ListFlag = _ALL,
 ) -> AsyncIterator[tuple[DomainRef, _Answer]]:
     """Each domain with its answer; those that go meanwhile are left out."""
     for ref in await _list(client, flags):
         try:
-            yield ref, await ask(ref)
+            yield ref, await read(ref)
         except RemoteError as exc:
             if exc.code != ErrorCode.NO_DOMAIN:
                 raise

@@ -11,9 +11,9 @@ from hypercobalt.adapters.libvirt.vocabulary import ControlState
 
 
 async def control_info(client: Client, ref: DomainRef) -> ControlInfo | None:
-    """How the way is; None when the domain is gone or off, or its driver does not know."""
-    asked = client.call(protocol.DOMAIN_GET_CONTROL_INFO, protocol.DomainFlags(ref))
-    found = await unless(NOT_RUNNING, asked)
+    """How the way is; None when the domain is gone or off, or its driver does not report it."""
+    call = client.call(protocol.DOMAIN_GET_CONTROL_INFO, protocol.DomainFlags(ref))
+    found = await unless(NOT_RUNNING, call)
     return found and ControlInfo(_state(found.state), found.milliseconds / 1000)
 
 

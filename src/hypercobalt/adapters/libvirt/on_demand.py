@@ -69,22 +69,22 @@ class OnDemandConnection:
         self._address, self._idle = uri.parse(address), idle
         self._opening, self._hanging = asyncio.Lock(), PerSubject(most)
         self._links: list[_Link] = []
-        self._asking = 0
+        self._calls = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(
+    async def run(
         self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """See `Connection`."""
         self._stop_timer()
-        self._asking += 1
+        self._calls += 1
         try:
             return await self._hanging.run(
-                subject, what, lambda: self._ask(call, hangs=bool(subject)), deadline=deadline
+                subject, what, lambda: self._call(call, hangs=bool(subject)), deadline=deadline
             )
         finally:
-            self._asking -= 1
-            if not self._asking:
+            self._calls -= 1
+            if not self._calls:
                 self._timer = asyncio.get_running_loop().call_later(self._idle, self.close)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class OnDemandConnection:
             link.client.close()
         self._links.clear()
 
-    async def _ask(self, call: Call[Answer], *, hangs: bool) -> Answer:
+    async def _call(self, call: Call[Answer], *, hangs: bool) -> Answer:
         async with self._opening:
             link = await self._link(hangs=hangs)
             link.hanging += hangs

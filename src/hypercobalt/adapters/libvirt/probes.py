@@ -32,17 +32,17 @@ async def control_info(client: Client, uuid: str) -> ControlInfo | None:
 
 async def disk_errors(client: Client, uuid: str) -> tuple[DiskError, ...]:
     """The disks whose errors have paused the domain."""
-    ref = await _asked(client, uuid)
+    ref = await _reachable(client, uuid)
     if ref is None:
         return ()
-    asked = protocol.GetDiskErrors(ref, _MOST_ERRORS)
-    found = await unless(NOT_RUNNING, client.call(protocol.DOMAIN_GET_DISK_ERRORS, asked))
+    arguments = protocol.GetDiskErrors(ref, _MOST_ERRORS)
+    found = await unless(NOT_RUNNING, client.call(protocol.DOMAIN_GET_DISK_ERRORS, arguments))
     return tuple(DiskError(one.disk, _fault(one.error)) for one in found.errors) if found else ()
 
 
 async def block_stats(client: Client, uuid: str) -> tuple[BlockStats, ...] | None:
     """Counters of the domain's disks, by its emulator."""
-    if await _asked(client, uuid) is None:
+    if await _reachable(client, uuid) is None:
         return None
     return (await block_stats_of(client, (uuid,))).get(uuid)
 
@@ -52,8 +52,8 @@ async def block_stats_of(
 ) -> dict[str, tuple[BlockStats, ...]]:
     """Counters of the disks of domains, each by its emulator; without those that are off."""
     refs = tuple(DomainRef("", UUID(uuid).bytes) for uuid in uuids)
-    asked = protocol.AllStats(refs, DomainStat.BLOCK, StatsFlag.ACTIVE)
-    found = await unless(NOT_RUNNING, client.call(protocol.GET_ALL_DOMAIN_STATS, asked))
+    arguments = protocol.AllStats(refs, DomainStat.BLOCK, StatsFlag.ACTIVE)
+    found = await unless(NOT_RUNNING, client.call(protocol.GET_ALL_DOMAIN_STATS, arguments))
     records = found.records if found else ()
     return {ref.uuid_text: statistics.block_stats(dict(values)) for ref, values in records}
 
@@ -61,8 +61,8 @@ async def block_stats_of(
 async def agent_answers(client: Client, uuid: str) -> bool | None:
     """Whether the guest's agent answers a ping; None when the domain has none, or is off."""
     try:
-        asked = protocol.AgentCommand(await lookup(client, uuid), _PING, _AGENT_SECONDS)
-        await client.call(protocol.QEMU_AGENT_COMMAND, asked)
+        arguments = protocol.AgentCommand(await lookup(client, uuid), _PING, _AGENT_SECONDS)
+        await client.call(protocol.QEMU_AGENT_COMMAND, arguments)
     except RemoteError as exc:
         if exc.code == ErrorCode.AGENT_UNRESPONSIVE:
             return False
@@ -72,7 +72,7 @@ async def agent_answers(client: Client, uuid: str) -> bool | None:
     return True
 
 
-async def _asked(client: Client, uuid: str) -> DomainRef | None:
+async def _reachable(client: Client, uuid: str) -> DomainRef | None:
     """The domain whose emulator is to be called; None while it is off.
 
     Each call to an emulator that is silent holds up a worker of the daemon: there is one at most.

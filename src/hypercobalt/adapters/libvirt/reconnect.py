@@ -43,7 +43,7 @@ class Pace:
         heartbeat: between two questions. With `patience`, a hang is reported within 0.9 s.
         patience: how long an answer may take.
         patience_to_connect: how long an attempt may take before that is reported; it goes on.
-        longest_attempt: after which one over TCP is given up, lest it wait for ever for a machine
+        longest_attempt: after which one over TCP is given up: it could wait for ever for a machine
             that is gone; the end of a Unix socket is always seen.
         first_wait: before the second attempt to connect; it doubles with each one.
         longest_wait_local: bound of that for a daemon on this machine.

@@ -27,14 +27,14 @@ class _Turn(Generic[Found]):
     """Readings of one subject, one after the other.
 
     Attributes:
-        asked: number of callers.
+        callers: number of callers.
         served: number of those whose call came before the last read began.
         waiting: how many wait now.
         last: what it gave; an error that it raised.
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: int = 0
+    callers: int = 0
     served: int = 0
     waiting: int = 0
     last: _Read[Found] | LibvirtError | None = None
@@ -53,18 +53,18 @@ class SharedReads(Generic[Key, Found]):
             LibvirtError: what `read` has raised, also to those who share it.
         """
         turn = self._turns.setdefault(subject, _Turn())
-        turn.asked += 1
+        turn.callers += 1
         turn.waiting += 1
-        ticket = turn.asked
+        ticket = turn.callers
         try:
             async with turn.lock:
                 if turn.last is None or turn.served < ticket:
-                    asked = turn.asked
+                    callers = turn.callers
                     try:
                         turn.last = _Read(await read())
                     except LibvirtError as error:
                         turn.last = error
-                    turn.served = asked
+                    turn.served = callers
                 if isinstance(turn.last, LibvirtError):
                     raise turn.last
                 return turn.last.value

@@ -56,9 +56,9 @@ async def read(client: Client, directory: str) -> PoolRef | None:
 
 async def find(client: Client, pool: PoolRef, name: str) -> VolumeRef | None:
     """A file of a directory, as it was read last; None if it has none of that name."""
-    asked = client.call(protocol.VOLUME_LOOKUP_BY_NAME, protocol.PoolName(pool, name))
+    lookup = client.call(protocol.VOLUME_LOOKUP_BY_NAME, protocol.PoolName(pool, name))
     # A daemon that was restarted since has neither the pool nor its files.
-    found = await unless({ErrorCode.NO_STORAGE_VOL}, asked)
+    found = await unless({ErrorCode.NO_STORAGE_VOL}, lookup)
     return found and found.volume
 
 
@@ -70,8 +70,8 @@ async def delete_file(client: Client, directory: str, name: str) -> None:
 
 
 async def _pool(client: Client, directory: str, flags: int = 0) -> PoolRef:
-    asked = client.call(protocol.POOL_LOOKUP_BY_TARGET_PATH, protocol.Text(directory))
-    found = await unless(_NOT_THERE, asked)
+    lookup = client.call(protocol.POOL_LOOKUP_BY_TARGET_PATH, protocol.Text(directory))
+    found = await unless(_NOT_THERE, lookup)
     if found is None:
         name = f"hypercobalt-{hashlib.sha256(directory.encode()).hexdigest()[:16]}"
         document = protocol.Document(

@@ -99,7 +99,7 @@ class Account:
         self._made: tuple[Session, Catalogue] | None = None
 
     def check(self) -> None:
-        """See that there is a configuration, without asking anybody.
+        """Check that there is a configuration, without a call to Keystone.
 
         Raises:
             ConfigurationError: there is none that can be used.
@@ -125,7 +125,7 @@ class Account:
                 call reads the configuration again.
         """
         session = self.session()
-        with self._asking(session):
+        with self._requesting(session):
             return session.get_auth_headers() or {}
 
     def renew(self, refused: dict[str, str]) -> dict[str, str]:
@@ -135,7 +135,7 @@ class Account:
             NotAuthenticatedError: as for `headers`.
         """
         session = self.session()
-        with self._renewing, self._asking(session):
+        with self._renewing, self._requesting(session):
             if session.get_auth_headers() == refused:
                 session.invalidate()
             return session.get_auth_headers() or {}
@@ -147,7 +147,7 @@ class Account:
             NotAuthenticatedError: as for `headers`.
         """
         session = self.session()
-        with self._asking(session):
+        with self._requesting(session):
             return session.get_user_id() or ""
 
     def endpoint(self, service: str) -> str:
@@ -158,14 +158,14 @@ class Account:
             NotAuthenticatedError: as for `headers`.
         """
         session, catalogue = self._at_hand()
-        with self._asking(session):
+        with self._requesting(session):
             found = catalogue.endpoint(service)
         if is_plain(found):
             self._exposed(PLAIN, f"the service {service} at {found}: tokens are sent unencrypted")
         return found
 
     @contextmanager
-    def _asking(self, session: Session) -> Generator[None]:
+    def _requesting(self, session: Session) -> Generator[None]:
         """Raise Keystone's errors as ours; after a bad answer begin from the start."""
         try:
             yield

@@ -275,8 +275,8 @@ def _retry_after(text: str) -> timedelta | None:
 
 def _wait(error: NoAnswerError, attempt: int) -> float:
     ceiling = _BACKOFF[min(attempt, len(_BACKOFF) - 1)]
-    asked = error.retry_after.total_seconds() if error.retry_after else 0.0
-    return asked + _random.uniform(ceiling / 2, ceiling)
+    requested = error.retry_after.total_seconds() if error.retry_after else 0.0
+    return requested + _random.uniform(ceiling / 2, ceiling)
 
 
 def _each(breakers: list[Breaker], record: Callable[[Breaker], None]) -> None:

@@ -101,7 +101,7 @@ class Northbound:
         failures: list[str] = []
         for remote in self._remotes:
             try:
-                results = await self._ask(remote, ["OVN_Northbound", *operations])
+                results = await self._send(remote, ["OVN_Northbound", *operations])
             except SwitchError as exc:
                 failures.append(str(exc))
                 continue
@@ -111,7 +111,7 @@ class Northbound:
             return _checked(results, remote)
         raise OvnError(f"OVN's northbound database: {'; '.join(failures)}")
 
-    async def _ask(self, remote: Remote, params: list[object]) -> list[_Result | None]:
+    async def _send(self, remote: Remote, params: list[object]) -> list[_Result | None]:
         stream = await jsonrpc.connect(remote, deadline=_DEADLINE, tls=self._tls)
         try:
             answer = await stream.call("transact", params, deadline=_DEADLINE)

@@ -44,7 +44,7 @@ _OF_PORT: Final = ("logical_port", "datapath", "mac", "type", "options")
 Row = Mapping[str, object]
 
 
-async def explain(ask: Select, wanted: Wanted) -> Explained:
+async def explain(select: Select, wanted: Wanted) -> Explained:
     """Read what a trace has passed.
 
     Raises:
@@ -52,7 +52,7 @@ async def explain(ask: Select, wanted: Wanted) -> Explained:
     """
     keys = sorted(wanted.datapaths)[:MOST_DATAPATHS]
     names = sorted(wanted.chassis)[:MOST_DATAPATHS]
-    found = await ask(
+    found = await select(
         [
             *(_query("Datapath_Binding", "tunnel_key", key, "external_ids") for key in keys),
             *(_query("Chassis", "name", name, "hostname") for name in names),
@@ -61,7 +61,7 @@ async def explain(ask: Select, wanted: Wanted) -> Explained:
     try:
         datapaths = {key: rows[0] for key, rows in zip(keys, found, strict=False) if rows}
         hosts = zip(names, found[len(keys) :], strict=True)
-        rows = await _rows(ask, [_uuid(row) for row in datapaths.values()], wanted.cookies)
+        rows = await _rows(select, [_uuid(row) for row in datapaths.values()], wanted.cookies)
         return Explained(
             flows={key: _flow(row) for key, (table, row) in rows.items() if table == _FLOW},
             ports={
@@ -76,17 +76,17 @@ async def explain(ask: Select, wanted: Wanted) -> Explained:
         raise SwitchError(Fault.MALFORMED, f"{NAME}: a row cannot be read: {exc!r}") from exc
 
 
-async def logical_port(ask: Select, name: str) -> LogicalPort | None:
+async def logical_port(select: Select, name: str) -> LogicalPort | None:
     """Read a logical port; None if there is none of this name.
 
     Raises:
         SwitchError: see `explain`.
     """
-    found = await _ports(ask, [_query(_PORT, "logical_port", name, *_OF_PORT)])
+    found = await _ports(select, [_query(_PORT, "logical_port", name, *_OF_PORT)])
     return found[0] if found else None
 
 
-async def gateways(ask: Select, datapath: str) -> tuple[LogicalPort, ...]:
+async def gateways(select: Select, datapath: str) -> tuple[LogicalPort, ...]:
     """Read the routers' ports that a switch is connected to, by name.
 
     Raises:
@@ -94,16 +94,16 @@ async def gateways(ask: Select, datapath: str) -> tuple[LogicalPort, ...]:
     """
     where = [["datapath", "==", ["uuid", datapath]], ["type", "==", "patch"]]
     query = {"table": _PORT, "where": where, "columns": ["_uuid", *_OF_PORT]}
-    patches = await _ports(ask, [query])
+    patches = await _ports(select, [query])
     peers = sorted({one.peer for one in patches if one.peer})[:MOST_DATAPATHS]
     if not peers:
         return ()
-    found = await _ports(ask, [_query(_PORT, "logical_port", peer, *_OF_PORT) for peer in peers])
+    found = await _ports(select, [_query(_PORT, "logical_port", peer, *_OF_PORT) for peer in peers])
     return tuple(sorted(found, key=lambda one: one.name))
 
 
-async def _ports(ask: Select, queries: list[Query]) -> list[LogicalPort]:
-    answers = await ask(queries)
+async def _ports(select: Select, queries: list[Query]) -> list[LogicalPort]:
+    answers = await select(queries)
     try:
         return [_port(row) for rows in answers for row in rows]
     except (KeyError, ValueError, TypeError, IndexError) as exc:
@@ -111,12 +111,12 @@ async def _ports(ask: Select, queries: list[Query]) -> list[LogicalPort]:
 
 
 async def _rows(
-    ask: Select, datapaths: list[str], cookies: frozenset[int]
+    select: Select, datapaths: list[str], cookies: frozenset[int]
 ) -> dict[int, tuple[str, Row]]:
     """Rows by cookie, with their table."""
     if not datapaths or not cookies:
         return {}
-    groups = await ask(
+    groups = await select(
         [_query("Logical_DP_Group", "datapaths", uuid, verb="includes") for uuid in datapaths]
     )
     of_groups = sorted({_uuid(row) for rows in groups for row in rows})[:MOST_GROUPS]
@@ -128,7 +128,7 @@ async def _rows(
     by_cookie: dict[int, set[tuple[str, str]]] = defaultdict(set)
     for table, column, value in sources:
         # One by one: the rows of a large network are megabytes, and are soon forgotten.
-        (rows,) = await ask([_query(table, column, value)])
+        (rows,) = await select([_query(table, column, value)])
         for uuid in map(_uuid, rows):
             cookie = int(uuid[:_PREFIX], 16)
             if cookie in cookies:
@@ -136,7 +136,7 @@ async def _rows(
     # A cookie that two rows share names neither.
     sure = {key: next(iter(one)) for key, one in by_cookie.items() if len(one) == 1}
     chosen = list(sure.items())[:MOST_COOKIES]
-    details = await ask(
+    details = await select(
         [_query(table, "_uuid", uuid, *_COLUMNS[table]) for _, (table, uuid) in chosen]
     )
     pairs = zip(chosen, details, strict=True)

@@ -240,27 +240,33 @@ class HostSwitch:
             {"table": "Chassis_Private", "where": where, "columns": ["nb_cfg"]},
         )
 
-        async def read(ask: ovsdb.Select) -> Southbound:
-            globally, privately = await ask(queries)
+        async def read(select: ovsdb.Select) -> Southbound:
+            globally, privately = await select(queries)
             return Southbound(_nb_cfg(globally) or 0, _nb_cfg(privately))
 
         return await self._southbound(remote, tls, read)
 
     async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
         """See the port."""
-        return await self._southbound(remote, tls, lambda ask: southbound.explain(ask, wanted))
+        return await self._southbound(
+            remote, tls, lambda select: southbound.explain(select, wanted)
+        )
 
     async def logical_port(
         self, remote: str, name: str, tls: TlsFiles | None = None
     ) -> LogicalPort | None:
         """See the port."""
-        return await self._southbound(remote, tls, lambda ask: southbound.logical_port(ask, name))
+        return await self._southbound(
+            remote, tls, lambda select: southbound.logical_port(select, name)
+        )
 
     async def gateways(
         self, remote: str, datapath: str, tls: TlsFiles | None = None
     ) -> tuple[LogicalPort, ...]:
         """See the port."""
-        return await self._southbound(remote, tls, lambda ask: southbound.gateways(ask, datapath))
+        return await self._southbound(
+            remote, tls, lambda select: southbound.gateways(select, datapath)
+        )
 
     # the kernel
 
@@ -329,10 +335,10 @@ class HostSwitch:
         deadline = self._pace.deadline / len(servers)
         failures: list[SwitchError] = []
         for server in servers:
-            asking = ovsdb.selecting(server, southbound.NAME, deadline=deadline, tls=context)
+            connection = ovsdb.selecting(server, southbound.NAME, deadline=deadline, tls=context)
             try:
-                async with asking as ask:
-                    return await read(ask)
+                async with connection as select:
+                    return await read(select)
             except SwitchError as exc:
                 failures.append(exc)
         raise SwitchError(failures[-1].fault, "; ".join(str(one) for one in failures))

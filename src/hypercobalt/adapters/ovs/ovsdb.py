@@ -206,8 +206,8 @@ async def select(
     Returns:
         The rows of each query, values as they are sent.
     """
-    async with selecting(remote, database, deadline=deadline) as ask:
-        return await ask(queries)
+    async with selecting(remote, database, deadline=deadline) as read:
+        return await read(queries)
 
 
 @asynccontextmanager
@@ -227,13 +227,13 @@ async def selecting(
     """
     stream = await jsonrpc.connect(remote, deadline=deadline, tls=tls)
 
-    async def ask(queries: Sequence[Query]) -> list[list[dict[str, object]]]:
+    async def read(queries: Sequence[Query]) -> list[list[dict[str, object]]]:
         operations = [{"op": "select", **query} for query in queries]
         answer = await stream.call("transact", [database, *operations], deadline=deadline)
         return _selected(f"{remote}: {database}", answer)
 
     try:
-        yield ask
+        yield read
     finally:
         stream.close()
 

@@ -2,8 +2,8 @@
 
 First everything is written beside its place and checked; only then is anything put in place, each
 file by a rename. So a reader finds an old file or a new one, never half of one, and content that
-does not fit together changes nothing. A crash between two renames is mended by the next run, which
-compares every file.
+does not fit together changes nothing. A crash between two renames is repaired by the next run,
+which compares every file.
 """
 
 from __future__ import annotations

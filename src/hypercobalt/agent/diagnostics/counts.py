@@ -1,7 +1,7 @@
 """Counts uses of diagnostics for `/metrics`, by kind and outcome: both closed sets.
 
 Events record who used what, and the API server forgets them after an hour; the counters show how
-often a use was requested, and how often in vain.
+often a use was requested, and how often it failed.
 """
 
 from __future__ import annotations

@@ -60,10 +60,10 @@ class UseServer:
         if about is None or who is None:
             return text(503, "the agent has not seen its own object yet; try again")
         try:
-            asked = UseRequest(_parameters(request, use.parameters), request.body, who)
+            call = UseRequest(_parameters(request, use.parameters), request.body, who)
         except RefusedUseError as error:
             return self._refused(about, who, use.name, text(400, str(error)))
-        what = described(use.name, asked.parameters)
+        what = described(use.name, call.parameters)
         if request.method == "HEAD":
             return Answer(405, f"only {use.method}\n".encode(), allow=use.method)
         if self.under_way >= MOST_AT_ONCE:
@@ -72,16 +72,16 @@ class UseServer:
         self.under_way += 1
         goes_on = False
         try:
-            answer = await self._used(use, asked, about, what)
+            answer = await self._used(use, call, about, what)
             goes_on = isinstance(answer, Stream)  # until it is closed
         finally:
             if not goes_on:
                 self.under_way -= 1
         return answer
 
-    async def _used(self, use: Use, asked: UseRequest, about: Object, what: str) -> Answer | Stream:
-        begun, who = self.clock.monotonic(), asked.requester
-        answer = await _handled(use, asked)
+    async def _used(self, use: Use, call: UseRequest, about: Object, what: str) -> Answer | Stream:
+        begun, who = self.clock.monotonic(), call.requester
+        answer = await _handled(use, call)
         seconds = self.clock.monotonic() - begun
         try:
             if isinstance(answer, Stream):
@@ -135,11 +135,11 @@ class UseServer:
         return answer
 
 
-async def _handled(use: Use, asked: UseRequest) -> Answer | Stream:
+async def _handled(use: Use, call: UseRequest) -> Answer | Stream:
     """Call the use; turn its errors into answers."""
     try:
         async with asyncio.timeout(use.seconds):
-            return await use.handle(asked)
+            return await use.handle(call)
     except TimeoutError:
         return text(504, f"no answer within {use.seconds:g} s; try again")
     except RefusedUseError as error:

@@ -75,26 +75,27 @@ def _selected_name(request: Request) -> str:
     return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
-def forbidden(user: User, asked: Attributes, reason: str) -> StatusError:
+def forbidden(user: User, attributes: Attributes, reason: str) -> StatusError:
     """The 403 for a user and the action that was refused."""
-    text = f"User {quote(user.name)} cannot {_described(asked)}"
+    text = f"User {quote(user.name)} cannot {_described(attributes)}"
     for letter, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(letter, instead)  # as the real server: nothing that looks like HTML
     text = f"{text}: {reason}" if reason else text
-    subject = Subject(asked.group, asked.resource, asked.name or "")
+    subject = Subject(attributes.group, attributes.resource, attributes.name or "")
     if not subject.qualified:
         message = f"forbidden: {text}"
-    elif asked.name:
-        message = f'{subject.qualified} "{asked.name}" is forbidden: {text}'
+    elif attributes.name:
+        message = f'{subject.qualified} "{attributes.name}" is forbidden: {text}'
     else:
         message = f"{subject.qualified} is forbidden: {text}"
     return StatusError(403, "Forbidden", message, details=subject.details())
 
 
-def _described(asked: Attributes) -> str:
-    if asked.path is not None:
-        return f"{asked.verb} path {quote(asked.path)}"
-    resource = "/".join(filter(None, (asked.resource, asked.subresource)))
-    where = f"in the namespace {quote(asked.namespace)}" if asked.namespace else ""
+def _described(attributes: Attributes) -> str:
+    if attributes.path is not None:
+        return f"{attributes.verb} path {quote(attributes.path)}"
+    resource = "/".join(filter(None, (attributes.resource, attributes.subresource)))
+    where = f"in the namespace {quote(attributes.namespace)}" if attributes.namespace else ""
     where = where or "at the cluster scope"
-    return f"{asked.verb} resource {quote(resource)} in API group {quote(asked.group)} {where}"
+    group = quote(attributes.group)
+    return f"{attributes.verb} resource {quote(resource)} in API group {group} {where}"

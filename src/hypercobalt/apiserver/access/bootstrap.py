@@ -49,8 +49,8 @@ def reconciled(held: JSONObject, wanted: JSONObject) -> JSONObject | None:
 
 def _additions(held: JSONObject, wanted: JSONObject) -> Iterator[tuple[str, JSON]]:
     rules = [msgspec.convert(rule, Rule) for rule in list_at(held, "rules")]
-    asked = [msgspec.convert(rule, Rule) for rule in list_at(wanted, "rules")]
-    if missing := missing_rules(Grants.of(rules), asked):
+    required = [msgspec.convert(rule, Rule) for rule in list_at(wanted, "rules")]
+    if missing := missing_rules(Grants.of(rules), required):
         yield "rules", [*list_at(held, "rules"), *(msgspec.to_builtins(rule) for rule in missing)]
     selectors = list_at(held, "aggregationRule", "clusterRoleSelectors")
     more = list_at(wanted, "aggregationRule", "clusterRoleSelectors")

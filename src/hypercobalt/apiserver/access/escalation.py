@@ -42,9 +42,9 @@ def guarded(call: Call, rbac: Rbac) -> Call:
         return call
     create = None
     if call.request.method in ("PUT", "PATCH"):
-        asked = _asked(call, "create")
-        verdict = rbac.authorize(user, asked)
-        create = None if verdict.allowed else forbidden(user, asked, verdict.reason)
+        action = _action(call, "create")
+        verdict = rbac.authorize(user, action)
+        create = None if verdict.allowed else forbidden(user, action, verdict.reason)
     guard = None
     if resource.group == GROUP:
         held = Grants.of(rbac.rules_for(user, call.namespace))
@@ -75,7 +75,7 @@ class _Guard:
             return
         if self.call.resource.names.plural.endswith("bindings"):
             self._check_binding(new)
-        elif not self.held.source(_asked(self.call, "escalate")):
+        elif not self.held.source(_action(self.call, "escalate")):
             self._check_role(new, old)
 
     def _check_role(self, new: JSONObject, old: JSONObject | None) -> None:
@@ -90,8 +90,8 @@ class _Guard:
     def _check_binding(self, new: JSONObject) -> None:
         ref = RoleRef(text_at(new, "roleRef", "kind"), text_at(new, "roleRef", "name"))
         plural = f"{ref.kind.lower()}s"
-        asked = Attributes("bind", GROUP, plural, "", self.call.namespace, ref.name)
-        if self.held.source(asked):
+        action = Attributes("bind", GROUP, plural, "", self.call.namespace, ref.name)
+        if self.held.source(action):
             return
         rules = self.rbac.rules_of(ref, self.call.namespace)
         if rules is None:
@@ -114,7 +114,7 @@ class _Guard:
         return errors.forbidden(self.call.resource.subject(text_at(new, "metadata", "name")), why)
 
 
-def _asked(call: Call, verb: str) -> Attributes:
+def _action(call: Call, verb: str) -> Attributes:
     resource = call.resource
     place = call.namespace, call.name
     return Attributes(verb, resource.group, resource.names.plural, call.subresource, *place)

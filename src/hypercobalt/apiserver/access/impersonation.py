@@ -39,8 +39,8 @@ def acting_as(request: Request, headers: Iterable[tuple[str, str]], rbac: Rbac) 
     wanted = _named([(n, value) for n, value in headers if n.startswith(_PREFIX)])
     if wanted is None:
         return request.user
-    for asked in _questions(wanted):
-        rbac.check(request.user, asked)
+    for action in _actions(wanted):
+        rbac.check(request.user, action)
     return _became(wanted)
 
 
@@ -60,7 +60,7 @@ def _named(sent: list[tuple[str, str]]) -> User | None:
     return None
 
 
-def _questions(wanted: User) -> Iterator[Attributes]:
+def _actions(wanted: User) -> Iterator[Attributes]:
     """The actions that must be allowed, all of them."""
     if account := _account(wanted.name):
         yield Attributes(VERB, "", "serviceaccounts", "", *account)

@@ -93,29 +93,29 @@ class Rbac:
 
     # -- decisions -----------------------------------------------------------------------------
 
-    def authorize(self, user: User, asked: Attributes) -> Decision:
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Decide whether a user may do one thing."""
-        if MASTERS in user.groups or asked.path in ALWAYS_ALLOWED:
+        if MASTERS in user.groups or attributes.path in ALWAYS_ALLOWED:
             return Decision(allowed=True)
         missing: list[str] = []
-        for scope in _scopes(user, asked.namespace):
+        for scope in _scopes(user, attributes.namespace):
             grants = self._compiled.get(scope) or self._compile(scope)
             if grants is None:
                 continue
-            if source := grants.source(asked):
+            if source := grants.source(attributes):
                 return Decision(True, f"RBAC: allowed by {source}")
             missing += grants.missing
         return Decision(False, f"RBAC: {aggregate(missing)}" if missing else "")
 
-    def check(self, user: User, asked: Attributes) -> None:
+    def check(self, user: User, attributes: Attributes) -> None:
         """Refuse what a user may not do.
 
         Raises:
             StatusError: 403.
         """
-        verdict = self.authorize(user, asked)
+        verdict = self.authorize(user, attributes)
         if not verdict.allowed:
-            raise forbidden(user, asked, verdict.reason)
+            raise forbidden(user, attributes, verdict.reason)
 
     def rules_for(self, user: User, namespace: str) -> Iterator[Rule]:
         """Every rule that a user has in a namespace, those of the whole cluster first."""

@@ -91,20 +91,20 @@ def _user(spec: JSONObject) -> User:
 
 def _attributes(spec: JSONObject) -> Attributes:
     if spec.get(PATH) is not None:
-        asked = object_at(spec, PATH)
-        return Attributes(text_at(asked, "verb"), path=text_at(asked, "path"))
-    asked = object_at(spec, RESOURCE)
+        found = object_at(spec, PATH)
+        return Attributes(text_at(found, "verb"), path=text_at(found, "path"))
+    found = object_at(spec, RESOURCE)
     parts = ("verb", "group", "resource", "subresource", "namespace", "name")
-    return Attributes(*(text_at(asked, part) for part in parts))
+    return Attributes(*(text_at(found, part) for part in parts))
 
 
 def _errors(call: Call, body: JSONObject) -> Iterator[Cause]:
     spec = object_at(body, "spec")
-    asked = [name for name in (RESOURCE, PATH) if spec.get(name) is not None]
-    if len(asked) > 1:
+    found = [name for name in (RESOURCE, PATH) if spec.get(name) is not None]
+    if len(found) > 1:
         text = "cannot be specified in combination with resourceAttributes"
         yield FieldErrors.invalid(f"spec.{PATH}", spec[PATH], text)
-    if not asked:
+    if not found:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield FieldErrors.invalid(f"spec.{RESOURCE}", None, text)
     if not call.kind.startswith("Self") and not (text_at(spec, "user") or list_at(spec, "groups")):

@@ -41,12 +41,12 @@ class _Named:
     groups: frozenset[str]
     sources: dict[str | None, str] = field(default_factory=dict[str | None, str])  # None: any name
 
-    def source(self, asked: Attributes) -> str:
-        if asked.verb not in self.verbs and ALL not in self.verbs:
+    def source(self, attributes: Attributes) -> str:
+        if attributes.verb not in self.verbs and ALL not in self.verbs:
             return ""
-        if asked.group not in self.groups and ALL not in self.groups:
+        if attributes.group not in self.groups and ALL not in self.groups:
             return ""
-        return self.sources.get(None) or self.sources.get(asked.name, "")
+        return self.sources.get(None) or self.sources.get(attributes.name, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class _Urls:
     prefixes: Texts
     source: str
 
-    def match(self, asked: Attributes, path: str) -> bool:
-        if asked.verb not in self.verbs and ALL not in self.verbs:
+    def match(self, attributes: Attributes, path: str) -> bool:
+        if attributes.verb not in self.verbs and ALL not in self.verbs:
             return False
         return path in self.whole or path.startswith(self.prefixes)
 
@@ -96,26 +96,28 @@ class Grants:
                 prefixes = tuple(url.rstrip(ALL) for url in urls if url.endswith(ALL))
                 self._urls.append(_Urls(verbs, frozenset(urls), prefixes, source))
 
-    def source(self, asked: Attributes) -> str:
+    def source(self, attributes: Attributes) -> str:
         """The binding that grants an action; empty without one."""
-        if asked.path is not None:
-            matching = (urls.source for urls in self._urls if urls.match(asked, asked.path))
+        if attributes.path is not None:
+            matching = (
+                urls.source for urls in self._urls if urls.match(attributes, attributes.path)
+            )
             return next(matching, "")
-        for resource in _patterns(asked):
+        for resource in _patterns(attributes):
             for named in self._resources.get(resource, {}).values():
-                if source := named.source(asked):
+                if source := named.source(attributes):
                     return source
         return ""
 
 
-def _patterns(asked: Attributes) -> Iterator[str]:
+def _patterns(attributes: Attributes) -> Iterator[str]:
     """The names in a rule that match the resource of an action."""
     yield ALL
-    if not asked.subresource:
-        yield asked.resource
+    if not attributes.subresource:
+        yield attributes.resource
     else:
-        yield f"{asked.resource}/{asked.subresource}"
-        yield f"{ALL}/{asked.subresource}"
+        yield f"{attributes.resource}/{attributes.subresource}"
+        yield f"{ALL}/{attributes.subresource}"
 
 
 # -- comparing sets of rules -------------------------------------------------------------------
@@ -135,7 +137,7 @@ def missing_rules(held: Grants, wanted: Iterable[Rule]) -> list[Rule]:
 
     Source: component-helpers auth/rbac/validation/policy_comparator.go.
     """
-    return [atom for atom in atoms(wanted) if not held.source(_asked(atom))]
+    return [atom for atom in atoms(wanted) if not held.source(_action(atom))]
 
 
 def atoms(rules: Iterable[Rule]) -> Iterator[Rule]:
@@ -157,7 +159,7 @@ def atoms(rules: Iterable[Rule]) -> Iterator[Rule]:
             yield Rule((verb,), nonResourceURLs=(url,))
 
 
-def _asked(atom: Rule) -> Attributes:
+def _action(atom: Rule) -> Attributes:
     """A single right as the action that it allows."""
     (verb,) = atom.verbs or ("",)
     for url in atom.nonResourceURLs or ():

@@ -75,8 +75,8 @@ def _finalizers(call: Call, old: JSONObject, options: DeleteOptions) -> list[str
     if options.orphanDependents is not None and not policy:
         policy = "Orphan" if options.orphanDependents else "Background"
     if policy:
-        asked = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
-        wanted = [name for name in held if name not in (FOREGROUND, ORPHAN)] + asked
+        added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
+        wanted = [name for name in held if name not in (FOREGROUND, ORPHAN)] + added
         return held if set(wanted) == set(held) else wanted
     return held
 

@@ -51,8 +51,8 @@ class Policies:
         size = len(call.request.body) + (len(stored.data) if stored else 0)
         space = self._store.get(Key("namespaces", "", call.namespace)) if call.namespace else None
         endpoints = self._endpoints(call)
-        asked = Attributes(call, write.new, write.old, endpoints, space.data if space else b"")
-        call.request.warnings += await self._aside.run(size, review, self._bound, asked)
+        attributes = Attributes(call, write.new, write.old, endpoints, space.data if space else b"")
+        call.request.warnings += await self._aside.run(size, review, self._bound, attributes)
 
     def _endpoints(self, call: Call) -> tuple[Endpoint, ...]:
         """Where the call goes to, and the other versions in which the same objects are served."""

@@ -159,7 +159,7 @@ def drop_empty(node: Node, value: JSON) -> None:
 
 
 def skeleton(node: Node) -> JSONObject:
-    """The fields that an object of a built-in kind has before anybody sets one."""
+    """The fields that an object of a built-in kind has before any is set."""
     if not node.typed:
         return {}
     below: JSONObject = {name: skeleton(node.fields[name]) for name in node.structs}

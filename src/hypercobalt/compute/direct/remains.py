@@ -67,10 +67,10 @@ async def remains(
     Raises:
         TransientError: its definitions cannot be read.
     """
-    kept, asked = await stored.of(place.name), tuple(others)
-    listed = await asyncio.gather(*(answers.domains(other) for other in asked))
+    kept, targets = await stored.of(place.name), tuple(others)
+    listed = await asyncio.gather(*(answers.domains(other) for other in targets))
     copies, answering = defaultdict[str, list[Domain]](list), set[str]()
-    for other, domains in zip(asked, listed, strict=True):
+    for other, domains in zip(targets, listed, strict=True):
         if domains is not None:
             answering.add(other.name)
             for domain in domains:

@@ -76,8 +76,8 @@ class Sharing:
     ) -> None:
         for disk in disks:
             key = _key(disk, dead, there)
-            asked_at, shared = self._known.get(key, (0.0, False))
-            if shared and self._clock.monotonic() - asked_at < _KEPT.total_seconds():
+            checked_at, shared = self._known.get(key, (0.0, False))
+            if shared and self._clock.monotonic() - checked_at < _KEPT.total_seconds():
                 continue
             try:
                 found = await self._sees(disk, mark, there)
@@ -103,8 +103,8 @@ class Sharing:
         found = await daemon.has_file(directory, name)
         key = _key(disk, dead, there)
         if found and not _is_medium(disk):
-            asked_at, shared = self._known.get(key, (0.0, False))
-            if shared and self._clock.monotonic() - asked_at < _JUST_NOW.total_seconds():
+            checked_at, shared = self._known.get(key, (0.0, False))
+            if shared and self._clock.monotonic() - checked_at < _JUST_NOW.total_seconds():
                 return True
             found = bool(mark) and await daemon.has_file(directory, mark)
         self._known[key] = (self._clock.monotonic(), found)
@@ -135,15 +135,15 @@ class Sharing:
                 has left no mark in it that the other sees: a copy could be written over its source.
         """
         key = _key(disk, here, there)
-        asked_at, known = self._known.get(key, (0.0, False))
+        checked_at, known = self._known.get(key, (0.0, False))
         now = self._clock.monotonic()
-        if not fresh and key in self._known and now - asked_at < _KEPT.total_seconds():
+        if not fresh and key in self._known and now - checked_at < _KEPT.total_seconds():
             return known
-        found = await self._ask(disk, here, there)
+        found = await self._check(disk, here, there)
         self._known[key] = (now, found)
         return found
 
-    async def _ask(self, disk: Disk, here: Place, there: Place) -> bool:
+    async def _check(self, disk: Disk, here: Place, there: Place) -> bool:
         source, target = (daemon_of(self._daemons, one) for one in (here, there))
         directory, name = posixpath.split(disk.path)
         if _is_medium(disk):

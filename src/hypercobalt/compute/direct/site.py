@@ -68,11 +68,11 @@ class Site:
 
     async def listed(self, places: Iterable[Place]) -> dict[str, tuple[Domain, ...]]:
         """What is on each of some hosts, by the host's name, of those that answer."""
-        asked = tuple(places)
-        found = await asyncio.gather(*(self.answers.domains(place) for place in asked))
+        targets = tuple(places)
+        found = await asyncio.gather(*(self.answers.domains(place) for place in targets))
         return {
             place.name: domains
-            for place, domains in zip(asked, found, strict=True)
+            for place, domains in zip(targets, found, strict=True)
             if domains is not None
         }
 
@@ -80,6 +80,6 @@ class Site:
         self, uuid: str, places: Iterable[Place]
     ) -> tuple[tuple[Place, HostView, Domain | None], ...]:
         """How each of some hosts has a domain."""
-        asked = tuple(places)
-        answers = await asyncio.gather(*(self.look(place, uuid) for place in asked))
-        return tuple((place, *answer) for place, answer in zip(asked, answers, strict=True))
+        targets = tuple(places)
+        answers = await asyncio.gather(*(self.look(place, uuid) for place in targets))
+        return tuple((place, *answer) for place, answer in zip(targets, answers, strict=True))

@@ -33,11 +33,11 @@ class Aggregates:
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
         """See the port. Changes by this process after the request of the listing are included."""
         seen = await self._all.seen(fresh=fresh)
-        if seen.asked != self._view[0]:
+        if seen.requested != self._view[0]:
             oldest = self._clock() - _KEPT_SECONDS
             self._changes = [one for one in self._changes if one.at > oldest]
-            later = [one for one in self._changes if one.at >= seen.asked]
-            self._view = (seen.asked, _changed(seen.answer, later))
+            later = [one for one in self._changes if one.at >= seen.requested]
+            self._view = (seen.requested, _changed(seen.answer, later))
         return tuple(self._view[1].values())
 
     async def add(self, aggregate: HostAggregate, host: str) -> None:
@@ -68,9 +68,9 @@ class Aggregates:
         if answer.ok:
             change = _Change(self._clock(), aggregate.id, host, enter=action == "add_host")
             self._changes.append(change)
-            asked, view = self._view
+            requested, view = self._view
             if aggregate.id in view:
-                self._view = (asked, view | _changed((view[aggregate.id],), (change,)))
+                self._view = (requested, view | _changed((view[aggregate.id],), (change,)))
         return answer
 
     async def _members(self, aggregate: HostAggregate) -> tuple[str, ...]:

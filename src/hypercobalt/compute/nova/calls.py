@@ -147,9 +147,9 @@ class Calls:
         """Whether a service has a microversion."""
         return await self._newest[service].get() >= version
 
-    async def _version(self, service: str, asked: Version) -> str:
+    async def _version(self, service: str, highest: Version) -> str:
         newest = await self._newest[service].get()
-        major, minor = min(asked, newest)
+        major, minor = min(highest, newest)
         return f"{major}.{minor}"
 
     async def _compute_versions(self) -> Version:

@@ -52,13 +52,13 @@ class Candidates:
         if claim not in self._candidates:
             for old in [c for c, shared in self._candidates.items() if not shared.warm][:-_KEPT]:
                 del self._candidates[old]
-            read = partial(self._ask, claim)
+            read = partial(self._fetch, claim)
             self._candidates[claim] = Shared(
                 "candidates", read, seconds=SHARED_SECONDS, clock=self._clock
             )
         return self._candidates[claim]
 
-    async def _ask(self, claim: str) -> _Candidates:
+    async def _fetch(self, claim: str) -> _Candidates:
         answer = await self._calls(
             f"find hosts with capacity for {claim}",
             PLACEMENT,

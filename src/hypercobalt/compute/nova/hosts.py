@@ -71,7 +71,7 @@ class Hosts:
             fleet = await self._fleet.seen_with(lambda known: bool(known.best(name)))
             found = _only(name, fleet.answer)
             written = self._written.get(found.hypervisor_id) if found else None
-            if found is None or written is None or written.at < fleet.asked:
+            if found is None or written is None or written.at < fleet.requested:
                 return found
             if written.host is not None:
                 return _with(found, written.host)

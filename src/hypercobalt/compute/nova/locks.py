@@ -1,7 +1,8 @@
 """Locks of servers: their owners' actions are refused, an administrator's are not.
 
 One that an administrator has set is not for the owner to take back. Nova keeps a reason from 2.73
-on; with an older one nothing is locked, since the lock could not be told from others' again.
+on; with an older one nothing is locked, since the lock could not be distinguished from one of
+another owner.
 
 Source: OpenStack Compute API reference, "Lock Server"; nova, compute/api.py, `lock`, `unlock` and
 `check_instance_lock`.

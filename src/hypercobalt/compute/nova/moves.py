@@ -252,14 +252,14 @@ class Moves:
         """With what the records lack: how far long ones are, and why failed ones failed."""
         now = datetime.now(UTC)
         async with asyncio.TaskGroup() as tasks:
-            asked = {
+            reads = {
                 move.id: tasks.create_task(read_more(move), name=f"move-{move.id}")
                 for move in moves
                 if (read_more := self._unread(move, now))
             }
         return tuple(
-            asked[move.id].result()
-            if move.id in asked
+            reads[move.id].result()
+            if move.id in reads
             else replace(move, message=self._reasons.known.get(move.id, ""))
             for move in moves
         )
@@ -269,8 +269,8 @@ class Moves:
     ) -> Callable[[Move], Coroutine[None, None, Move]] | None:
         """What reads more of a move than its record has; None when there is nothing to read."""
         if move.status in _FAILED:
-            asked = move.id in self._reasons.known or now - move.updated > RECENT
-            return None if asked else self._reasons.add
+            reads = move.id in self._reasons.known or now - move.updated > RECENT
+            return None if reads else self._reasons.add
         live = move.kind == MoveKind.LIVE and move.status in _PROGRESSING
         return self._add_progress if live and now - move.created > LONG_MOVE else None
 

@@ -39,7 +39,7 @@ class Reasons:
     async def add(self, move: Move) -> Move:
         """A failed move with why it failed, if Nova reports it."""
         try:
-            why = await self._ask(move)
+            why = await self._fetch(move)
         except (UnreachableError, RefusedError):
             return move  # read again with the next listing
         if why or datetime.now(UTC) - move.updated > _SETTLED:
@@ -48,7 +48,7 @@ class Reasons:
             self.known[move.id] = why
         return replace(move, message=why)
 
-    async def _ask(self, move: Move) -> str:
+    async def _fetch(self, move: Move) -> str:
         about, path = f"read why migration {move.id} failed", f"/servers/{move.server}"
         before = move.created + _SLACK
         for action in await actions.listed(self._calls, about, move.server):

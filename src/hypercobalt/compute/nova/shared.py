@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 class Snapshot(Generic[Item]):
     """What was read, and when it was requested, by the clock of its `Shared`."""
 
-    asked: float
+    requested: float
     answer: Item
 
 
@@ -44,7 +44,7 @@ class Shared(Generic[Answer]):
         self._what, self._read, self._clock = what, read, clock
         self._task: asyncio.Task[Snapshot[Answer]] | None = None
         self._next: asyncio.Task[Snapshot[Answer]] | None = None
-        self._asked = 0.0
+        self._requested = 0.0
 
     @property
     def warm(self) -> bool:
@@ -52,7 +52,7 @@ class Shared(Generic[Answer]):
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             return False
-        return not task.done() or self._clock() - self._asked < self.seconds
+        return not task.done() or self._clock() - self._requested < self.seconds
 
     async def get(self, *, fresh: bool = False) -> Answer:
         """The answer.
@@ -69,10 +69,10 @@ class Shared(Generic[Answer]):
         if not fresh and task is not None and self.warm:
             return await asyncio.shield(task)
         if task is None or task.done():
-            task = self._start(self._ask())
+            task = self._start(self._fetch())
             self._task = task
         else:
-            task = self._next = self._next or self._start(self._ask_after(task))
+            task = self._next = self._next or self._start(self._fetch_after(task))
         return await asyncio.shield(task)
 
     async def seen_with(self, there: Callable[[Answer], bool]) -> Snapshot[Answer]:
@@ -86,7 +86,7 @@ class Shared(Generic[Answer]):
         """
         now = self._clock()
         seen = await self.seen()
-        return seen if seen.asked >= now or there(seen.answer) else await self.seen(fresh=True)
+        return seen if seen.requested >= now or there(seen.answer) else await self.seen(fresh=True)
 
     def forget(self) -> None:
         """Have the next caller read."""
@@ -107,14 +107,14 @@ class Shared(Generic[Answer]):
         task.add_done_callback(_look)
         return task
 
-    async def _ask(self) -> Snapshot[Answer]:
-        asked = self._asked = self._clock()
-        return Snapshot(asked, await self._read())
+    async def _fetch(self) -> Snapshot[Answer]:
+        requested = self._requested = self._clock()
+        return Snapshot(requested, await self._read())
 
-    async def _ask_after(self, earlier: asyncio.Task[Snapshot[Answer]]) -> Snapshot[Answer]:
+    async def _fetch_after(self, earlier: asyncio.Task[Snapshot[Answer]]) -> Snapshot[Answer]:
         await asyncio.wait({earlier})
         self._task, self._next = self._next, None
-        return await self._ask()
+        return await self._fetch()
 
 
 def _look(task: asyncio.Task[Snapshot[Answer]]) -> None:

@@ -56,12 +56,12 @@ class Traits:
 
     async def changed(self, *, also: int = 0) -> Collection[str]:
         """See the port. One call, however many providers there are."""
-        asked = self._clock()
+        requested = self._clock()
         listed = await self._generations()
         changed = {*list(self._kept)[:also], *(self._absent & listed.keys())}
         for provider, kept in self._kept.items():
             if listed.get(provider) == kept.traits.generation:
-                kept.confirmed = asked
+                kept.confirmed = requested
             else:
                 changed.add(provider)
         for provider in changed:

@@ -25,7 +25,7 @@ _LONGEST = 64 * 1024
 _POLL_SECONDS = 0.1
 
 
-async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> str:
+async def send(socket: Path, command: str, *, within: timedelta = _ANSWER) -> str:
     """Send one command to the guest behind a console socket.
 
     Args:

@@ -1,6 +1,6 @@
 """Install Debian packages without letting them start or enable anything on the machine.
 
-Their services run in the hosts, not here. Installation scripts ask `policy-rc.d` before they start
+Their services run in the hosts, not here. Installation scripts run `policy-rc.d` before they start
 a service: apt runs in a mount namespace where that refuses, so the machine's own answer is never
 touched. Units that the packages enabled for the next boot are switched off again.
 

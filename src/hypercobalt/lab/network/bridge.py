@@ -1,7 +1,7 @@
 """The management network: one bridge of the machine, and one veth pair a host.
 
-Only root reaches the hosts from the machine, and nobody through it: their libvirtd asks for no
-password and would run anything as root.
+Only root reaches the hosts from the machine, and no other machine through it: their libvirtd
+requires no password and would run anything as root.
 
 Source: ip-link(8), ip-rule(8), systemd-nspawn(1) (`--network-bridge` names the machine's
 end `vb-MACHINE`).

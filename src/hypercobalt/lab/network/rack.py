@@ -23,7 +23,7 @@ _BRIDGE: Final = "rack"
 _SCHEMA: Final = "/usr/share/openvswitch/vswitch.ovsschema"
 _WAIT_SECONDS: Final = 20
 # A passive rack only answers, and a host whose partner was silent for a while sends each 30 s: for
-# so long a mended bond would carry nothing.
+# so long a repaired bond would carry nothing.
 _BOND: Final = ("bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast")
 
 

@@ -2,7 +2,7 @@
 
     python -m hypercobalt.lab.network.relay INTERFACE INTERFACE DELAY_MS LOSS_PERCENT
 
-It stands in for the kernel's netem, which many kernels lack. Frames keep what the kernel knows
+It stands in for the kernel's netem, which many kernels lack. Frames keep what the kernel has
 about them (checksums still to be made, segments still to be cut) in the header that goes with each.
 
 Source: packet(7); Linux, include/uapi/linux/virtio_net.h.

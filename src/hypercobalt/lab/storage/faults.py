@@ -11,7 +11,7 @@ class Fault(StrEnum):
     """A way in which a host's storage fails."""
 
     CUT = "cut"
-    """No answer to anything about a disk, until it is mended: then all is done."""
+    """No answer to anything about a disk, until it is repaired: then all is done."""
     HANG = "hang"
     """As `cut` for reads and writes only: disks can be looked up and opened."""
     DENY = "deny"

@@ -4,7 +4,7 @@
 
 One mount for all hosts: the kernel keeps the locks of their QEMUs in it, and each request carries
 the thread that makes it, whose control group names its host. A request that a host is not to get
-an answer to is kept, and done when the fault is mended; a process that is killed meanwhile ends.
+an answer to is kept, and done when the fault is repaired; a process that is killed meanwhile ends.
 
 libvirt takes a disk for shared, and migrates without copying it, only on a network file system; a
 FUSE mount whose subtype is glusterfs counts as one.
@@ -67,7 +67,7 @@ class Storage:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether requests wait for a fault to be mended."""
+        """Whether requests wait for a fault to be repaired."""
         return bool(self._waiting)
 
     def take(self, request: Request) -> list[bytes]:

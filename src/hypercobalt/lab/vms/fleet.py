@@ -301,10 +301,10 @@ class Fleet:
                 f"`cobalt lab exec {host.name} virsh destroy {name}` cuts its power"
             ) from None
 
-    async def tell(
+    async def order(
         self, name: str, command: str, *, within: timedelta = timedelta(seconds=10)
     ) -> str:
-        """Have the Linux guest of a VM do something; see `guest/init.sh` for its commands.
+        """Have the Linux guest of a VM do something; see `guest/init.sh` for the orders.
 
         Returns:
             What it answered after `ok COMMAND`.
@@ -314,7 +314,7 @@ class Fleet:
         """
         host = self.host((await self.inventory()).find(name).host)
         socket = host.disk.root / CONSOLES[1:] / f"{name}.sock"
-        return await console.tell(socket, command, within=within)
+        return await console.send(socket, command, within=within)
 
     # -- move ----------------------------------------------------------------------------------
 

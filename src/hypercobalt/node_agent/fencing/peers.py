@@ -1,4 +1,4 @@
-"""Answers the operator's question whether programs of other hosts answer this one."""
+"""Probes other hosts from this one for the operator, and reports which programs answer."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ ANSWER: Final = timedelta(seconds=3)
 
 _LONGEST: Final = 253  # characters of a Hypervisor's name
 
-Ask = Callable[[str], Awaitable[None]]
+Check = Callable[[str], Awaitable[None]]
 """Has a program at an address answer; OSError or EOFError when it does not."""
 
 
-def programs(agent_page: int | None) -> Mapping[str, Ask]:
-    """What a host runs that answers without being acquainted.
+def programs(agent_page: int | None) -> Mapping[str, Check]:
+    """What a host runs that answers a client without credentials.
 
     Args:
         agent_page: port of the agents' health page, if they have one.
     """
-    asks: dict[str, Ask] = {
+    checks: dict[str, Check] = {
         "libvirt (TCP)": partial(greet, port=16509, tls=False),
         "libvirt (TLS)": partial(greet, port=16514, tls=True),
     }
     if agent_page is not None:
-        asks["node agent"] = partial(greet_page, port=agent_page)
-    return asks
+        checks["node agent"] = partial(greet_page, port=agent_page)
+    return checks
 
 
 class Peers:
     """Probes each host once for each request, and reports while the request exists.
 
     Args:
-        hypervisor: the own one, which has the questions.
+        hypervisor: the own one, which has the requests.
         board: takes `peerReports`.
         programs: what is probed at each host, by name.
         within: how long that may take.
@@ -62,7 +62,7 @@ class Peers:
         self,
         hypervisor: Latest[Hypervisor],
         board: Board,
-        programs: Mapping[str, Ask],
+        programs: Mapping[str, Check],
         *,
         clock: Clock,
         within: timedelta = ANSWER,
@@ -79,11 +79,11 @@ class Peers:
                 await self._answer(dict.fromkeys(probes(seen)))
             seen = await self._hypervisor.changed(seen)
 
-    async def _answer(self, asked: Mapping[Probe, None]) -> None:
-        new = [probe for probe in asked if probe not in self._reports]
+    async def _answer(self, requested: Mapping[Probe, None]) -> None:
+        new = [probe for probe in requested if probe not in self._reports]
         reports = await asyncio.gather(*(self._report(probe) for probe in new))
         known = self._reports | dict(zip(new, reports, strict=True))
-        self._reports = {probe: known[probe] for probe in asked}
+        self._reports = {probe: known[probe] for probe in requested}
         by_host = {report.host: report for report in self._reports.values()}
         self._board.put(replace(self._board.parts, peer_reports=tuple(by_host.values())))
 
@@ -108,7 +108,7 @@ class Peers:
         """Whether one answers, and which; else why none does."""
         failures: list[str] = []
 
-        async def ask(name: str, program: Ask) -> str:
+        async def check(name: str, program: Check) -> str:
             try:
                 async with asyncio.timeout(self._within.total_seconds()):
                     await program(address)
@@ -121,13 +121,13 @@ class Peers:
                 raise
             return name
 
-        asks = [asyncio.create_task(ask(*program)) for program in self._programs.items()]
+        checks = [asyncio.create_task(check(*program)) for program in self._programs.items()]
         try:
-            for first in asyncio.as_completed(asks):
+            for first in asyncio.as_completed(checks):
                 with suppress(OSError, EOFError):
                     return True, f"{await first} answers at {address}"
         finally:
-            for task in asks:
+            for task in checks:
                 task.cancel()
-            await asyncio.gather(*asks, return_exceptions=True)
+            await asyncio.gather(*checks, return_exceptions=True)
         return False, f"no program answers at {address}: {'; '.join(sorted(failures))}"

@@ -184,13 +184,13 @@ class Probing:
             pause = self._period.total_seconds() / (len(groups) or 1)
             unprobed = 0
             for group in groups:
-                unprobed += await self._ask(group)
+                unprobed += await self._probe_group(group)
                 await asyncio.sleep(pause)
             self._metrics.unprobed.set(unprobed)
             if not running:
                 await asyncio.sleep(pause)
 
-    async def _ask(self, group: Sequence[str]) -> int:
+    async def _probe_group(self, group: Sequence[str]) -> int:
         """Probe instances by one call, which costs hardly more than one about a single instance.
 
         Returns:
@@ -198,8 +198,8 @@ class Probing:
         """
         counters: Mapping[str, Sequence[BlockStats]] = {}
         with suppress(LibvirtError):  # one hangs perhaps, and holds up the answer for all
-            asked = [uuid for uuid in group if uuid not in self._silent]
-            counters = await self._libvirt.block_stats_of(asked) if asked else {}
+            responsive = [uuid for uuid in group if uuid not in self._silent]
+            counters = await self._libvirt.block_stats_of(responsive) if responsive else {}
         return sum([not await self._reach(uuid, counters.get(uuid)) for uuid in group])
 
     async def _reach(self, uuid: str, disks: Sequence[BlockStats] | None) -> bool:

@@ -60,12 +60,12 @@ class View:
     Args:
         hypervisor: the own one; None when there is none.
         domains: by UUID; None when libvirt does not answer.
-        asked_at: when the reading began, by the monotonic clock.
+        begun_at: when the reading began, by the monotonic clock.
     """
 
     hypervisor: Hypervisor | None
     domains: Mapping[str, Domain] | None
-    asked_at: float
+    begun_at: float
 
 
 class Reactions:
@@ -112,18 +112,18 @@ class Reactions:
 
     async def _look(self) -> View:
         # Before: the answer may lie in the socket of a host that is frozen, and fenced meanwhile.
-        asked_at = self._clock.monotonic()
+        begun_at = self._clock.monotonic()
         fields = f"metadata.name={self._settings.node}"
         found = (await self._kube.list(Hypervisor, fields=fields)).items
         try:
             domains = {domain.uuid: domain for domain in await self._libvirt.domains()}
         except LibvirtError as error:
             log.warning("reactions_wait_for_libvirt", error=str(error))
-            return View(next(iter(found), None), None, asked_at)
-        return View(next(iter(found), None), domains, asked_at)
+            return View(next(iter(found), None), None, begun_at)
+        return View(next(iter(found), None), domains, begun_at)
 
     def _is_old(self, view: View) -> bool:
-        return self._clock.monotonic() - view.asked_at > FRESH.total_seconds()
+        return self._clock.monotonic() - view.begun_at > FRESH.total_seconds()
 
     def _may(self, uuid: str, case: Case, view: View) -> bool:
         """Whether a single case may go on now; otherwise it is held back."""
@@ -166,7 +166,7 @@ class Reactions:
     async def _request(self, recovery: Recovery, hypervisor: Hypervisor) -> None:
         """Create an Eviction, unless in a dry run, or while another object has to end first."""
         if self._config().dry_run:
-            self._only_say(recovery)
+            self._only_record(recovery)
             return
         if first := await self._evictions.under_way(recovery):
             self._metrics.suppressed.labels(first.partition(" ")[0].lower()).inc()
@@ -192,7 +192,7 @@ class Reactions:
         if recovery.instances:  # an Eviction of the whole host stays: a person deletes it
             await self._evictions.remove_old(recovery.name)
 
-    def _only_say(self, recovery: Recovery) -> None:
+    def _only_record(self, recovery: Recovery) -> None:
         self._metrics.recoveries.labels(recovery.mode, "dry-run").inc()
         for uuid, case in self._still(recovery):
             after = waiting(self._store.get(uuid), case.id, _would_do(case), self._clock.now())

@@ -35,7 +35,7 @@ class Storage:
 
     def __init__(self, root: Path, *, deadline: float = DEADLINE) -> None:
         self._root, self._deadline = root, deadline
-        self._asked: dict[Path, float] = {}
+        self._unanswered: dict[Path, float] = {}
         """Since when a read of a file has had no result."""
 
     async def usable(self, path: str) -> bool | None:
@@ -43,7 +43,7 @@ class Storage:
         file = self._file(path)
         if file is None:
             return None
-        found = await self._ask(file, usable)
+        found = await self._try(file, usable)
         return found[0] if found else False
 
     async def silent(self, path: str) -> float | None:
@@ -57,31 +57,31 @@ class Storage:
         file = self._file(path)
         if file is None:
             return None
-        found = await self._ask(file, answers)
+        found = await self._try(file, answers)
         if found:
             return 0 if found[0] else None
         now = time.monotonic()
-        return now - self._asked.get(file, now)
+        return now - self._unanswered.get(file, now)
 
     def _file(self, path: str) -> Path | None:
         return self._root / path.removeprefix("/") if path.startswith("/") else None
 
-    async def _ask(
+    async def _try(
         self, file: Path, question: Callable[[Path], bool | None]
     ) -> tuple[bool | None] | None:
         """What a question about a file gives; None when that, or an earlier one, hangs."""
-        if file in self._asked:
+        if file in self._unanswered:
             return None
         loop, answered = asyncio.get_running_loop(), asyncio.Event()
         results: list[bool | None] = []
 
         def run() -> None:
             results.append(question(file))
-            self._asked.pop(file, None)
+            self._unanswered.pop(file, None)
             if not loop.is_closed():
                 loop.call_soon_threadsafe(answered.set)
 
-        self._asked[file] = time.monotonic()
+        self._unanswered[file] = time.monotonic()
         threading.Thread(target=run, name="storage-probe", daemon=True).start()
         try:
             async with asyncio.timeout(self._deadline):

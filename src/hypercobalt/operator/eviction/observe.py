@@ -195,10 +195,10 @@ class Observer:
     async def _requests(self, facts: Facts) -> Mapping[str, tuple[ServerAction, ...]]:
         since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
 
-        async def ask(id_: str) -> tuple[ServerAction, ...]:
+        async def read(id_: str) -> tuple[ServerAction, ...]:
             return await self._compute.moves.actions(id_, since)
 
-        return await _each(requests_to_be_read(facts), ask)
+        return await _each(requests_to_be_read(facts), read)
 
     def _neighbours(self, facts: Facts) -> Mapping[str, Hypervisor]:
         """Those to which moves away from a dead host went."""
@@ -232,10 +232,10 @@ class Observer:
         """For each need among the servers, the hosts that could take one."""
         by_need = {need(server): server for server in servers}
 
-        async def ask(kind: Need) -> tuple[Capacity, ...]:
+        async def read(kind: Need) -> tuple[Capacity, ...]:
             return networks.without_broken(await self._compute.moves.candidates(by_need[kind]))
 
-        return await _each(by_need, ask)
+        return await _each(by_need, read)
 
     async def _count(self, facts: Facts, memory: Memory) -> Facts:
         """Read what the compute service counts to the host, past every cache."""
@@ -251,14 +251,14 @@ class Observer:
 
 
 async def _each(
-    keys: Iterable[_K], ask: Callable[[_K], Coroutine[object, object, _A]]
+    keys: Iterable[_K], read: Callable[[_K], Coroutine[object, object, _A]]
 ) -> dict[_K, _A]:
     """Query each, some at a time."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def one(key: _K) -> _A:
         async with turn:
-            return await ask(key)
+            return await read(key)
 
     try:
         async with asyncio.TaskGroup() as group:

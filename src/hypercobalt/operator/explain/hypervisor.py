@@ -257,5 +257,5 @@ def _filled(remedies: Iterable[Remedy], host: Hypervisor, unit: str = "") -> tup
         "boot": host.status.bootID or "BOOT_ID",
     }
     # A host that is proven dead is off: no need to check its power.
-    asked = (one for one in remedies if one is not POWER or not is_fenced(host))
-    return tuple(Remedy(one.text, command(one.command, **values)) for one in asked)
+    applicable = (one for one in remedies if one is not POWER or not is_fenced(host))
+    return tuple(Remedy(one.text, command(one.command, **values)) for one in applicable)

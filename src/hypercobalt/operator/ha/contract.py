@@ -115,7 +115,7 @@ def add_contract(
         kube: see `Contract`.
         hypervisors: see `Contract`.
         address: where it is served.
-        guard: who may post; None takes it from anybody, without TLS.
+        guard: who may post; None accepts every client, without TLS.
     """
     pages = Endpoints(address, routes=(Contract(kube, hypervisors).route,), guard=guard)
 

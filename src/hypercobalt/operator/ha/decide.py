@@ -1,6 +1,6 @@
 """What is done about a host, by what is known and recorded. Pure.
 
-    silent → peers asked → gates open → maintenance `ha` → attempt recorded → fenced →
+    silent → peers probed → gates open → maintenance `ha` → attempt recorded → fenced →
     proof recorded → forced down → Eviction → the host is back → it has its storage back, if it
     was cut off from it → released → maintenance back
 
@@ -146,10 +146,10 @@ def _life_after_proof(facts: Facts) -> tuple[str, ...]:
         case Contradicted():
             return ()
         case _:
-            # Once no instance is left to start elsewhere, a person may be mending the host. One
+            # Once no instance is left to start elsewhere, a person may be repairing the host. One
             # that was cut off from its storage may have guests that write to it all the same.
-            mended = is_empty(facts) and stored.method != FencingMethod.STORAGE
-            return () if mended else doubts(stored, facts.latest)
+            repaired = is_empty(facts) and stored.method != FencingMethod.STORAGE
+            return () if repaired else doubts(stored, facts.latest)
 
 
 def _is_booted_since(facts: Facts) -> bool:
@@ -239,7 +239,7 @@ def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     step = _fencing_step(facts, plan, settings)
     if isinstance(step, fencing.Record) and step.fencing.phase == FencingPhase.FENCED:
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
-    if isinstance(verdict, Suspected) and verdict.ask:
+    if isinstance(verdict, Suspected) and verdict.probe:
         return replace(plan, action=AskPeers()) if is_open(facts.gates) else plan
     if _is_dead(facts) and (action := _enter(facts)) is not None:
         return then(plan, action)

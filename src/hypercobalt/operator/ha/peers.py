@@ -38,7 +38,7 @@ _Type = HypervisorConditionType
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     at: datetime
     peers: tuple[str, ...]
 
@@ -57,37 +57,37 @@ class Peers:
 
     def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor], clock: Clock) -> None:
         self._kube, self._hypervisors, self._clock = kube, hypervisors, clock
-        self._asked: dict[str, _Asked] = {}
+        self._requests: dict[str, _Request] = {}
 
     def question(self, name: str) -> Question | None:
         """The request about a host, with the reports so far; None without one that counts."""
-        asked = self._asked.get(name)
+        request = self._requests.get(name)
         # Its time is ahead of a clock that was set back: its wait would never be over.
-        if asked is None or not timedelta(0) <= self._clock.now() - asked.at <= LASTS:
+        if request is None or not timedelta(0) <= self._clock.now() - request.at <= LASTS:
             return None
         reports = (
             report
-            for peer in asked.peers
+            for peer in request.peers
             if (found := self._hypervisors.get(peer)) is not None
             for report in found.status.peerReports
         )
-        mine = tuple(one for one in reports if (one.host, one.asked) == (name, asked.id))
-        return Question(asked.at, asked.peers, mine)
+        mine = tuple(one for one in reports if (one.host, one.asked) == (name, request.id))
+        return Question(request.at, request.peers, mine)
 
-    async def ask(self, suspect: Hypervisor) -> None:
+    async def request(self, suspect: Hypervisor) -> None:
         """Have a few healthy hosts probe one; a failed write counts as a peer that is silent."""
         name, address = suspect.metadata.name, suspect.status.internalIp or ""
         peers = choose(name, self._hypervisors.all()) if address else ()
-        asked = self._asked[name] = _Asked(self._clock.now(), peers)
+        request = self._requests[name] = _Request(self._clock.now(), peers)
         log.info("probing_peers", hypervisor=name, peers=peers)
-        probe = Probe(name, address, asked.id)
+        probe = Probe(name, address, request.id)
         for peer in peers:
             await self._write(peer, lambda known: (*(p for p in known if p.name != name), probe))
 
     async def forget(self, name: str) -> None:
         """Take the question back, if there is one."""
-        asked = self._asked.pop(name, None)
-        for peer in asked.peers if asked is not None else ():
+        request = self._requests.pop(name, None)
+        for peer in request.peers if request is not None else ():
             await self._write(peer, lambda known: tuple(p for p in known if p.name != name))
 
     async def _write(

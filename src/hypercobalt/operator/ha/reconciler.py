@@ -158,7 +158,7 @@ class HostFailureReconciler:
             case None:
                 return plan
             case AskPeers():
-                await self._peers.ask(hypervisor)
+                await self._peers.request(hypervisor)
             case SetMaintenance():
                 await self._set_maintenance(hypervisor, plan.action)
             case Fence(record):

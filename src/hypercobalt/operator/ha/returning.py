@@ -1,7 +1,7 @@
 """What is done about a host that is back: its storage, its record, its service. Pure.
 
 A host that was cut off from its storage gets that back first. What was evacuated is cleaned away
-while the record of the fencing still says that the host was dead.
+while the record of the fencing still has that the host was dead.
 """
 
 from __future__ import annotations

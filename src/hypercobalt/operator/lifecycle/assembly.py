@@ -105,7 +105,7 @@ def hypervisor_of(eviction: Eviction) -> Iterable[str]:
 
 
 def concerned_by(eviction: Eviction) -> Iterable[str]:
-    """The Hypervisor that it is about, and the one whose maintenance wants its name."""
+    """The Hypervisor that it is about, and the one whose maintenance requires its name."""
     return {eviction.spec.hypervisor, eviction.metadata.name}
 
 

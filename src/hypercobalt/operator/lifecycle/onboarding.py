@@ -1,4 +1,4 @@
-"""`Onboarding`: from a host that has just registered to one that takes anybody's servers.
+"""`Onboarding`: from a host that has just registered to one that takes servers of every project.
 
 Initial (checks, test aggregates) - Testing (smoke test) - Handover (traits, aggregates, HA) -
 Succeeded. It ends in every case: what it waits for is in the message, what fails for good makes it

@@ -1,7 +1,7 @@
 """`Registered`: whether the compute service lists the host, and under which ids.
 
 Names are compared whole: `node1` never is `node10`. Which of two Hypervisors has a host that both
-would be (their names begin alike, and the service knows first labels only) is decided in `claims`;
+would be (their names begin alike, and the service has first labels only) is decided in `claims`;
 both get a Warning Event when one is turned away.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.

@@ -1,6 +1,6 @@
 """The OVSNodes of the hosts, in a cache that decodes conditions, bridges and tunnels alone.
 
-10,000 of them take 15 MiB. A cluster that does not know the kind, or an operator that may not read
+10,000 of them take 15 MiB. A cluster without the kind, or an operator that may not read
 it, is no error: nothing is known of any switch then, and conditions stay as they are stored.
 """
 

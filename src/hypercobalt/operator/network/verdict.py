@@ -158,8 +158,9 @@ def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyR
 def _cut_off(switch: OVSNodeGlance) -> int:
     """How many tunnels the host has, if all of them are down; else 0.
 
-    One that is down says nothing of this end: a host that dies is a broken tunnel on every other,
-    which must not be a write for each of them. With one tunnel in all it cannot be told apart.
+    One that is down is no evidence about this end: a host that dies is a broken tunnel on every
+    other, which must not be a write for each of them. With one tunnel in all the two cannot be
+    distinguished.
     """
     controller = switch.status.ovnController
     tunnels = controller.tunnels if controller is not None else None

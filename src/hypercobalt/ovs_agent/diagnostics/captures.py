@@ -81,10 +81,10 @@ class Captures:
             lasts=(DURATION + _SPARE).total_seconds(),
         )
 
-    async def _handle(self, asked: UseRequest, *, uplinks: bool) -> Stream:
+    async def _handle(self, request: UseRequest, *, uplinks: bool) -> Stream:
         try:
-            order = order_of(asked.parameters)
-            source = await self._source(asked.parameters.get("port", ""), uplinks=uplinks)
+            order = order_of(request.parameters)
+            source = await self._source(request.parameters.get("port", ""), uplinks=uplinks)
             chunks = self._capture(source, order)
             # The first item comes once tcpdump listens; from then on, closing ends it.
             await anext(chunks)

@@ -35,20 +35,20 @@ _SHOWN: Final = 80  # characters of a name in a message
 T = TypeVar("T")
 
 
-async def bridge(switch: Switch, facts: Facts, asked: Mapping[str, str]) -> BridgeReport:
+async def bridge(switch: Switch, facts: Facts, parameters: Mapping[str, str]) -> BridgeReport:
     """Read one bridge.
 
     Args:
         switch: of this host.
         facts: of now.
-        asked: `bridge`, its name.
+        parameters: `bridge`, its name.
 
     Raises:
         RefusedUseError: there is no such bridge.
         SwitchError: ovsdb-server or ovs-vswitchd does not answer.
     """
     database = rows_of(facts)
-    row = _row(database, asked.get("bridge", ""))
+    row = _row(database, parameters.get("bridge", ""))
     notes: list[str] = []
     table = await _read("MAC addresses", switch.macs(row.name), notes) or MacTable()
     running = await _read("ports of the datapath", switch.datapath_bridges(), notes) or ()

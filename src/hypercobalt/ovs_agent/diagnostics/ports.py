@@ -28,7 +28,7 @@ Flows = Mapping[int, list[Flow]]
 
 
 async def ports(
-    switch: Switch, facts: Facts, issues: Iterable[Tracked], asked: Mapping[str, str]
+    switch: Switch, facts: Facts, issues: Iterable[Tracked], parameters: Mapping[str, str]
 ) -> PortsReport:
     """Read the ports.
 
@@ -36,7 +36,7 @@ async def ports(
         switch: of this host.
         facts: of now.
         issues: that last.
-        asked: `port` for those that one word means; without it all.
+        parameters: `port` for those that one word means; without it all.
 
     Raises:
         RefusedUseError: there is no such port.
@@ -44,7 +44,7 @@ async def ports(
     """
     database = rows_of(facts)
     chosen = list(places(database))
-    if (word := asked.get("port", "")) and not (chosen := matching(chosen, word)):
+    if (word := parameters.get("port", "")) and not (chosen := matching(chosen, word)):
         find_port(database, word, parameter="port")  # raises, and names those that there are
     notes: list[str] = []
     counters = await _counters(switch, notes)

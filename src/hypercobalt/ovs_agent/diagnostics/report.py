@@ -265,7 +265,7 @@ class BoundPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EnginePart(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of what ovn-controller computes, and how often it did: anew, by change, in vain."""
+    """A part of what ovn-controller computes, and how often: anew, by change, without result."""
 
     name: str
     recompute: int

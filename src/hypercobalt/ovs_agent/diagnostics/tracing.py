@@ -61,13 +61,13 @@ T = TypeVar("T")
 Value = TypeVar("Value")
 
 
-async def trace(switch: Switch, facts: Facts, asked: Mapping[str, str]) -> TraceReport:
+async def trace(switch: Switch, facts: Facts, parameters: Mapping[str, str]) -> TraceReport:
     """Trace a packet.
 
     Args:
         switch: of this host.
         facts: of now.
-        asked: values by name in PARAMETERS.
+        parameters: values by name in PARAMETERS.
 
     Raises:
         RefusedUseError: a value is none, or names nothing; the message has the way out.
@@ -75,15 +75,15 @@ async def trace(switch: Switch, facts: Facts, asked: Mapping[str, str]) -> Trace
     """
     database = rows_of(facts)
     settings = facts.ovn
-    source = find_port(database, asked.get("from", ""), asked.get("bridge", ""))
-    ofport, states = ofport_of(source), _read(parse_states, asked.get("ct_next", ""))
-    given = {name: value for name, value in asked.items() if name in FIELDS}
+    source = find_port(database, parameters.get("from", ""), parameters.get("bridge", ""))
+    ofport, states = ofport_of(source), _read(parse_states, parameters.get("ct_next", ""))
+    given = {name: value for name, value in parameters.items() if name in FIELDS}
     _read(_checked, given)
     _check_tunnel(source, given)
     south = _Southbound(switch, settings)
     with suppress(TimeoutError):
         async with asyncio.timeout(NAMING):
-            await south.look_up(database, source, asked.get("to", ""), given)
+            await south.look_up(database, source, parameters.get("to", ""), given)
     fields = completed(given, south.ends(source))
     packet = _read(parse_packet, fields)
     found = await switch.trace(source.bridge.name, ofport, packet, states)
@@ -134,7 +134,7 @@ class _Southbound:
         """Read the logical ports of both ends, and the routers if one is needed.
 
         Raises:
-            RefusedUseError: the target is no port, or its host is asked in vain.
+            RefusedUseError: the target is no port, or the southbound database cannot be read.
         """
         iface_id = source.row.external_ids.get("iface-id", "")
         if iface_id:
@@ -145,7 +145,7 @@ class _Southbound:
         if self._source and "eth_dst" not in given and target != self._source.datapath:
             datapath = self._source.datapath
             remote, tls = self._settings.remote, self._settings.tls
-            found = await self._ask(self._switch.gateways(remote, datapath, tls))
+            found = await self._read_southbound(self._switch.gateways(remote, datapath, tls))
             self._gateways = found or ()
 
     async def _reach(self, database: Database, to: str) -> LogicalPort:
@@ -176,14 +176,14 @@ class _Southbound:
     async def explain(self, wanted: Wanted) -> Explained:
         """Names of what the trace has passed; none without the database."""
         remote, tls = self._settings.remote, self._settings.tls
-        found = await self._ask(self._switch.explain(remote, wanted, tls))
+        found = await self._read_southbound(self._switch.explain(remote, wanted, tls))
         return found or Explained()
 
     async def _port(self, name: str) -> LogicalPort | None:
         remote, tls = self._settings.remote, self._settings.tls
-        return await self._ask(self._switch.logical_port(remote, name, tls))
+        return await self._read_southbound(self._switch.logical_port(remote, name, tls))
 
-    async def _ask(self, call: Coroutine[None, None, T]) -> T | None:
+    async def _read_southbound(self, call: Coroutine[None, None, T]) -> T | None:
         if self.unknown:
             call.close()
             return None

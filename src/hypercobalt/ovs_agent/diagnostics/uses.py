@@ -30,22 +30,22 @@ def uses(
     """
     tracing_now = False
 
-    async def trace(asked: UseRequest) -> Answer:
+    async def trace(request: UseRequest) -> Answer:
         nonlocal tracing_now
         # ovs-vswitchd traces on the thread that serves all else: one at a time.
         if tracing_now:
             raise BusyError("a trace is under way on this host; try again in a few seconds")
         tracing_now = True
         try:
-            return _answer(await tracing.trace(switch, facts(), asked.parameters))
+            return _answer(await tracing.trace(switch, facts(), request.parameters))
         finally:
             tracing_now = False
 
-    async def list_ports(asked: UseRequest) -> Answer:
-        return _answer(await ports.ports(switch, facts(), issues(), asked.parameters))
+    async def list_ports(request: UseRequest) -> Answer:
+        return _answer(await ports.ports(switch, facts(), issues(), request.parameters))
 
-    async def show_bridge(asked: UseRequest) -> Answer:
-        return _answer(await internals.bridge(switch, facts(), asked.parameters))
+    async def show_bridge(request: UseRequest) -> Answer:
+        return _answer(await internals.bridge(switch, facts(), request.parameters))
 
     async def show_controller(_: UseRequest) -> Answer:
         return _answer(await internals.controller(switch))

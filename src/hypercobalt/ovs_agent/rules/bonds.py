@@ -142,8 +142,8 @@ def _is_silent(port: PortRow, state: BondState | None, rows: list[InterfaceRow])
 
 def _is_negotiated(state: BondState | None, rows: list[InterfaceRow]) -> bool:
     # ovs-vswitchd shows `negotiated` before the first packet of the partner, too.
-    heard = any(row.lacp_current for row in rows if row.link_up)
-    return heard and state is not None and state.lacp is LacpStatus.NEGOTIATED
+    received = any(row.lacp_current for row in rows if row.link_up)
+    return received and state is not None and state.lacp is LacpStatus.NEGOTIATED
 
 
 def lacp_negotiated(facts: Facts) -> dict[str, bool]:

@@ -16,7 +16,7 @@ from hypercobalt.api.meta import Struct
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 
 MAX_RETRY_AFTER = timedelta(minutes=5)  # whatever a server requests
-_MAX_TEXT = 512  # of a body that is no Status: enough to know the proxy that wrote it
+_MAX_TEXT = 512  # of a body that is no Status: enough to identify the proxy that wrote it
 
 
 class StatusCause(Struct, frozen=True):
@@ -152,11 +152,11 @@ def from_status(about: str, status: Status, *, retry_after: timedelta | None = N
     """The error of the class that the Status calls for."""
     class_ = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code, TransientApiError)
     if retry_after is None and status.details and status.details.retryAfterSeconds:
-        retry_after = asked_wait(status.details.retryAfterSeconds)
+        retry_after = requested_wait(status.details.retryAfterSeconds)
     return class_(about, status, retry_after=retry_after)
 
 
-def asked_wait(seconds: float) -> timedelta:
+def requested_wait(seconds: float) -> timedelta:
     """The wait that a server requests, within reason."""
     return timedelta(seconds=min(max(seconds, 0), MAX_RETRY_AFTER.total_seconds()))
 

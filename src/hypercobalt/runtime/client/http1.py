@@ -4,7 +4,7 @@ A controller's calls are many and small, and so are the chunks of a watch. Most 
 costs is spent between it and the socket: here a third of what httpx2's pool takes. That one still
 has what is rare: proxies.
 
-Errors are httpx2's, so that callers need not know which of the two they have.
+Errors are httpx2's, so that callers need not distinguish the two.
 
 Source: RFC 9112; docs/decisions/0022-calls-on-streams.md.
 """

@@ -1,7 +1,7 @@
 """The typed verbs: those that write, on top of those that read.
 
 There is no PUT: writes are server-side apply under a field manager, or a patch of what changed, so
-that fields which our types do not know survive. A patch made from an object that was read carries
+that fields which our types lack survive. A patch made from an object that was read carries
 that object's resourceVersion, so it fails with `ConflictError` instead of overwriting what another
 writer wrote meanwhile.
 
@@ -147,7 +147,7 @@ class Kube(Reader):
         return decode(await self._write(call), type(obj))
 
     async def apply(self, obj: T, *, force: bool = False, subresource: str | None = None) -> T:
-        """Server-side apply: `obj` has the fields that we want to own, and no others.
+        """Server-side apply: `obj` has the fields to own, and no others.
 
         `force` takes over fields that other managers own.
 

@@ -1,6 +1,6 @@
 """JSON patches from two versions of an object. Pure.
 
-Only what differs is sent, inside list items too, so that fields we do not know survive, as do
+Only what differs is sent, inside list items too, so that fields without a type here survive, as do
 fields that others write. Positions in lists hold for the version that was read only; the patch must
 be refused on any other.
 

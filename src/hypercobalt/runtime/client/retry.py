@@ -19,7 +19,7 @@ from hypercobalt.runtime.client.errors import (
     ApiError,
     ConnectionFailedError,
     DeadlineExceededError,
-    asked_wait,
+    requested_wait,
 )
 from hypercobalt.runtime.clock import Clock
 
@@ -78,8 +78,8 @@ def read_retry_after(value: str | None, clock: Clock) -> timedelta | None:
         return None
     try:
         if value.strip().isdecimal():
-            return asked_wait(float(value))
+            return requested_wait(float(value))
         until = parsedate_to_datetime(value)
-        return asked_wait((until - clock.now()).total_seconds())
-    except (ValueError, TypeError, OverflowError):  # no date; without zone; of no year we know
+        return requested_wait((until - clock.now()).total_seconds())
+    except (ValueError, TypeError, OverflowError):  # no date; without zone; of a year out of range
         return None

@@ -67,7 +67,7 @@ class Client(asyncio.Protocol):
         self._pending: dict[int, _Pending] = {}
         self._places = asyncio.Semaphore(PLACES)
         self._listeners: dict[tuple[int, int], Listener] = {}
-        self._heard = False
+        self._received = False
         self._pings = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -151,7 +151,7 @@ class Client(asyncio.Protocol):
             self.accepted.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._received = True
         try:
             if not self.accepted.done():
                 data = self._judged(data)
@@ -226,8 +226,8 @@ class Client(asyncio.Protocol):
         self._transport.write(message.pack())
 
     def _tick(self) -> None:
-        self._pings = 0 if self._heard else self._pings + 1
-        self._heard = False
+        self._pings = 0 if self._received else self._pings + 1
+        self._received = False
         if self._pings > _UNANSWERED:
             self.close("libvirt did not answer keepalive messages")
             return

@@ -66,7 +66,7 @@ async def connect(address: Address) -> Client:
 
 
 async def _authenticate(client: Client) -> None:
-    """Satisfy the daemon: it wants nothing, or polkit to judge the process behind the socket."""
+    """Satisfy the daemon: it requires nothing, or polkit's decision about this process."""
     types = (await client.call(protocol.AUTH_LIST, protocol.Void())).types
     if numbers.Auth.POLKIT in types:
         await client.call(protocol.AUTH_POLKIT, protocol.Void())

@@ -67,9 +67,9 @@ def begin(kind: str, obj: JSONObject) -> None:
     if kind in INITIAL_STATUS:
         obj["status"] = clone(INITIAL_STATUS[kind])
     if kind == "Namespace":
-        asked = texts_at(obj, "spec", "finalizers")
-        own = [] if "kubernetes" in asked else ["kubernetes"]
-        obj["spec"] = {**object_at(obj, "spec"), "finalizers": [*asked, *own]}
+        given = texts_at(obj, "spec", "finalizers")
+        own = [] if "kubernetes" in given else ["kubernetes"]
+        obj["spec"] = {**object_at(obj, "spec"), "finalizers": [*given, *own]}
     if kind == "Pod":
         object_at(obj, "status")["qosClass"] = _qos_class(object_at(obj, "spec"))
 

@@ -1,6 +1,6 @@
 """How far an instance is that is restarted on its host. Pure.
 
-An attempt is written to the status before the call: a process that finds one does not know whether
+An attempt is written to the status before the call: a process that finds one cannot decide whether
 the call was made, and waits until the compute service must show its result.
 """
 

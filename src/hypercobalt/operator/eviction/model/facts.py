@@ -87,7 +87,7 @@ class Facts:
         networks: hosts whose networks keep instances out.
         candidates: hosts that could take an instance, for each need that was queried.
         targets: how many hosts could take the next instance; None: not read yet.
-        counted: UUIDs that the compute service counts to the host; None: it was not asked, or
+        counted: UUIDs that the compute service counts to the host; None: it was not read, or
             has no such host just now.
         counted_for: for how long it has counted what it does not list.
     """

@@ -44,7 +44,7 @@ from hypercobalt.operator.eviction.model.decision import Preflight
 from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt
 from hypercobalt.operator.eviction.model.states import Assessment
-from hypercobalt.operator.eviction.planning.targets import Promises, choose
+from hypercobalt.operator.eviction.planning.targets import Reservations, choose
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.wording import called
 
@@ -155,9 +155,9 @@ def of_instances(
         found = [(server, restartability(server)) for server in servers]
         text = f"{len(servers)} instances can be restarted"
         return (_check("Instances", _hindered(found), bad, text),)
-    ask = evacuability if course is Course.EVACUATE else movability
-    movable = [server for server in servers if isinstance(ask(server), Movable)]
-    hindered = _hindered([(server, ask(server)) for server in servers])
+    assess = evacuability if course is Course.EVACUATE else movability
+    movable = [server for server in servers if isinstance(assess(server), Movable)]
+    hindered = _hindered([(server, assess(server)) for server in servers])
     return (
         _check("Instances", hindered, bad, f"{len(servers)} instances can be moved"),
         _check("TargetCapacity", _homeless(movable, candidates), bad, "other hosts have capacity"),
@@ -281,13 +281,13 @@ def _homeless(
     servers: Sequence[Server], candidates: Mapping[Need, tuple[Capacity, ...]]
 ) -> list[str]:
     """Those for which no host is left when every one before has found its place."""
-    promises, homeless = Promises(), list[Server]()
+    reservations, homeless = Reservations(), list[Server]()
     for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):
-        target = choose(server, candidates.get(need(server), ()), promises)
+        target = choose(server, candidates.get(need(server), ()), reservations)
         if target is None:
             homeless.append(server)
         else:
-            promises.add(server, target)
+            reservations.add(server, target)
     sizes: dict[Size, int] = {}
     for server in homeless:
         sizes[server.size] = sizes.get(server.size, 0) + 1

@@ -12,7 +12,7 @@ from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.facts import Need, Networks, need
 from hypercobalt.operator.eviction.model.policy import Order, Policy
 from hypercobalt.operator.eviction.model.states import Assessment, Ready
-from hypercobalt.operator.eviction.planning.targets import Promises, choose
+from hypercobalt.operator.eviction.planning.targets import Reservations, choose
 
 _NOT_CLAIMED: Final = "accepted"
 """State of a record while the target's capacity may not show the move yet."""
@@ -166,7 +166,7 @@ def choose_starts(
         others: what other Evictions have under way; they keep their servers.
     """
     taken = {server for load in others for server in load.servers}
-    promises, limit = _promised(instances, others), per_target(policy, chooses=chooses)
+    reservations, limit = _reserved(instances, others), per_target(policy, chooses=chooses)
     waiting = {id_: found for id_, found in ready(instances).items() if id_ not in taken}
     chosen: list[Start] = []
     homeless: dict[str, str] = {}
@@ -180,7 +180,7 @@ def choose_starts(
             found = choose(
                 server,
                 taking,
-                promises,
+                reservations,
                 avoid=state.avoid,
                 last=networks.unbound,
                 per_target=limit,
@@ -192,7 +192,7 @@ def choose_starts(
                 homeless[server.id] = no_room(server.size, taking, places.busy + len(chosen))
                 continue
             target = found
-            promises.add(server, target)
+            reservations.add(server, target)
         chosen.append(Start(server, state.mode, target, state.interrupted))
     return Starts(tuple(chosen), homeless)
 
@@ -218,15 +218,15 @@ def _is_named(state: Ready, policy: Policy, *, chooses: bool) -> bool:
     return not chooses or policy.per_target > 0 or bool(state.avoid)
 
 
-def _promised(instances: Sequence[Assessment], others: Sequence[Load]) -> Promises:
-    promises = Promises()
+def _reserved(instances: Sequence[Assessment], others: Sequence[Load]) -> Reservations:
+    reservations = Reservations()
     under_way = [each for load in others for each in load.servers.values()]
     under_way += [going(instance) for instance in instances if instance.occupies]
     for each in under_way:
         if not each.target:
             continue
         if each.server is None or each.claimed:
-            promises.moves[each.target] += 1
+            reservations.moves[each.target] += 1
         else:
-            promises.add(each.server, each.target)
-    return promises
+            reservations.add(each.server, each.target)
+    return reservations

@@ -1,7 +1,7 @@
 """Which host an instance goes to, where the operator selects it. Pure.
 
-Capacity is what the compute service last reported, less what has been promised since: no host is
-filled above it while many moves are begun at once.
+Capacity is what the compute service last reported, less what has been reserved since: no host is
+filled above it while many moves begin at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from hypercobalt.compute.model import Capacity, Server, ServerGroup, Size
 
 
-class Promises:
-    """Places that have been given away and that no reported capacity shows yet."""
+class Reservations:
+    """Capacity for moves that have begun and that no reported capacity includes yet."""
 
     def __init__(self) -> None:
         self.moves: Counter[str] = Counter()
@@ -23,14 +23,14 @@ class Promises:
         """Groups whose members must part, by their members, and the hosts of one."""
 
     def add(self, server: Server, host: str) -> None:
-        """Give away a place on a host, and one of its moves."""
+        """Reserve capacity of a host, and one of its moves."""
         self.moves[host] += 1
         self._sizes.setdefault(host, []).append(server.size)
         if _must_part(server.group):
             self._apart.add((_members(server), host))
 
     def fits(self, server: Server, on: Capacity) -> bool:
-        """Whether the host has room for the server besides what is promised."""
+        """Whether the host has capacity for the server besides what is reserved."""
         sizes = self._sizes.get(on.host, [])
         wanted, left, used = server.size, on.total, on.used
         return (
@@ -43,14 +43,14 @@ class Promises:
 
     def free_mib(self, on: Capacity) -> int:
         """Memory that the host has left."""
-        promised = sum(size.memory_mib for size in self._sizes.get(on.host, []))
-        return on.total.memory_mib - on.used.memory_mib - promised
+        reserved = sum(size.memory_mib for size in self._sizes.get(on.host, []))
+        return on.total.memory_mib - on.used.memory_mib - reserved
 
 
 def choose(
     server: Server,
     candidates: Sequence[Capacity],
-    promises: Promises,
+    reservations: Reservations,
     *,
     avoid: Collection[str] = (),
     last: Collection[str] = (),
@@ -63,7 +63,7 @@ def choose(
     Args:
         server: to be moved.
         candidates: hosts that could take it.
-        promises: given away since.
+        reservations: made since the candidates were read.
         avoid: hosts not to go to, unless no other fits.
         last: hosts to go to where no other fits but those to avoid.
         per_target: most moves to one host at once; 0 for any number.
@@ -71,11 +71,11 @@ def choose(
     fitting = [
         each
         for each in candidates
-        if promises.fits(server, each) and not 0 < per_target <= promises.moves[each.host]
+        if reservations.fits(server, each) and not 0 < per_target <= reservations.moves[each.host]
     ]
 
     def key(each: Capacity) -> tuple[bool, bool, int]:
-        return each.host not in avoid, each.host not in last, promises.free_mib(each)
+        return each.host not in avoid, each.host not in last, reservations.free_mib(each)
 
     best = max(fitting, key=key, default=None)
     return best.host if best else None
