@@ -69,7 +69,7 @@ INVALID = [
     *((f"lab host {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("shutdown", "report")),
     *((f"lab net {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("cut", "restore", "delay")),
     ("lab bmc fault", f"kvm-1 dead {NO_LAB}", WITHOUT_LAB),
-    *((f"lab bond {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("unplug", "silence", "mend")),
+    *((f"lab bond {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("unplug", "silence", "repair")),
     *((f"lab storage {act}", NO_LAB, WITHOUT_LAB) for act in ("cut", "hang", "deny")),
     *((f"lab storage {act}", NO_LAB, WITHOUT_LAB) for act in ("fill", "restore")),
     *((f"lab ovn {act}", f"sb {NO_LAB}", WITHOUT_LAB) for act in ("stop", "hang", "start")),
@@ -77,7 +77,7 @@ INVALID = [
     *((f"lab vm {act}", f"a {NO_LAB}", WITHOUT_LAB) for act in ("remove", "start", "stop")),
     ("lab vm move", f"a kvm-1 {NO_LAB}", WITHOUT_LAB),
     ("lab vm console", f"a {NO_LAB}", WITHOUT_LAB),
-    ("lab vm tell", f"a help {NO_LAB}", WITHOUT_LAB),
+    ("lab vm order", f"a help {NO_LAB}", WITHOUT_LAB),
 ]
 
 

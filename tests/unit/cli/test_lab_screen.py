@@ -38,12 +38,12 @@ def test_packages_are_listed_and_confirmed_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, agreed: bool
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda _question: answer)
-    assert confirm_packages(["dbus", "ovn-host"], ask=True) is agreed
+    assert confirm_packages(["dbus", "ovn-host"], interactive=True) is agreed
     assert "dbus ovn-host" in capsys.readouterr().out
 
 
 def test_packages_are_listed_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert confirm_packages(["dbus"], ask=False)
+    assert confirm_packages(["dbus"], interactive=False)
     assert "dbus" in capsys.readouterr().out
 
 

@@ -167,10 +167,10 @@ def test_evidence_names_what_is_silent() -> None:
 def test_peers_probe_once_the_host_is_silent() -> None:
     found = judge(replace(SILENT, question=None), WAITS, NOW)
     assert isinstance(found, Suspected)
-    assert (found.ask, found.until) == (True, None)
+    assert (found.probe, found.until) == (True, None)
     waiting = judge(replace(SILENT, question=asked(False, of=2)), WAITS, NOW)
     assert isinstance(waiting, Suspected)
-    assert (waiting.ask, waiting.until) == (False, NOW + timedelta(seconds=9))
+    assert (waiting.probe, waiting.until) == (False, NOW + timedelta(seconds=9))
 
 
 def test_host_that_was_shutting_down_has_ten_minutes_from_its_silence() -> None:

@@ -299,7 +299,7 @@ MEMORY = LIMITS.memory_failures
             id="of QEMU itself, which could go on",
         ),
         pytest.param("ignore", "guest", 0, None, False, id="nothing that matters"),
-        pytest.param("inject", "guest", 0, None, False, id="one that its guest mends"),
+        pytest.param("inject", "guest", 0, None, False, id="one that its guest repairs"),
     ],
 )
 def test_failure_of_memory(

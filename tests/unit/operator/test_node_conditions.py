@@ -99,7 +99,7 @@ def test_node_that_is_not_in_order_counts_before_its_switch_and_its_memory() -> 
         (IncidentType.MEMORY_FAILURE, Severity.WARNING, "True/NodeHealthy"),
         (IncidentType.CRASH, Severity.CRITICAL, "True/NodeHealthy"),
     ],
-    ids=["of the host", "that a guest has mended", "of an instance"],
+    ids=["of the host", "that a guest has repaired", "of an instance"],
 )
 def test_failed_memory_of_the_host_keeps_new_instances_out(
     type_: IncidentType, severity: Severity, expected: str

@@ -59,26 +59,26 @@ async def test_an_answer_is_found_in_a_guests_output(
     tmp_path: Path, output: bytes, answer: str
 ) -> None:
     async with guest(tmp_path / "s", prints(output)):
-        assert await console.tell(tmp_path / "s", "dirty 20") == answer
+        assert await console.send(tmp_path / "s", "dirty 20") == answer
 
 
 async def test_the_path_of_a_socket_may_be_long(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
     async with guest(folder / "s", prints(b"guest n1: ok dirty 20\n")):
-        assert await console.tell(folder / "s", "dirty 20") == "20"
+        assert await console.send(folder / "s", "dirty 20") == "20"
 
 
 async def test_a_refusal_gives_the_reason(tmp_path: Path) -> None:
     async with guest(tmp_path / "s", prints(b"guest n1: error dirty: 'x' is not a number\r\n")):
         with pytest.raises(LabError, match="refused 'dirty 20': 'x' is not a number"):
-            await console.tell(tmp_path / "s", "dirty 20")
+            await console.send(tmp_path / "s", "dirty 20")
 
 
 async def test_a_silent_guest_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async with guest(tmp_path / "s", prints(b"guest n1: alive 1\n")):
         with pytest.raises(LabError, match="no answer"):
-            await console.tell(tmp_path / "s", "dirty 20", within=timedelta(milliseconds=50))
+            await console.send(tmp_path / "s", "dirty 20", within=timedelta(milliseconds=50))
 
 
 async def test_a_guest_that_goes_away_is_an_error(tmp_path: Path) -> None:
@@ -87,12 +87,12 @@ async def test_a_guest_that_goes_away_is_an_error(tmp_path: Path) -> None:
 
     async with guest(tmp_path / "s", leave):
         with pytest.raises(LabError, match="closed"):
-            await console.tell(tmp_path / "s", "dirty 20")
+            await console.send(tmp_path / "s", "dirty 20")
 
 
 async def test_a_guest_that_is_off_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="check that the VM runs"):
-        await console.tell(tmp_path / "none", "dirty 20")
+        await console.send(tmp_path / "none", "dirty 20")
 
 
 async def test_a_log_is_followed_through_its_rotation(tmp_path: Path) -> None:

@@ -267,12 +267,12 @@ async def test_write_that_failed_is_tried_again_until_it_is_kept(tmp_path: Path)
     kept = KeptConfig(place, "default/ha")
     configuration = following(starting.stored, kept)
 
-    async def mended() -> None:
+    async def repaired() -> None:
         await eventually(lambda: kept.failing, seconds=1.5)
         place.unlink()
         await eventually((place / NAME).exists, seconds=1.5)
 
-    await first(configuration.run(), mended())
+    await first(configuration.run(), repaired())
     assert configuration.active().dry_run
 
 

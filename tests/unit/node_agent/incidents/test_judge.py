@@ -219,13 +219,13 @@ async def test_what_could_not_be_written_is_kept_once_the_disk_is_back(tmp_path:
     await judging.judge.load()
     judging.libvirt.put(CRASHED)
 
-    async def mended() -> None:
+    async def repaired() -> None:
         await eventually(lambda: bool(judging.types), seconds=1.5)
         place.unlink()
         await eventually(lambda: U1 in Journal(place).read(), seconds=1.5)
 
     judging.judge.on_event(Lost())
-    await first(judging.judge.run(), mended())
+    await first(judging.judge.run(), repaired())
 
 
 async def test_what_was_due_by_a_clock_ahead_is_due_by_this_one(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def test_nothing_is_recorded_or_called(changes: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("verdict", "gates", "action"),
     [
-        (Suspected(("silent",), ask=True), (OPEN,), AskPeers()),
-        (Suspected(("silent",), ask=True), (CLOSED,), None),
+        (Suspected(("silent",), probe=True), (OPEN,), AskPeers()),
+        (Suspected(("silent",), probe=True), (CLOSED,), None),
         (Suspected(("silent",)), (OPEN,), None),
         (RebootGrace(("silent",), NOW + S), (OPEN,), None),
     ],
@@ -188,7 +188,7 @@ def test_host_that_is_not_judged_dead_stays_in_service(verdict: HostVerdict) -> 
     ],
 )
 @pytest.mark.parametrize(
-    "verdict", [DEAD, Suspected(("silent",), ask=True), RebootGrace((), NOW + S)]
+    "verdict", [DEAD, Suspected(("silent",), probe=True), RebootGrace((), NOW + S)]
 )
 def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
     verdict: HostVerdict, changes: dict[str, object], method: FencingMethod
@@ -533,7 +533,7 @@ def test_host_that_reaches_its_storage_again_is_cut_off_anew_at_once(host: Host)
     assert again.fencing is not None
     assert again.fencing.phase == FencingPhase.ATTEMPTING
     by_power = planned(fenced(DOWN), latest=UNCUT, host=EMPTY)
-    assert by_power.fencing == DOWN, "a host that was switched on may be mended"
+    assert by_power.fencing == DOWN, "a host that was switched on may be repaired"
 
 
 def test_host_is_cut_off_from_its_storage_after_its_power_could_not_be_switched() -> None:

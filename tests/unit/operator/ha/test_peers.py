@@ -38,7 +38,7 @@ async def test_question_counts_for_two_minutes_by_the_clock_of_its_answers(
 ) -> None:
     clock, nothing = FakeClock(), Nothing()
     peers = Peers(cast("Kube", nothing), cast("WriteCache[Hypervisor]", nothing), clock)
-    await peers.ask(hypervisor())
+    await peers.request(hypervisor())
     clock.advance(passes)
     clock.step(steps)
     assert (peers.question("kvm-a") is not None) is counts

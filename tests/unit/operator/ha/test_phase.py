@@ -55,7 +55,7 @@ MIGRATED = with_fields(
     ("facts", "expected"),
     [
         pytest.param(
-            replace(FACTS, verdict=Suspected((), ask=True)),
+            replace(FACTS, verdict=Suspected((), probe=True)),
             Recovery(_Phase.SUSPECTED, NOW + MINUTE),
             id="peers are to be asked: fenced a minute after it became unwell",
         ),

@@ -212,8 +212,8 @@ async def test_host_whose_switch_is_mended_is_enabled_again() -> None:
     compute.world.add_host("kvm-a")
     reason = "Network condition: BridgeDown"
     compute.world.change_host("kvm-a", enabled=False, disabled_reason=reason)
-    mended = condition("NetworkHealthy", "True", "Healthy")
-    given = facts(IN_SERVICE, WAS_OURS, mended, host=compute.world.hosts["kvm-a"])
+    repaired = condition("NetworkHealthy", "True", "Healthy")
+    given = facts(IN_SERVICE, WAS_OURS, repaired, host=compute.world.hosts["kvm-a"])
     await sync(compute).run(given)
     assert compute.world.hosts["kvm-a"].enabled
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.operator.eviction.made import capacity, server
 
 from hypercobalt.compute.model import Capacity, ServerGroup, Size
-from hypercobalt.operator.eviction.planning.targets import Promises, choose
+from hypercobalt.operator.eviction.planning.targets import Reservations, choose
 
 HAS = Size(8, 8192, 80)
 
@@ -27,16 +27,16 @@ HAS = Size(8, 8192, 80)
 def test_host_takes_what_fits_besides_what_is_used_and_promised(
     used: Size, more: Size, *, promised: bool, fits: bool
 ) -> None:
-    promises, given = Promises(), Size(2, 2048, 20)
+    reservations, given = Reservations(), Size(2, 2048, 20)
     if promised:
-        promises.add(server("b", size=given), "x")
+        reservations.add(server("b", size=given), "x")
     before = given if promised else Size(0, 0, 0)
     wanted = Size(
         HAS.vcpus - used.vcpus - before.vcpus + more.vcpus,
         HAS.memory_mib - used.memory_mib - before.memory_mib + more.memory_mib,
         HAS.disk_gib - used.disk_gib - before.disk_gib + more.disk_gib,
     )
-    chosen = choose(server(size=wanted), [Capacity("x", HAS, used)], promises)
+    chosen = choose(server(size=wanted), [Capacity("x", HAS, used)], reservations)
     assert chosen == ("x" if fits else None)
 
 
@@ -55,10 +55,10 @@ def test_host_takes_what_fits_besides_what_is_used_and_promised(
 def test_instance_goes_where_most_memory_is_left(
     candidates: tuple[Capacity, ...], promised: tuple[str, ...], chosen: str
 ) -> None:
-    promises = Promises()
+    reservations = Reservations()
     for host in promised:
-        promises.add(server("b", size=Size(1, 2000)), host)
-    assert choose(server(), candidates, promises) == chosen
+        reservations.add(server("b", size=Size(1, 2000)), host)
+    assert choose(server(), candidates, reservations) == chosen
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_less_suitable_hosts_come_last_but_before_none(
     avoid: Collection[str], last: Collection[str], chosen: str
 ) -> None:
     candidates = [capacity("x", 9000), capacity("y", 8000), capacity("z", 7000)]
-    assert choose(server(), candidates, Promises(), avoid=avoid, last=last) == chosen
+    assert choose(server(), candidates, Reservations(), avoid=avoid, last=last) == chosen
 
 
 PAIR = (capacity("x", 9000), capacity("y", 6000))
@@ -89,16 +89,16 @@ PAIR = (capacity("x", 9000), capacity("y", 6000))
     ids=["any number", "one", "two", "three"],
 )
 def test_host_takes_so_many_moves_at_once(limit: int, chosen: str) -> None:
-    promises = Promises()
-    promises.add(server("b"), "x")
-    promises.add(server("c"), "x")
-    assert choose(server(), PAIR, promises, per_target=limit) == chosen
+    reservations = Reservations()
+    reservations.add(server("b"), "x")
+    reservations.add(server("c"), "x")
+    assert choose(server(), PAIR, reservations, per_target=limit) == chosen
 
 
 def test_host_takes_any_number_of_moves_where_no_limit_is_given() -> None:
-    promises = Promises()
-    promises.add(server("b"), "x")
-    assert choose(server(), PAIR, promises) == "x"
+    reservations = Reservations()
+    reservations.add(server("b"), "x")
+    assert choose(server(), PAIR, reservations) == "x"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_host_takes_any_number_of_moves_where_no_limit_is_given() -> None:
 def test_only_members_of_a_group_of_strict_anti_affinity_part(
     policy: str | None, chosen: str
 ) -> None:
-    promises = Promises()
+    reservations = Reservations()
     groups = [ServerGroup(policy, (other,)) if policy else None for other in "ab"]
-    promises.add(server("b", group=groups[0]), "x")
-    assert choose(server("a", group=groups[1]), PAIR, promises) == chosen
+    reservations.add(server("b", group=groups[0]), "x")
+    assert choose(server("a", group=groups[1]), PAIR, reservations) == chosen
