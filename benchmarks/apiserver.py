@@ -4,7 +4,7 @@
 
 Both are loaded with Hypervisors of realistic size. Rates of writes are medians of five rounds,
 taken of both servers in alternating order after both were warmed up: ten seconds after its start a
-real server makes three times as many as at once. Everything else is asked of one server at a time.
+real server makes three times as many as at once. All other requests go to one server at a time.
 
 The first run builds the real ones (about 8 minutes). --data chooses the disk; the default is the
 system's temporary directory. "client" is the share of one CPU that this client itself used.

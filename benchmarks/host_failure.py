@@ -110,10 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--vms", type=int, default=20)
-    asked = parser.parse_args()
-    found = asyncio.run(measure(asked.vms))
+    options = parser.parse_args()
+    found = asyncio.run(measure(options.vms))
     print(table(("figure", "value"), [(name, f"{value:.2f}") for name, value in found.items()]))
-    write_json(asked.json, found | describe())
+    write_json(options.json, found | describe())
 
 
 if __name__ == "__main__":

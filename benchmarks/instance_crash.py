@@ -1,4 +1,4 @@
-"""How soon Nova is asked to restart an instance that has crashed.
+"""How soon the operator has Nova restart an instance that has crashed.
 
     python benchmarks/instance_crash.py [--json FILE] [--crashes 9]
 
@@ -131,16 +131,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--crashes", type=int, default=9, help="at most 10 a minute are no storm")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with empty_server() as kubeconfig:
-        times = asyncio.run(measure(kubeconfig, asked.crashes))
+        times = asyncio.run(measure(kubeconfig, options.crashes))
     found = {
         "crashes": len(times),
         "p50_seconds": round(statistics.median(times), 3),
         "worst_seconds": round(max(times), 3),
     }
     print(table(tuple(found), [tuple(map(str, found.values()))]))
-    write_json(asked.json, found | describe())
+    write_json(options.json, found | describe())
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ LONGEST = 60.0
 
 
 async def until(right: Callable[[], bool]) -> float:
-    """When something was first so, by the machine's clock."""
+    """Time at which a condition first held, by the machine's clock."""
     async with asyncio.timeout(LONGEST):
         while not right():  # noqa: ASYNC110 - neither processes nor disks announce anything
             await asyncio.sleep(LOOK_SECONDS)
@@ -80,10 +80,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--crashes", type=int, default=9, help=f"at most {VMS}")
-    asked = parser.parse_args()
-    found = asyncio.run(measure(min(asked.crashes, VMS)))
+    options = parser.parse_args()
+    found = asyncio.run(measure(min(options.crashes, VMS)))
     print(table(("figure", "value"), [(name, f"{value:.2f}") for name, value in found.items()]))
-    write_json(asked.json, found | describe())
+    write_json(options.json, found | describe())
 
 
 if __name__ == "__main__":

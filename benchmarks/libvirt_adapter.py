@@ -32,32 +32,32 @@ MEASURED = Path(__file__).with_name("libvirt_process.py")
 
 
 async def faults(daemon: Daemon) -> dict[str, float]:
-    """How long after the fault it is said, in milliseconds; medians."""
+    """How long after the fault the adapter reports it, in milliseconds; medians."""
     found: dict[str, list[float]] = {}
 
-    async def said(kind: type[Connected | Disconnected], name: str, since: float) -> None:
+    async def reported(kind: type[Connected | Disconnected], name: str, since: float) -> None:
         while not isinstance(await anext(events), kind):
             pass
         found.setdefault(name, []).append((monotonic() - since) * 1000)
 
     async with connect(daemon.uri) as subject:
         events = subject.events()
-        await said(Connected, "connected_after_start_ms", monotonic())
+        await reported(Connected, "connected_after_start_ms", monotonic())
         for _ in range(ROUNDS):
             since = monotonic()
             await asyncio.gather(
                 asyncio.to_thread(daemon.stop, signal.SIGKILL),
-                said(Disconnected, "killed_ms", since),
+                reported(Disconnected, "killed_ms", since),
             )
             since = monotonic()
             await asyncio.to_thread(daemon.start)
-            await said(Connected, "started_again_ms", since)
+            await reported(Connected, "started_again_ms", since)
             since = monotonic()
             daemon.send(signal.SIGSTOP)
-            await said(Disconnected, "hung_ms", since)
+            await reported(Disconnected, "hung_ms", since)
             since = monotonic()
             daemon.send(signal.SIGCONT)
-            await said(Connected, "goes_on_ms", since)
+            await reported(Connected, "goes_on_ms", since)
         await events.aclose()
     return {name: median(times) for name, times in found.items()}
 

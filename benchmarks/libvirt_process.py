@@ -19,7 +19,7 @@ IDLE = 20.0  # seconds over which the CPU time of doing nothing is counted
 
 
 def resident_mib(kind: str = "VmRSS") -> float:
-    """Resident memory of this process: all of it, or `RssAnon` for what it shares with nobody."""
+    """Resident memory of this process: all of it, or its private part with `RssAnon`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(kind))
 

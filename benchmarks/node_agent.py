@@ -4,7 +4,7 @@ python benchmarks/node_agent.py [--data DIR] [--guests 50] [--json FILE]
 
 Boots a small lab of its own (root, systemd-nspawn, libvirt and QEMU are needed) and takes it down.
 Delays are counted from the return of libvirt's own call, in the host, to the event of a watch here,
-so they are a little longer than what was asked for: the time until the status is stored.
+so they are a little longer than what was to be measured: the time until the status is stored.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ PYTHON = "/usr/bin/python3"  # with Debian's python3-libvirt
 # Runs in the host, on libvirt's own calls; prints the wall clock after each.
 CYCLE = """
 import json, sys, time, libvirt
-told = json.load(sys.stdin)
+arguments = json.load(sys.stdin)
 libvirt.registerErrorHandler(lambda *_: None, None)
 connection, times = libvirt.open("qemu:///system"), []
-for _ in range(told["cycles"]):
-    domain = connection.createXML(told["xml"])
+for _ in range(arguments["cycles"]):
+    domain = connection.createXML(arguments["xml"])
     times.append(time.time())
-    time.sleep(told["pause"])
+    time.sleep(arguments["pause"])
     domain.destroy()
     times.append(time.time())
-    time.sleep(told["pause"])
+    time.sleep(arguments["pause"])
 print(json.dumps(times))
 """
 FILL = """
 import json, sys, libvirt
-told = json.load(sys.stdin)
+arguments = json.load(sys.stdin)
 connection = libvirt.open("qemu:///system")
-for xml in told["documents"]:
-    (connection.createXML if told["start"] else connection.defineXML)(xml)
+for xml in arguments["documents"]:
+    (connection.createXML if arguments["start"] else connection.defineXML)(xml)
 """
 # Nanoseconds of all its threads; the ticks of proc_pid_stat(5) are too coarse for an idle process.
 CPU = """
@@ -83,8 +83,8 @@ for domain in connection.listAllDomains():
 """
 
 
-async def in_host(host: Host, program: str, **told: object) -> str:
-    return await host.run(PYTHON, "-c", program, stdin=json.dumps(told), within=LONG)
+async def in_host(host: Host, program: str, **arguments: object) -> str:
+    return await host.run(PYTHON, "-c", program, stdin=json.dumps(arguments), within=LONG)
 
 
 class Follower:
@@ -257,14 +257,14 @@ async def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--guests", type=int, default=50)
     parser.add_argument("--json", type=Path)
-    told = parser.parse_args()
+    options = parser.parse_args()
     configure_logs(level=logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="cobalt-bench-") as directory:
-        data = told.data or Path(directory) / "lab"
+        data = options.data or Path(directory) / "lab"
         lab = await Lab.make(data)
         try:
             await lab.up(Setup(hosts=2, ovn=False))
-            found = await measure(lab, told.guests)
+            found = await measure(lab, options.guests)
         finally:
             await down(data)
     rows = [
@@ -273,8 +273,8 @@ async def main() -> None:
         for name, value in figures.items()
     ]
     print(table(("what", "figure", "value"), rows))
-    if told.json:
-        write_json(told.json, {**describe(), **found})
+    if options.json:
+        write_json(options.json, {**describe(), **found})
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@
 
 The embedded API server and a simulated OpenStack run as processes of their own; the Eviction
 controller runs in this one, with Nova's adapter. Time runs from the creation of the Eviction until
-it says Succeeded. The ideal is all moves without a gap: instances / parallelism x seconds. Without
+it has succeeded. The ideal is all moves without a gap: instances / parallelism x seconds. Without
 `--parallelism` the site's default counts: what the host, and the other hosts, bear at once.
 
 The figures of the existing operator were measured on such a machine at 2 s a move; it moves one
-instance at a time, whatever is asked.
+instance at a time, whatever the parallelism.
 """
 
 from __future__ import annotations
@@ -172,13 +172,13 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=8)
     parser.add_argument("--parallelism", type=int)
     parser.add_argument("--seconds", type=float, default=2.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     results = [
-        asdict(run(count, asked.hosts, asked.parallelism, asked.seconds))
-        for count in asked.instances
+        asdict(run(count, options.hosts, options.parallelism, options.seconds))
+        for count in options.instances
     ]
     print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
-    write_json(asked.json, {"results": results} | describe())
+    write_json(options.json, {"results": results} | describe())
 
 
 if __name__ == "__main__":

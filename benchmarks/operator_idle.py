@@ -88,10 +88,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--waiting", type=int, nargs="+", default=[0, 692])
     parser.add_argument("--minutes", type=float, default=3.0)
-    asked = parser.parse_args()
-    results = [asdict(run(asked.nodes, waiting, asked.minutes)) for waiting in asked.waiting]
+    options = parser.parse_args()
+    results = [asdict(run(options.nodes, waiting, options.minutes)) for waiting in options.waiting]
     print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
-    write_json(asked.json, {"results": results} | describe())
+    write_json(options.json, {"results": results} | describe())
 
 
 if __name__ == "__main__":

@@ -76,8 +76,8 @@ async def chunks(frames: list[bytes]) -> AsyncIterator[bytes]:
 async def measure(hosts: int, rounds: int) -> float:
     """Microseconds of CPU time for a renewal."""
     leases = AgentLeases(cast("Kube", None), ("monsoon3",), tuple, Metrics())
-    told: list[str] = []
-    leases.source.watch.attach(told.append)
+    passes: list[str] = []
+    leases.source.watch.attach(passes.append)
     informer = leases.followers[0].informer
     informer.load(ListResult([], "1", {}))
     version, spent = 1, 0.0
@@ -89,7 +89,7 @@ async def measure(hosts: int, rounds: int) -> float:
             informer.take(event)
         spent += time.process_time() - before if number else 0  # the first round makes the entries
         await asyncio.sleep(0)  # lets the timers run that a round has set, outside of the time
-    assert len(told) == hosts, "renewals led to passes"
+    assert len(passes) == hosts, "renewals led to passes"
     return spent / rounds / hosts * 1e6
 
 
@@ -98,14 +98,14 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    found = {hosts: asyncio.run(measure(hosts, asked.rounds)) for hosts in asked.hosts}
+    options = parser.parse_args()
+    found = {hosts: asyncio.run(measure(hosts, options.rounds)) for hosts in options.hosts}
     rows = [
         (str(hosts), f"{hosts / RENEW_SECONDS:.0f}", f"{cost:.1f}", f"{_share(hosts, cost):.2f} %")
         for hosts, cost in found.items()
     ]
     print(table(("hosts", "renewals/s", "µs each", "of a core"), rows))
-    write_json(asked.json, {"microseconds": found} | describe())
+    write_json(options.json, {"microseconds": found} | describe())
 
 
 def _share(hosts: int, microseconds: float) -> float:

@@ -87,7 +87,7 @@ class Operator:
         before = -1
         while (now := await self.writes()) != before:
             before = now
-            await asyncio.sleep(QUIET)  # nothing tells that nothing will follow
+            await asyncio.sleep(QUIET)  # no event marks the last change
 
     def resident_mib(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -277,10 +277,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--idle", type=float, default=20.0)
-    asked = parser.parse_args()
-    results = [asdict(run(count, asked.idle)) for count in asked.nodes]
+    options = parser.parse_args()
+    results = [asdict(run(count, options.idle)) for count in options.nodes]
     print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
-    write_json(asked.json, {"results": results} | describe())
+    write_json(options.json, {"results": results} | describe())
 
 
 if __name__ == "__main__":

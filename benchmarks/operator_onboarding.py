@@ -6,7 +6,8 @@ The embedded API server, a simulated OpenStack and `cobalt operator` run as proc
 Nodes that skip the smoke test have two aggregates and a trait to get, and an agent that reports
 libvirt (this process: its writes are not the operator's). Time runs from the start of the operator
 until the last Hypervisor is Ready, and its certificate and Gardener's objects are there. Then it is
-left alone, and at last single Hypervisors are put into maintenance: how long until OpenStack hears.
+left alone, and at last single Hypervisors are put into maintenance: how long until a call
+reaches OpenStack.
 
 Beside it are the figures of the existing operator, measured that way on such a machine.
 """
@@ -91,10 +92,10 @@ class Agents:
                 tasks.create_task(self._work())
 
     async def _work(self) -> None:
-        said = set_condition(
+        conditions = set_condition(
             (), "LibVirtConnection", "True", "Connected", "", now=datetime.now(UTC)
         )
-        status = HypervisorStatus(libVirtVersion="9.0.0", numInstances=0, conditions=said)
+        status = HypervisorStatus(libVirtVersion="9.0.0", numInstances=0, conditions=conditions)
         while True:
             meta = ObjectMeta(name=await self._queue.get())
             mine = Hypervisor(metadata=meta, status=status)
@@ -107,7 +108,7 @@ def is_ready(hypervisor: Hypervisor) -> bool:
 
 
 async def react(kube: Kube, cloud: Cloud, name: str) -> float:
-    """Milliseconds from a change of the spec until OpenStack is asked."""
+    """Milliseconds from a change of the spec until the first call to OpenStack."""
     await asyncio.sleep(QUIET)  # until a listing of the fleet is old
     await cloud.forget()
     began = time.monotonic()
@@ -175,11 +176,11 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--idle", type=float, default=20.0)
     parser.add_argument("--longest", type=float, default=1800.0, help="seconds")
-    asked = parser.parse_args()
-    results = [asdict(run(count, asked.idle, asked.longest)) for count in asked.nodes]
+    options = parser.parse_args()
+    results = [asdict(run(count, options.idle, options.longest)) for count in options.nodes]
     rows = [(name, *(str(result[name]) for result in results)) for name in results[0]]
     print(table(rows[0], rows[1:]))
-    write_json(asked.json, {"results": results} | describe())
+    write_json(options.json, {"results": results} | describe())
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ python benchmarks/ovs_agent_flows.py [--ports 200] [--flows 200000] [--seconds 1
 Root, Open vSwitch and OVN are needed (make prepare). Real daemons run in a network namespace: a
 switch in user space, ovn-controller and OVN's databases, ports of instances that OVN has installed,
 and that many flows of others. The agent runs in a memory cgroup of 128 MiB, which is what its chart
-requests, and /metrics is read each 15 s. With --idle nobody reads them, and counters are written
+requests, and /metrics is read each 15 s. With --idle they are not read, and counters are written
 as seldom as by default.
 
-What the switch feels: a process asks ovs-vswitchd for its version each 2 ms, with the agent and
+What the switch feels: a process requests the version of ovs-vswitchd each 2 ms, with the agent and
 without it. An answer waits for the main thread, on which all requests are served; what counts is
 the CPU time that the thread took until the answer, as it does not grow with the machine's load.
 """
@@ -90,7 +90,7 @@ class Result:
 
 
 def probe(control: str, pid: int, seconds: float) -> Felt:
-    """Ask a daemon for its version again and again, in a process of its own."""
+    """Request the version of a daemon again and again, in a process of its own."""
     thread = Path(f"/proc/{pid}/task/{pid}/schedstat")
     latencies: list[float] = []
     busy: list[float] = []
@@ -265,10 +265,10 @@ async def measure(
     idle: bool,
 ) -> Result:
     loop, vswitchd = asyncio.get_running_loop(), daemons.pid(VSWITCHD)
-    asked = (str(daemons.control(VSWITCHD)), vswitchd, seconds)
+    arguments = (str(daemons.control(VSWITCHD)), vswitchd, seconds)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         begun = cpu_of(vswitchd)
-        without = await loop.run_in_executor(pool, probe, *asked)
+        without = await loop.run_in_executor(pool, probe, *arguments)
         switch_without = (cpu_of(vswitchd) - begun) / seconds / 10
         async with Kube(load_connection(kubeconfig)) as kube:
             await kube.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
@@ -279,7 +279,7 @@ async def measure(
             flows = total(await follow(kube, OVSNode, NODE, is_read, seconds=READY))
             begun, own, start = cpu_of(vswitchd), cpu_of(process.pid), time.monotonic()
             felt, scrapes, writes = await asyncio.gather(
-                loop.run_in_executor(pool, probe, *asked),
+                loop.run_in_executor(pool, probe, *arguments),
                 scrape(url, process.pid, flows, 0 if idle else seconds),
                 written(kubeconfig, seconds),
             )
@@ -356,7 +356,7 @@ async def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--idle", action="store_true")
     parser.add_argument("--json", type=Path)
-    told = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ovs-"))  # a socket's path has 107 characters at most
     daemons = Daemons(folder)
     (folder / "ovn").mkdir()
@@ -365,18 +365,18 @@ async def main() -> None:
         daemons.create()
         central.create()
         central.join()
-        fill(daemons, told.flows)
-        plug(central, told.ports)
+        fill(daemons, options.flows)
+        plug(central, options.ports)
         with memory_cgroup() as cgroup, empty_server() as kubeconfig:
             found = await measure(
-                daemons, kubeconfig, cgroup, told.ports, told.seconds, idle=told.idle
+                daemons, kubeconfig, cgroup, options.ports, options.seconds, idle=options.idle
             )
     finally:
         central.close()
         daemons.close()
         shutil.rmtree(folder)
     print(table(("figure", "value"), rows(found)))
-    write_json(told.json, {**describe(), **asdict(found)})
+    write_json(options.json, {**describe(), **asdict(found)})
 
 
 if __name__ == "__main__":

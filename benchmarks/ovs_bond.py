@@ -58,8 +58,8 @@ def socket_in(pid: int) -> socket.socket:
 def switch(control: socket.socket, interface: str, *, up: bool) -> float:
     """Set a link up or down, and give the time when it was done."""
     name = interface.encode()
-    asked = fcntl.ioctl(control, _GET_FLAGS, struct.pack("16sh14x", name, 0))
-    flags = struct.unpack("16sh14x", asked)[1]
+    reply = fcntl.ioctl(control, _GET_FLAGS, struct.pack("16sh14x", name, 0))
+    flags = struct.unpack("16sh14x", reply)[1]
     wanted = flags | _UP if up else flags & ~_UP
     fcntl.ioctl(control, _SET_FLAGS, struct.pack("16sh14x", name, wanted))
     return time.monotonic()

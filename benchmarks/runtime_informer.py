@@ -46,12 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    size, memory = asyncio.run(measure(asked.count))
-    row = (str(asked.count), f"{size:.0f}", f"{memory:.0f}", f"{memory / size:.2f}")
+    options = parser.parse_args()
+    size, memory = asyncio.run(measure(options.count))
+    row = (str(options.count), f"{size:.0f}", f"{memory:.0f}", f"{memory / size:.2f}")
     print(table(("objects", "JSON bytes", "memory bytes", "ratio"), [row]))
-    document = {"count": asked.count, "json_bytes": size, "memory_bytes": memory}
-    write_json(asked.json, document | describe())
+    document = {"count": options.count, "json_bytes": size, "memory_bytes": memory}
+    write_json(options.json, document | describe())
 
 
 if __name__ == "__main__":

@@ -162,8 +162,8 @@ def compare(kind: str, count: int) -> dict[str, float]:
         seconds: dict[str, float] = {}
         for name in CLIENTS:
             url = f"http://127.0.0.1:{port}"
-            asked = ("--client", name, "--url", url, "--kind", kind, "--count", str(count))
-            out, _ = child(*asked).communicate()
+            arguments = ("--client", name, "--url", url, "--kind", kind, "--count", str(count))
+            out, _ = child(*arguments).communicate()
             seconds[name] = float(out)
         server.communicate()
     rows = [(name, f"{s:.3f}", f"{s / seconds['hypercobalt']:.1f}") for name, s in seconds.items()]
@@ -179,15 +179,15 @@ def main() -> None:
     parser.add_argument("--kind", choices=SAMPLES, help=argparse.SUPPRESS)
     parser.add_argument("--client", choices=CLIENTS, help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.serve:
-        asyncio.run(serve(asked.kind, asked.count))
-    elif asked.client:
-        print(asyncio.run(CLIENTS[asked.client](asked.url, asked.kind, asked.count)))
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(serve(options.kind, options.count))
+    elif options.client:
+        print(asyncio.run(CLIENTS[options.client](options.url, options.kind, options.count)))
     else:
-        seconds = {kind: compare(kind, asked.count) for kind in SAMPLES}
-        document: dict[str, object] = {"count": asked.count, "seconds": seconds}
-        write_json(asked.json, document | describe())
+        seconds = {kind: compare(kind, options.count) for kind in SAMPLES}
+        document: dict[str, object] = {"count": options.count, "seconds": seconds}
+        write_json(options.json, document | describe())
 
 
 if __name__ == "__main__":

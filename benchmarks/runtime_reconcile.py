@@ -80,13 +80,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50_000)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     configure_logs(level=logging.WARNING)
-    rates = {n: asyncio.run(measure(asked.count, n)) for n in (1, 10)}
+    rates = {n: asyncio.run(measure(options.count, n)) for n in (1, 10)}
     rows = [(str(n), f"{rate:.0f}") for n, rate in rates.items()]
     print(table(("workers", "passes/s"), rows))
-    document: dict[str, object] = {"count": asked.count, "passes_per_second": rates}
-    write_json(asked.json, document | describe())
+    document: dict[str, object] = {"count": options.count, "passes_per_second": rates}
+    write_json(options.json, document | describe())
 
 
 if __name__ == "__main__":

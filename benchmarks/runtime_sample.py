@@ -108,7 +108,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write_json(path: Path | None, document: dict[str, object]) -> None:
-    """Write the result where the caller asked for it."""
+    """Write the result to the path of the option."""
     if path is not None:
         path.write_text(json.dumps(document, indent=2) + "\n")
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """Where it is, and what it was asked."""
+    """The address of the cloud and the calls to it."""
 
     url: str
     environment: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What every test has."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def spare_loop() -> Iterator[asyncio.AbstractEventLoop]:
 def no_stray_loop(request: pytest.FixtureRequest, spare_loop: asyncio.AbstractEventLoop) -> None:
     """Have a current loop in tests that are not async.
 
-    looptime asks for it there too, and Python 3.11 then makes one that nobody closes: a warning,
+    looptime gets it there too, and Python 3.11 then makes one that is never closed: a warning,
     and so an error, in whichever test the garbage is collected.
     """
     if not inspect.iscoroutinefunction(request.function):
@@ -63,7 +63,7 @@ def logging_as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def written_logs() -> io.StringIO:
-    """What a service would write to its log from here on."""
+    """Record the log lines of a service from here on."""
     stream = io.StringIO()
     logs.configure(stream=stream)
     return stream

@@ -1,4 +1,4 @@
-"""What the project's own pages say, for tests that hold them against the code."""
+"""Contents of the project's pages, for tests that compare them with the code."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 _SECRET_WORDS = ("token", "password", "passphrase", "authorization", "private_key", "client_key")
 _BLANK = "***"
-_VERBOSE = ("httpx2", "uvicorn")  # at INFO they write what our own lines say with more
+_VERBOSE = ("httpx2", "uvicorn")  # at INFO they repeat our own lines, with less
 _COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33"}  # errors: red
 _RED, _BOLD = "31", "1"
 

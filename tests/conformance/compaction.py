@@ -13,7 +13,7 @@ LARGE = 900_000  # bytes of one object
 
 
 async def compact(server: Server, client: httpx2.AsyncClient) -> None:
-    """Throw away every version before the present one."""
+    """Compact every version before the present one."""
     if server.etcd_url:
         async with httpx2.AsyncClient(base_url=server.etcd_url, trust_env=False) as etcd:
             now = await etcd.post("/v3/kv/range", json={"key": "AA=="})

@@ -1,7 +1,7 @@
 """The differences between the embedded server and the real one that we accept, each with a reason.
 
 A difference that is not listed fails its scenario. An entry that no longer matches anything fails
-the run: the list never outlives its causes. docs/apiserver.md has what users should know of them.
+the run: the list never outlives its causes. docs/apiserver.md has what matters to users.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ ACCEPTED: list[Accepted] = [
         codes=((200, 400),),
     ),
     Accepted(
-        "Methods that HTTP does not know end in the parser: 400 in plain text.",
+        "Unknown HTTP methods end in the parser: 400 in plain text.",
         scenario="methods_that",
         step="^FOO",
         codes=((405, 400),),
@@ -150,7 +150,7 @@ ACCEPTED: list[Accepted] = [
         path=r"\.details\.kind|\.message|metadata\.(deletion|resourceVersion)",
     ),
     Accepted(
-        "Nobody owns a Role's empty list of rules, which is stored as null.",
+        "No manager owns a Role's empty list of rules, which is stored as null.",
         scenario="put_creates_what",
         path="managedFields$",
     ),
@@ -195,7 +195,7 @@ ACCEPTED: list[Accepted] = [
         codes=((400, 422),),
     ),
     Accepted(
-        "Reviews are not stored, so nobody owns their fields.",
+        "Reviews are not stored, so their fields have no manager.",
         scenario="reviews_are_what",
         path=r"metadata\.managedFields$",
     ),
@@ -203,7 +203,7 @@ ACCEPTED: list[Accepted] = [
     Accepted(
         "Definitions with a conversion webhook are refused by name, and those with two versions of "
         "one name, whatever else is wrong with these.",
-        scenario="refused_definitions",
+        scenario="invalid_definitions",
         path=r"\.details\.causes|\.message",
         real="webhookClientConfig|must have the storage version",
     ),
@@ -261,7 +261,7 @@ ACCEPTED: list[Accepted] = [
         codes=((422, 200),),
     ),
     Accepted(
-        "Pods are not evicted: there is no disruption controller to say whether they may be.",
+        "Pods are not evicted: there is no disruption controller that allows it.",
         scenario="eviction_of_pods",
         step="/eviction",
         codes=((404, 501), (400, 501), (201, 501), (429, 501), (405, 501)),

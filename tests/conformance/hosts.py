@@ -1,6 +1,6 @@
 """A small fleet on a server: each host's objects, and requests with the token of its agent.
 
-The tokens are those that a kubelet asks for: of the agents' account, bound to a pod on the Node.
+The tokens are those that a kubelet requests: of the agents' account, bound to a pod on the Node.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Kind:
     space: str = SPACE
 
     def path(self, host: str = "", subresource: str = "") -> str:
-        """Of a host's object; of the collection without a host."""
+        """Return the path of a host's object; of the collection without a host."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"{root}/namespaces/{self.space}" if self.namespaced else root
         named = f"{place}/{self.plural}/{self.name(host)}" if host else f"{place}/{self.plural}"

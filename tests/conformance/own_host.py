@@ -41,7 +41,7 @@ def hosts(
         assert time.monotonic() < deadline, "the policy did not come into force"
     yield made
     made.client.close()
-    for body in objects:  # the servers are everybody's
+    for body in objects:  # all tests share the servers
         if body["kind"].startswith(("Validating", "Cluster")):
             plural = f"{body['kind'].lower().removesuffix('y')}ies"
             plural = plural if body["kind"].endswith("y") else f"{body['kind'].lower()}s"

@@ -1,6 +1,6 @@
-"""A real kube-apiserver with a chart's permissions, which writes down what is asked for under them.
+"""A real kube-apiserver with a chart's permissions, which logs the requests under them.
 
-It looks at owner references as well: the admission plugin for them asks in the same name.
+It looks at owner references as well: the admission plugin for them makes requests in the same name.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class Cluster:
         self.skipped = len(self.audit.read_text().splitlines())
 
     def requests(self) -> Iterator[Body]:
-        """What the ServiceAccount has asked for."""
+        """The requests of the ServiceAccount."""
         for line in self.audit.read_text().splitlines()[self.skipped :]:
             entry = json.loads(line)
             if entry["user"]["username"] == self.user:
                 yield entry
 
     def forbidden(self) -> list[str]:
-        """What it must not."""
+        """The requests that were refused."""
         return [
             f"{entry['verb']} {entry['requestURI']}"
             for entry in self.requests()
@@ -87,7 +87,7 @@ class Cluster:
         ]
 
     def used(self, objects: Iterable[Body]) -> set[Grant]:
-        """What was asked for: in the cluster where that is allowed, else in the namespace."""
+        """The permissions used: in the cluster where that is allowed, else in the namespace."""
         found, may = set[Grant](), granted(objects)
         for entry in self.requests():
             about = entry.get("objectRef")

@@ -1,4 +1,4 @@
-"""Objects that the scenarios share: small ones of the built-in kinds, and two nasty CRDs."""
+"""Objects that the scenarios share: small built-in ones, and two CRDs with many features."""
 
 from __future__ import annotations
 

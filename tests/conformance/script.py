@@ -147,7 +147,7 @@ class Api:
 
         `acting` are headers of impersonation, without their prefix.
         """
-        answer = await self.ask(
+        answer = await self.request(
             method, path, body, accept=accept, content_type=content_type, token=token, acting=acting
         )
         headers = {
@@ -161,7 +161,7 @@ class Api:
         self.record(f"{method} {path}{want}{kind}{who}{shown}", seen)
         return answer
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -188,7 +188,7 @@ class Api:
     ) -> Answer:
         """Repeat an unrecorded GET until `done`: for what happens in the background."""
         for _ in range(int(DEADLINE_SECONDS / 0.05)):
-            answer = await self.ask("GET", path, token=token)
+            answer = await self.request("GET", path, token=token)
             if done(answer):
                 return answer
             await asyncio.sleep(0.05)
@@ -307,7 +307,7 @@ async def _perform(
 ) -> list[Step]:
     api = Api(server, client, namespace_for(name))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": api.namespace}}
-    await api.ask("POST", "/api/v1/namespaces", namespace)
+    await api.request("POST", "/api/v1/namespaces", namespace)
     try:
         await script(api)
     except (KeyError, TypeError, IndexError, httpx2.HTTPError) as error:

@@ -1,4 +1,4 @@
-"""Who am I, may I: authentication and the review kinds."""
+"""Authentication and the review kinds: users, rights, refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 BOB = "conformance-bob"
 
 
-def nobody_knows(kind: str, group: str, **spec: object) -> dict[str, object]:
+def review(kind: str, group: str, **spec: object) -> dict[str, object]:
     return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec}
 
 
@@ -32,16 +32,16 @@ async def test_credentials_that_are_no_bearer_token_do_not_count(api: Api) -> No
 
 
 @scenario
-async def test_who_am_i(api: Api) -> None:
+async def test_self_subject_review_names_the_user(api: Api) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     for token in (TOKEN, BOB):
-        answer = await api.ask("POST", WHO, body, token=token)
+        answer = await api.request("POST", WHO, body, token=token)
         info = answer["status"]["userInfo"]
         api.record(f"who is {info['username']}", [info["uid"], info["groups"]])
 
 
 @scenario
-async def test_may_an_administrator(api: Api) -> None:
+async def test_access_reviews_allow_an_administrator_everything(api: Api) -> None:
     path = f"{REVIEWS}/selfsubjectaccessreviews"
     group = "authorization"
     for attributes in (
@@ -49,16 +49,16 @@ async def test_may_an_administrator(api: Api) -> None:
         {"verb": "delete", "resource": "gadgets", "group": "conformance.example.com"},
         {"verb": "*", "resource": "*", "group": "*"},
     ):
-        body = nobody_knows("SelfSubjectAccessReview", group, resourceAttributes=attributes)
-        answer = await api.ask("POST", path, body)
+        body = review("SelfSubjectAccessReview", group, resourceAttributes=attributes)
+        answer = await api.request("POST", path, body)
         api.record("may I", [answer.status, answer["spec"], answer["status"]["allowed"]])
     other = {"verb": "get", "path": "/metrics"}
-    body = nobody_knows("SelfSubjectAccessReview", group, nonResourceAttributes=other)
-    answer = await api.ask("POST", path, body)
+    body = review("SelfSubjectAccessReview", group, nonResourceAttributes=other)
+    answer = await api.request("POST", path, body)
     api.record("may I", [answer.status, answer["status"]["allowed"]])
-    await api.post(path, nobody_knows("SelfSubjectAccessReview", group))
+    await api.post(path, review("SelfSubjectAccessReview", group))
     await api.post(path, {"kind": "Other"})
-    rules = nobody_knows("SelfSubjectRulesReview", group, namespace=api.namespace)
-    answer = await api.ask("POST", f"{REVIEWS}/selfsubjectrulesreviews", rules)
+    rules = review("SelfSubjectRulesReview", group, namespace=api.namespace)
+    answer = await api.request("POST", f"{REVIEWS}/selfsubjectrulesreviews", rules)
     every = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
     api.record("my rules", [answer.status, every in answer["status"]["resourceRules"]])

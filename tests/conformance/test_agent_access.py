@@ -38,6 +38,6 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
-async def test_admission(site: Site, case: Case) -> None:
+async def test_agent_admits_or_refuses_each_caller(site: Site, case: Case) -> None:
     serving, shown = site
     await case.check(serving, shown)

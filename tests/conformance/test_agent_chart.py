@@ -74,8 +74,8 @@ HIDDEN: set[Grant] = {
     ("create", "", "secrets", SPACE),
     ("patch", "events.k8s.io", "events", "default"),
 }
-"""What an admission plugin asks, and to apply what is not there, without which the server answers
-403; and the repetition of an Event."""
+"""The requests of an admission plugin, and an apply of an absent object, without which the server
+answers 403; and the repetition of an Event."""
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ async def agent(
     shutdown: FakeShutdown | None = None,
     **settings: object,
 ) -> AsyncIterator[None]:
-    """All of an agent, as the ServiceAccount."""
+    """Run an agent with all its parts, as the ServiceAccount."""
     pki = folder / name
     pki.mkdir(exist_ok=True)
     given = Settings(
@@ -172,7 +172,7 @@ async def test_agent_may_do_just_what_it_does(
 async def test_agent_whose_key_is_made_on_its_host_may_do_just_that(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    """It asks for its certificate, waits, installs it; nothing of Secrets and Certificates."""
+    """The agent requests its certificate, waits, installs it; no Secrets or Certificates."""
     objects = rendered(
         CHART, over(VALUES, {"certificates": {"source": "request"}, "storeDefinitions": False})
     )
@@ -213,7 +213,7 @@ async def add_host(person: Kube, name: str) -> Hypervisor:
 async def through_a_scrape(cluster: Cluster) -> None:
     """A reader without a token, and one without the right."""
     async with Kube(load_connection(cluster.on("kvm-a"))) as client:
-        assert await admitted(guard(client), "nobody's") == 401
+        assert await admitted(guard(client), "unknown") == 401
         assert await admitted(guard(client), cluster.token) == 403
 
 
@@ -269,7 +269,7 @@ async def through_a_migration(person: Kube, move: Move) -> None:
 
 
 async def through_a_crash(person: Kube, libvirt: FakeLibvirt) -> None:
-    """Its Eviction, and an Event of it."""
+    """Crash an instance: the agent makes an Eviction and an Event."""
     boot(libvirt, CRASHING, "vm3")
     libvirt.stop(CRASHING, Stopped.FAILED)
     await eventually(lambda: is_recovered(person), seconds=DEADLINE)
@@ -318,7 +318,7 @@ async def has_no_eviction(person: Kube, name: str) -> bool:
 
 
 async def through_a_shutdown(person: Kube, name: str, shutdown: FakeShutdown) -> None:
-    """It waits for an Eviction, which ends."""
+    """Shut the host down: the agent waits until its Eviction has ended."""
     async with asyncio.timeout(DEADLINE):
         await shutdown.held()
     shutdown.prepare()
@@ -456,8 +456,8 @@ def test_keys_made_on_the_host_need_no_secret() -> None:
     values: Body = {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}}
     grants = granted(rendered(CHART, values))
 
-    asked = {verb for verb, _, resource, _ in grants if resource == "certificaterequests"}
-    assert asked == {"get", "watch", "create", "delete"}
+    verbs = {verb for verb, _, resource, _ in grants if resource == "certificaterequests"}
+    assert verbs == {"get", "watch", "create", "delete"}
     assert not any(resource in {"secrets", "certificates"} for _, _, resource, _ in grants)
 
 

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns what, conflicts, and what happens to fields that nobody applies."""
+"""Server-side apply: who owns what, conflicts, and what happens to fields that are not applied."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.conformance.wire import Body
 
 
 @scenario
-async def test_two_managers_of_a_config_map(api: Api) -> None:
+async def test_two_managers_share_a_config_map(api: Api) -> None:
     one = api.at("configmaps", "one")
     await api.apply(one, config_map("one", {"a": "1", "b": "2"}, labels={"l": "1"}))
     await api.apply(one, config_map("one", {"a": "1", "b": "2"}, labels={"l": "1"}))
@@ -22,7 +22,7 @@ async def test_two_managers_of_a_config_map(api: Api) -> None:
 
 
 @scenario
-async def test_lists_by_key_sets_and_atomic_values(api: Api) -> None:
+async def test_keyed_lists_and_sets_are_merged_and_atomic_values_replaced(api: Api) -> None:
     one = api.at("gadgets", "one")
     first = {
         "size": 3,
@@ -54,7 +54,7 @@ async def test_lists_by_key_sets_and_atomic_values(api: Api) -> None:
 
 
 @scenario
-async def test_order_of_merged_lists(api: Api) -> None:
+async def test_merged_lists_have_the_same_order(api: Api) -> None:
     one = api.at("gadgets", "one")
     for manager, ids in (("m1", "ad"), ("m2", "dba"), ("m3", "ce"), ("m1", "da")):
         parts = [{"id": name, "zone": "z"} for name in ids]
@@ -63,7 +63,7 @@ async def test_order_of_merged_lists(api: Api) -> None:
 
 
 @scenario
-async def test_apply_and_update_managers(api: Api) -> None:
+async def test_apply_and_update_have_managers_of_their_own(api: Api) -> None:
     one = api.at("gadgets", "one")
     await api.post(f"{api.at('gadgets')}?fieldManager=u1", gadget("one", {"size": 3, "on": True}))
     await api.apply(one, gadget("one", {"size": 4}))
@@ -80,7 +80,7 @@ async def test_apply_and_update_managers(api: Api) -> None:
 
 
 @scenario
-async def test_managers_of_the_status_are_apart(api: Api) -> None:
+async def test_status_has_managers_of_its_own(api: Api) -> None:
     one = api.at("gadgets", "one")
     await api.apply(one, {**gadget("one"), "status": {"phase": "New"}})
 
@@ -124,7 +124,7 @@ async def test_applied_deployment_shares_its_containers(api: Api) -> None:
 
 
 @scenario
-async def test_applied_service_and_pod(api: Api) -> None:
+async def test_applied_service_and_pod_merge_their_lists(api: Api) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "one"}}
     spec = {"selector": {"app": "x"}, "ports": [{"port": 80, "name": "a", "protocol": "TCP"}]}
     await api.apply(api.at("services", "one"), {**service, "spec": spec})
@@ -157,7 +157,7 @@ async def test_owner_references_and_finalizers_merge(api: Api) -> None:
 
 
 @scenario
-async def test_refused_applies(api: Api) -> None:
+async def test_invalid_applies_are_refused(api: Api) -> None:
     one = api.at("configmaps", "one")
     await api.patch(one, config_map("one"), "apply")
     await api.apply(one, config_map("one", managedFields=[{"manager": "x"}]))
@@ -206,7 +206,7 @@ async def test_undeclared_fields_are_all_named(api: Api) -> None:
 
 
 @scenario
-async def test_apply_speaks_yaml(api: Api) -> None:
+async def test_apply_accepts_yaml(api: Api) -> None:
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\ndata: {a: 'yes', b: '1'}\n"
     await api.apply(api.at("configmaps", "one"), text)
     await api.apply(api.at("configmaps", "one"), text.replace(b"'1'", b"1"))
@@ -214,7 +214,7 @@ async def test_apply_speaks_yaml(api: Api) -> None:
 
 
 @scenario
-async def test_apply_of_a_kind_without_schema(api: Api) -> None:
+async def test_apply_merges_a_kind_without_schema(api: Api) -> None:
     name = f"t-{api.namespace}"
     path = f"/apis/{GROUP}/v1/trinkets/{name}"
     await api.apply(path, trinket(name, spec={"a": 1, "list": [1, 2], "map": {"x": {"y": 1}}}))

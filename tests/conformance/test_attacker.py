@@ -57,7 +57,7 @@ class Attempt:
 
 
 def _maybe(values: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
-    """Rarely there, so that most requests have one fault or none."""
+    """A value that is rarely there, so that most requests have one fault or none."""
     return st.one_of(*(st.just(_ABSENT) for _ in range(5)), values)
 
 
@@ -217,7 +217,7 @@ def test_no_request_changes_another_host_or_moves_its_instances(
 
 
 def test_the_attacker_s_own_host_is_reached(others: Others) -> None:
-    """Or the refusals would show nothing; runs after the attack."""
+    """The attack does reach the server, or refusals would prove nothing; runs after it."""
     for kind in KINDS:
         if kind.plural == "leases":
             change: Json = {"spec": {"holderIdentity": "x"}}

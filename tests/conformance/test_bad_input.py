@@ -16,7 +16,7 @@ BAD_YAML = (b"a: b: c", b"{", b"\t", b"- a", b"a: &x [*x]", b"--- {}\n--- {}", b
 
 
 @scenario
-async def test_malformed_bodies(api: Api) -> None:
+async def test_malformed_bodies_are_refused(api: Api) -> None:
     for resource in ("configmaps", "gadgets"):
         path = api.at(resource)
         for body in (
@@ -48,7 +48,7 @@ async def test_malformed_bodies(api: Api) -> None:
 
 
 @scenario
-async def test_wrong_types(api: Api) -> None:
+async def test_wrong_types_are_refused(api: Api) -> None:
     await api.post(api.at("configmaps"), {**config_map("one"), "data": {"a": 1}})
     await api.post(api.at("configmaps"), {**config_map("one"), "data": "text"})
     await api.post(api.at("configmaps"), {"metadata": "text"})
@@ -84,7 +84,7 @@ async def test_kind_and_version_must_fit_the_path(api: Api) -> None:
 
 
 @scenario
-async def test_deep_nesting(api: Api) -> None:
+async def test_deeply_nested_bodies_are_refused(api: Api) -> None:
     for depth in (100, 20000):
         tree = nested(depth)
         await api.post(api.at("configmaps"), b'{"metadata":{"name":"x"},"data":' + tree + b"}")
@@ -96,7 +96,7 @@ async def test_deep_nesting(api: Api) -> None:
 
 
 @scenario
-async def test_oversized_bodies(api: Api) -> None:
+async def test_oversized_bodies_are_refused(api: Api) -> None:
     big = json.dumps(config_map("big", {"a": "x" * 3_500_000})).encode()
     await api.post(api.at("configmaps"), big)
     await api.put(api.at("configmaps", "big"), big)
@@ -109,7 +109,7 @@ async def test_oversized_bodies(api: Api) -> None:
 
 
 @scenario
-async def test_odd_text(api: Api) -> None:
+async def test_odd_text_is_answered_alike(api: Api) -> None:
     maps = api.at("configmaps")
     await api.post(maps, b'{"metadata":{"name":"utf"},"data":{"a":"\xff\xfe"}}')
     await api.post(maps, b'{"metadata":{"name":"surrogate"},"data":{"a":"\\ud800"}}')
@@ -124,7 +124,7 @@ async def test_odd_text(api: Api) -> None:
 
 
 @scenario
-async def test_odd_queries_and_paths(api: Api) -> None:
+async def test_odd_queries_and_paths_are_answered_alike(api: Api) -> None:
     maps = api.at("configmaps")
     for query in ("unknown=1", "limit=1&limit=2", "labelSelector=%zz", "timeout=1s", "timeout=x"):
         await api.get(f"{maps}?{query}")

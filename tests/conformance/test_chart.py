@@ -1,6 +1,6 @@
 """The chart and the operator: it may do just what it does, and starts with what the chart gives.
 
-A real kube-apiserver writes down in its audit log what the operator asks for, as the ServiceAccount
+A real kube-apiserver has in its audit log what the operator requests, as the ServiceAccount
 of the chart, from the first Node to the last: every permission is used, and none is missing.
 """
 
@@ -97,13 +97,13 @@ OPENSTACK: Body = {
 }
 HIDDEN: set[Grant] = {
     ("create", "apps", "deployments", "kube-system"),
-    ("approve", "cert-manager.io", "signers", ""),  # cert-manager's webhook asks; not here
+    ("approve", "cert-manager.io", "signers", ""),  # for cert-manager's webhook, not here
     ("create", "policy", "poddisruptionbudgets", "kube-system"),
     ("update", "", "nodes/finalizers", ""),
     ("update", "kvm.cloud.sap", "hypervisors/finalizers", ""),
     ("patch", "events.k8s.io", "events", SWITCHES),
 }
-"""What the server asks itself while it answers: an apply of what is not there yet is shown as a
+"""What the server checks while it answers: an apply of what is not there yet is shown as a
 patch, and owner references are looked at by an admission plugin. Without these it answers 403. And
 the repetition of an Event."""
 
@@ -123,7 +123,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, objects: list[Body]) -> It
 
 @contextlib.asynccontextmanager
 async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube]:
-    """All of the operator, as the ServiceAccount; gives its client."""
+    """Run the operator with all its parts, as the ServiceAccount; return its client."""
     metrics = Metrics()
     async with Kube(load_connection(cluster.kubeconfig), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, election=election("", client.namespace))
@@ -154,7 +154,7 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
         ):
             await through_its_life(person, name, compute)
             await vanish(person, f"{name}-b", compute)
-            assert await admitted(guard(client), "nobody's") == 401
+            assert await admitted(guard(client), "unknown") == 401
             token = cluster.token
             assert await admitted(guard(client), token) == 403
     assert cluster.forbidden() == []
@@ -171,8 +171,8 @@ async def without_lease(person: Kube) -> AsyncIterator[None]:
 async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> None:
     """Onboarding with a test, maintenance and back, eviction, termination, offboarding."""
     labels = {LIFECYCLE_LABEL: "true"}
-    asked = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
-    await add_node(person, name, labels=labels, annotations=asked)
+    annotations = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
+    await add_node(person, name, labels=labels, annotations=annotations)
     await until(person, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
     await agent_reports(person, name)
     await until(person, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
@@ -279,7 +279,7 @@ async def maintain(person: Kube, name: str, mode: Maintenance) -> None:
 def test_operator_approves_for_the_hosts_issuer_only(
     cluster: Cluster, issuer: str, allowed: bool
 ) -> None:
-    """What cert-manager's webhook asks of whoever writes a condition `Approved`."""
+    """What cert-manager's webhook requires of a client that writes a condition `Approved`."""
     about = {"group": "cert-manager.io", "resource": "signers", "verb": "approve", "name": issuer}
     review = {"spec": {"user": cluster.user, "resourceAttributes": about}}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -330,10 +330,10 @@ async def test_operator_starts_with_the_chart_s_arguments_and_environment(
                     await asyncio.sleep(0.1)
             assert (await client.get(f"{health}/healthz")).status_code == 200
             token = cluster.token
-            asked = {"authorization": f"Bearer {token}"}
-            assert (await client.get(f"{metrics}/metrics", headers=asked)).status_code == 403
-            asked = {"authorization": f"Bearer {scraper(cluster, objects)}"}
-            answer = await client.get(f"{metrics}/metrics", headers=asked)
+            headers = {"authorization": f"Bearer {token}"}
+            assert (await client.get(f"{metrics}/metrics", headers=headers)).status_code == 403
+            headers = {"authorization": f"Bearer {scraper(cluster, objects)}"}
+            answer = await client.get(f"{metrics}/metrics", headers=headers)
             assert (answer.status_code, "controller_runtime" in answer.text) == (200, True)
     finally:
         process.terminate()
@@ -346,7 +346,7 @@ async def text(client: httpx2.AsyncClient, url: str) -> str:
 
 
 def expanded(text: str, environment: dict[str, str]) -> str:
-    """As the kubelet does with `$(NAME)`."""
+    """Expand `$(NAME)` as the kubelet does."""
     return re.sub(r"\$\((\w+)\)", lambda found: environment[found[1]], text)
 
 
@@ -397,7 +397,7 @@ def test_ha_service_is_served_only_where_it_is_switched_on(objects: list[Body]) 
     port = [{"name": "ha-service", "port": 9000, "targetPort": "ha-service"}]
     rule = [{"nonResourceURLs": ["/api/hypervisors/*"], "verbs": ["post"]}]
     assert named == {("Service", json.dumps(port)), ("ClusterRole", json.dumps(rule))}
-    assert granted(served) == granted(objects)  # what it writes, the operator may write anyhow
+    assert granted(served) == granted(objects)  # the HA service needs no further permissions
 
 
 def test_password_is_in_the_secret_only(objects: list[Body]) -> None:

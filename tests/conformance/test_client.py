@@ -58,7 +58,7 @@ def config_map(space: str, name: str, **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=space), data=data)
 
 
-async def test_an_object_lives_and_dies(kube: Kube, space: str) -> None:
+async def test_an_object_is_created_read_and_deleted(kube: Kube, space: str) -> None:
     assert await kube.get(ConfigMap, "a", space) is None
     made = await kube.create(config_map(space, "a", k="v"))
     assert await kube.get(ConfigMap, "a", space) == made
@@ -96,7 +96,7 @@ async def test_a_watch_sends_every_change_and_bookmarks(kube: Kube, space: str) 
     assert seen == [*expected, (Change.DELETED, changed.data)]
 
 
-async def test_the_end_of_a_watch_is_in_good_order(kube: Kube, space: str) -> None:
+async def test_a_watch_ends_in_good_order_when_its_time_is_over(kube: Kube, space: str) -> None:
     began = await kube.list(ConfigMap, space)
     second = timedelta(seconds=1)
     async with (
@@ -121,7 +121,7 @@ async def test_apply_owns_fields_and_conflicts(kube: Kube, space: str) -> None:
     assert left.data == {"k": "2", "mine": "x"}
 
 
-async def test_patches_with_a_lock(kube: Kube, space: str) -> None:
+async def test_patches_of_an_old_version_conflict(kube: Kube, space: str) -> None:
     old = await kube.create(config_map(space, "a", k="1", gone="x"))
     version = old.metadata.resourceVersion
     new = await kube.patch(old, replace(old, data={"k": "2"}))
@@ -142,7 +142,7 @@ async def test_patches_with_a_lock(kube: Kube, space: str) -> None:
     assert kept.data == {"k": "5"}
 
 
-async def test_status_and_rules_of_our_own_kind(kube: Kube) -> None:
+async def test_hypervisor_has_a_status_subresource_and_rules(kube: Kube) -> None:
     name = f"host-{id(kube):x}"
     made = await kube.create(Hypervisor(metadata=ObjectMeta(name=name)))
     status = replace(made.status, hypervisorId="abc")
@@ -156,7 +156,7 @@ async def test_status_and_rules_of_our_own_kind(kube: Kube) -> None:
     assert await kube.delete(Hypervisor, name) is Deletion.GONE
 
 
-async def test_deletes_with_preconditions(kube: Kube, space: str) -> None:
+async def test_deletes_check_their_preconditions(kube: Kube, space: str) -> None:
     made = await kube.create(config_map(space, "a"))
     meta = made.metadata
     await kube.merge_patch(ConfigMap, "a", {"metadata": {"finalizers": ["example.com/x"]}}, space)

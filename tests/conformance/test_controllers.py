@@ -25,12 +25,12 @@ async def api(embedded: Server, request: pytest.FixtureRequest) -> AsyncIterator
     async with client_of(embedded) as client:
         name = request.node.name.replace("_", "-")[5:45].strip("-")
         api = Api(embedded, client, name)
-        await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         yield api
 
 
 async def status_of(api: Api, path: str) -> int:
-    return (await api.ask("GET", path)).status
+    return (await api.request("GET", path)).status
 
 
 async def gone(api: Api, path: str) -> bool:
@@ -43,7 +43,7 @@ async def gone(api: Api, path: str) -> bool:
 
 
 async def make(api: Api, resource: str, body: Body) -> Answer:
-    made = await api.ask("POST", api.at(resource), body)
+    made = await api.request("POST", api.at(resource), body)
     assert made.status == httpx2.codes.CREATED, made.body
     return made
 
@@ -63,7 +63,7 @@ async def test_dependents_follow_their_owner_in_the_background(api: Api) -> None
     child = await make(api, "configmaps", config_map("child", **owned_by(owner)))
     await make(api, "configmaps", config_map("grandchild", **owned_by(child)))
     await make(api, "configmaps", config_map("stranger"))
-    await api.ask("DELETE", api.at("gadgets", "owner"))
+    await api.request("DELETE", api.at("gadgets", "owner"))
     assert await gone(api, api.at("configmaps", "child"))
     assert await gone(api, api.at("configmaps", "grandchild"))
     assert await status_of(api, api.at("configmaps", "stranger")) == 200
@@ -73,7 +73,7 @@ async def test_foreground_deletion_waits_for_blocking_dependents(api: Api) -> No
     owner = await make(api, "gadgets", gadget("owner"))
     held = config_map("child", finalizers=["a.b/c"], **owned_by(owner, blocking=True))
     await make(api, "configmaps", held)
-    answer = await api.ask(
+    answer = await api.request(
         "DELETE", api.at("gadgets", "owner"), {"propagationPolicy": "Foreground"}
     )
     assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -86,9 +86,9 @@ async def test_foreground_deletion_waits_for_blocking_dependents(api: Api) -> No
 async def test_orphaned_dependents_stay_and_lose_the_reference(api: Api) -> None:
     owner = await make(api, "gadgets", gadget("owner"))
     await make(api, "configmaps", config_map("child", **owned_by(owner)))
-    await api.ask("DELETE", api.at("gadgets", "owner"), {"propagationPolicy": "Orphan"})
+    await api.request("DELETE", api.at("gadgets", "owner"), {"propagationPolicy": "Orphan"})
     assert await gone(api, api.at("gadgets", "owner"))
-    child = await api.ask("GET", api.at("configmaps", "child"))
+    child = await api.request("GET", api.at("configmaps", "child"))
     assert child.status == 200
     assert not child["metadata"].get("ownerReferences")
 
@@ -98,11 +98,11 @@ async def test_dependent_with_another_owner_stays(api: Api) -> None:
     second = await make(api, "gadgets", gadget("second"))
     both = owned_by(first)["ownerReferences"] + owned_by(second)["ownerReferences"]
     await make(api, "configmaps", config_map("child", ownerReferences=both))
-    await api.ask("DELETE", api.at("gadgets", "first"))
+    await api.request("DELETE", api.at("gadgets", "first"))
     assert await gone(api, api.at("gadgets", "first"))
     await asyncio.sleep(0.5)
     assert await status_of(api, api.at("configmaps", "child")) == 200
-    await api.ask("DELETE", api.at("gadgets", "second"))
+    await api.request("DELETE", api.at("gadgets", "second"))
     assert await gone(api, api.at("configmaps", "child"))
 
 
@@ -115,21 +115,21 @@ async def test_dependent_without_owners_is_collected(api: Api) -> None:
 async def test_deleted_namespace_takes_its_content_along(api: Api) -> None:
     name = f"{api.namespace}-b"
     path = f"/api/v1/namespaces/{name}"
-    await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    await api.ask("POST", api.at("gadgets", ns=name), gadget("one"))
+    await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    await api.request("POST", api.at("gadgets", ns=name), gadget("one"))
     held = config_map("held", finalizers=["a.b/c"])
-    await api.ask("POST", api.at("configmaps", ns=name), held)
-    deleted = await api.ask("DELETE", path)
+    await api.request("POST", api.at("configmaps", ns=name), held)
+    deleted = await api.request("DELETE", path)
     assert deleted["status"]["phase"] == "Terminating"
     assert await gone(api, api.at("gadgets", "one", ns=name))
     assert await status_of(api, path) == 200  # an object with a finalizer is left
     await api.patch(api.at("configmaps", "held", ns=name), {"metadata": {"finalizers": None}})
     assert await gone(api, path)
-    again = await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    again = await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     assert again.status == httpx2.codes.CREATED
 
 
 async def test_bookmarks_are_sent_to_clients_that_request_them(api: Api) -> None:
     path = f"{api.at('configmaps')}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3"
-    answer = await api.ask("GET", path)
+    answer = await api.request("GET", path)
     assert '"type":"BOOKMARK"' in str(answer.body).replace(" ", "").replace("'", '"')

@@ -192,7 +192,7 @@ async def test_disruption_budgets_are_stored_as_written(api: Api) -> None:
 
 
 @scenario
-async def test_events_have_two_faces(api: Api) -> None:
+async def test_events_are_served_by_two_groups(api: Api) -> None:
     modern = f"/apis/events.k8s.io/v1/namespaces/{api.namespace}/events"
     about = {"kind": "Pod", "namespace": api.namespace, "name": "p", "apiVersion": "v1", "uid": "u"}
     old = {

@@ -9,7 +9,7 @@ from tests.conformance.wire import Body, Json
 
 
 @scenario
-async def test_definition_lives_and_dies(api: Api) -> None:
+async def test_definition_is_created_changed_and_deleted(api: Api) -> None:
     group = group_of(api)
     columns = [column("Size", "integer", ".spec.size")]
     body = definition("things", "Thing", OPEN, group=group, columns=columns, status=OPEN)
@@ -58,7 +58,7 @@ async def test_updated_definition_changes_what_is_served(api: Api) -> None:
 
 
 @scenario
-async def test_refused_definitions(api: Api) -> None:
+async def test_invalid_definitions_are_refused(api: Api) -> None:
     group = group_of(api)
 
     def changed(path: str, value: Json) -> Body:
@@ -108,7 +108,7 @@ async def test_refused_definitions(api: Api) -> None:
 
 
 @scenario
-async def test_refused_schemas(api: Api) -> None:
+async def test_invalid_schemas_are_refused(api: Api) -> None:
     a = {"a": {"type": "string"}}
     for schema in (
         {},
@@ -182,7 +182,7 @@ async def try_schemas(api: Api, *schemas: Body, whole: bool = False) -> None:
 
 
 @scenario
-async def test_refused_fragments(api: Api) -> None:
+async def test_invalid_schema_fragments_are_refused(api: Api) -> None:
     """What stands under allOf, anyOf, oneOf or not declares nothing."""
     extension = "x-kubernetes-"
     never = [{"rule": "self.a < 5 && nonsense("}]
@@ -212,7 +212,7 @@ async def test_refused_fragments(api: Api) -> None:
 
 
 @scenario
-async def test_an_integer_or_a_string(api: Api) -> None:
+async def test_int_or_string_schemas_are_checked(api: Api) -> None:
     either = [{"type": "integer"}, {"type": "string"}]
     mixed = {"x-kubernetes-int-or-string": True}
     await try_schemas(
@@ -230,7 +230,7 @@ async def test_an_integer_or_a_string(api: Api) -> None:
 
 
 @scenario
-async def test_refused_lists_and_maps(api: Api) -> None:
+async def test_invalid_lists_and_maps_are_refused(api: Api) -> None:
     def listed(kind: str, items: Body, **more: Json) -> Body:
         named = {f"x-kubernetes-{name.replace('_', '-')}": value for name, value in more.items()}
         return {"type": "array", "items": items, "x-kubernetes-list-type": kind, **named}
@@ -259,7 +259,7 @@ async def test_refused_lists_and_maps(api: Api) -> None:
 
 
 @scenario
-async def test_refused_root_schemas(api: Api) -> None:
+async def test_invalid_root_schemas_are_refused(api: Api) -> None:
     words: Body = {"type": "string", "maxLength": 5}
 
     def of_metadata(**fields: Json) -> Body:
@@ -284,7 +284,7 @@ async def test_refused_root_schemas(api: Api) -> None:
 
 
 @scenario
-async def test_definition_with_rules_for_names(api: Api) -> None:
+async def test_definition_may_have_rules_for_names(api: Api) -> None:
     group = group_of(api)
     body = definition("things", "Thing", OPEN, group=group)
     names = {
@@ -303,7 +303,7 @@ async def test_definition_with_rules_for_names(api: Api) -> None:
 
 
 @scenario
-async def test_wrongly_typed_rules(api: Api) -> None:
+async def test_wrongly_typed_rules_are_refused(api: Api) -> None:
     await try_rules(
         api,
         {"rule": "self.s == 1"},
@@ -343,7 +343,7 @@ async def test_wrongly_typed_rules(api: Api) -> None:
 
 
 @scenario
-async def test_rules_over_time_of_parts_that_have_no_name(api: Api) -> None:
+async def test_transition_rules_of_parts_without_a_key_are_refused(api: Api) -> None:
     grows = {"x-kubernetes-validations": [{"rule": "self >= oldSelf"}]}
     number = {"type": "integer", **grows}
     numbers = {"type": "object", "maxProperties": 5, "additionalProperties": number}
@@ -366,7 +366,7 @@ async def test_rules_over_time_of_parts_that_have_no_name(api: Api) -> None:
 
 
 @scenario
-async def test_refused_rules(api: Api) -> None:
+async def test_invalid_rules_are_refused(api: Api) -> None:
     await try_rules(
         api,
         {"rule": "self.s =="},
@@ -427,7 +427,7 @@ async def try_rules(api: Api, *rules: Body) -> None:
 
 
 @scenario
-async def test_names_taken_by_another_definition(api: Api) -> None:
+async def test_names_taken_by_another_definition_are_not_accepted(api: Api) -> None:
     group = group_of(api)
     await install(
         api, definition("firsts", "First", OPEN, group=group, names={"shortNames": ["f"]})
@@ -446,7 +446,7 @@ async def test_names_taken_by_another_definition(api: Api) -> None:
 
 
 @scenario
-async def test_versions_of_a_definition(api: Api) -> None:
+async def test_versions_of_a_definition_are_served(api: Api) -> None:
     group = group_of(api)
     body = definition("things", "Thing", OPEN, group=group)
     first = body["spec"]["versions"][0]
@@ -489,7 +489,7 @@ async def test_invalid_object_can_be_changed_where_it_was_already_invalid(api: A
     await api.patch(path, replace, "json")
     probe = {**thing, "metadata": {"name": "probe"}, "spec": {"size": 99}}
     for _ in range(100):
-        if (await api.ask("POST", f"{things}?dryRun=All", probe)).status == 422:
+        if (await api.request("POST", f"{things}?dryRun=All", probe)).status == 422:
             break
     await api.patch(f"{things}/one", {"metadata": {"labels": {"a": "b"}}})
     await api.patch(f"{things}/one", {"spec": {"name": "STILL"}})

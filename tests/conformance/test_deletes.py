@@ -11,7 +11,7 @@ DRY: Body = {"dryRun": ["All"]}
 
 
 @scenario
-async def test_preconditions(api: Api) -> None:
+async def test_preconditions_of_a_delete_are_checked(api: Api) -> None:
     for resource, body in (("configmaps", config_map("one")), ("gadgets", gadget("one"))):
         one = api.at(resource, "one")
         made = await api.post(api.at(resource), body)
@@ -66,8 +66,8 @@ async def test_propagation_policies_leave_their_finalizers(api: Api) -> None:
 
 @scenario
 async def test_propagation_policies_meet_finalizers(api: Api) -> None:
-    """As dry runs: what comes after is the collector's, which a bare kube-apiserver lacks."""
-    asked: tuple[Body, ...] = (
+    """The deletes are dry runs: a bare kube-apiserver has no garbage collector."""
+    requested: tuple[Body, ...] = (
         {},
         {"propagationPolicy": "Foreground"},
         {"propagationPolicy": "Orphan"},
@@ -86,22 +86,22 @@ async def test_propagation_policies_meet_finalizers(api: Api) -> None:
         for number, finalizers in enumerate(kept):
             one = api.at(resource, f"c{number}")
             await api.post(api.at(resource), make(f"c{number}", finalizers=finalizers))
-            for options in asked:
+            for options in requested:
                 await api.delete(one, {**options, **DRY})
             await api.delete(f"{one}?dryRun=All&propagationPolicy=Orphan")
             await api.delete(f"{one}?dryRun=All&orphanDependents=true")
             await api.delete(one, {"gracePeriodSeconds": 5, **DRY})
-        for options in asked:
+        for options in requested:
             await api.delete(api.at(resource), {**options, **DRY})
         await api.get(api.at(resource))
     running = api.at("pods", "running")
     await api.post(api.at("pods"), pod("running", node="n-1"))
-    for options in asked:
+    for options in requested:
         await api.delete(running, {**options, "gracePeriodSeconds": 7, **DRY})
 
 
 @scenario
-async def test_propagation_policies_of_namespaces_and_definitions(api: Api) -> None:
+async def test_propagation_policies_apply_to_namespaces_and_definitions(api: Api) -> None:
     group = group_of(api)
     path = await install(api, definition("things", "Thing", OPEN, group=group))
     for what in (f"/api/v1/namespaces/{api.namespace}", path):
@@ -183,7 +183,7 @@ async def test_collections_are_deleted_by_selector(api: Api) -> None:
 
 
 @scenario
-async def test_eviction_of_pods(api: Api) -> None:
+async def test_eviction_of_pods_is_answered_alike(api: Api) -> None:
     def evict(name: str, **more: object) -> Body:
         return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, **more}
 
@@ -206,7 +206,7 @@ async def test_eviction_of_pods(api: Api) -> None:
 
 
 @scenario
-async def test_what_holds_a_namespace_is_changed_by_finalize_only(api: Api) -> None:
+async def test_namespace_finalizers_are_changed_by_finalize_only(api: Api) -> None:
     other = f"{api.namespace}-b"
     path = f"/api/v1/namespaces/{other}"
     bare: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
@@ -222,13 +222,13 @@ async def test_what_holds_a_namespace_is_changed_by_finalize_only(api: Api) -> N
     await api.apply(path, {**bare, "spec": {"finalizers": ["a.b/d"]}}, force=True)
     await api.patch(f"{path}/status", {"spec": {"finalizers": None}})
     await api.patch(f"{path}/finalize", {"spec": {"finalizers": None}})
-    await api.ask("DELETE", path)
-    await api.ask("PUT", path, bare)
-    await api.ask("PATCH", path, {"spec": None}, content_type=PATCH_TYPES["merge"])
-    kept = await api.ask("GET", path)
+    await api.request("DELETE", path)
+    await api.request("PUT", path, bare)
+    await api.request("PATCH", path, {"spec": None}, content_type=PATCH_TYPES["merge"])
+    kept = await api.request("GET", path)
     api.record("what holds it", [kept["status"]["phase"], kept["spec"]])
     await api.put(f"{path}/finalize", {**bare, "spec": {"finalizers": ["no slash"]}})
-    gone = await api.ask("PUT", f"{path}/finalize", {**bare, "spec": {"finalizers": []}})
+    gone = await api.request("PUT", f"{path}/finalize", {**bare, "spec": {"finalizers": []}})
     api.record("finalize", gone.status)
     await api.get(path)
 
@@ -240,7 +240,7 @@ async def test_terminating_namespace_takes_nothing_new(api: Api) -> None:
     # keeps the namespace there on the embedded server, whose collector would empty it
     await api.post(api.at("configmaps", ns=other), config_map("held", finalizers=["a.b/c"]))
     await api.delete(f"/api/v1/namespaces/{other}", {"preconditions": {"uid": "not-this"}})
-    deleted = await api.ask("DELETE", f"/api/v1/namespaces/{other}")
+    deleted = await api.request("DELETE", f"/api/v1/namespaces/{other}")
     api.record("delete the namespace", [deleted.status, deleted["status"]["phase"]])
     await api.post(api.at("configmaps", ns=other), config_map("late"))
     await api.post(api.at("gadgets", ns=other), gadget("late"))
@@ -259,7 +259,7 @@ async def test_terminating_definition_takes_nothing_new(api: Api) -> None:
         return {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": name, **meta}}
 
     await api.post(things, thing("held", finalizers=["a.b/c"]))
-    await api.ask("DELETE", path)
+    await api.request("DELETE", path)
     await api.until(f"{things}/held", lambda a: "deletionTimestamp" in a["metadata"])
     await api.post(things, thing("late"))
     await api.post(f"{things}?dryRun=All", thing("late"))

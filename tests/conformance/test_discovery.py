@@ -30,10 +30,10 @@ def kept(name: str, plurals: set[str]) -> bool:
 
 
 @scenario
-async def test_resources_of_each_served_group(api: Api) -> None:
+async def test_resources_of_each_served_group_are_listed(api: Api) -> None:
     for version, plurals in SERVED.items():
         path = f"/api/{version}" if version == "v1" else f"/apis/{version}"
-        answer = await api.ask("GET", path)
+        answer = await api.request("GET", path)
         rows = [
             {key: value for key, value in row.items() if key not in UNSTABLE}
             for row in answer["resources"]
@@ -44,13 +44,13 @@ async def test_resources_of_each_served_group(api: Api) -> None:
 
 
 @scenario
-async def test_resources_of_a_custom_group(api: Api) -> None:
+async def test_resources_of_a_custom_group_are_listed(api: Api) -> None:
     def plain(answer: Answer) -> Json:
         rows = answer["resources"]
         return [{key: row[key] for key in row if key not in UNSTABLE} for row in rows]
 
     for version in ("v1", "v1beta1"):
-        answer = await api.ask("GET", f"/apis/{GROUP}/{version}")
+        answer = await api.request("GET", f"/apis/{GROUP}/{version}")
         api.record(f"GET /apis/{GROUP}/{version}", sorted(plain(answer), key=str))
     await api.get(f"/apis/{GROUP}")
     await api.get("/apis/apps")
@@ -59,9 +59,9 @@ async def test_resources_of_a_custom_group(api: Api) -> None:
 
 
 @scenario
-async def test_aggregated_discovery(api: Api) -> None:
+async def test_aggregated_discovery_lists_each_group(api: Api) -> None:
     for root in ("/api", "/apis"):
-        answer = await api.ask("GET", root, accept=AGGREGATED)
+        answer = await api.request("GET", root, accept=AGGREGATED)
         head = [answer.status, answer["kind"], answer["apiVersion"]]
         api.record(root, [*head, answer.headers["content-type"]])
         found = {
@@ -76,45 +76,45 @@ async def test_aggregated_discovery(api: Api) -> None:
             rows = [it for it in row.get("subresources", []) if it["subresource"] in SUBRESOURCES]
             api.record(name, {**row, "subresources": rows})
     fallback = f"{AGGREGATED},application/json"
-    answer = await api.ask("GET", "/apis", accept=fallback)
+    answer = await api.request("GET", "/apis", accept=fallback)
     api.record("with a fallback", [answer["kind"], answer.headers["content-type"]])
-    answer = await api.ask("GET", "/apis")
+    answer = await api.request("GET", "/apis")
     api.record("without", [answer["kind"], answer.headers["content-type"]])
 
 
 @scenario
-async def test_group_lists(api: Api) -> None:
-    answer = await api.ask("GET", "/api")
+async def test_group_lists_name_each_group(api: Api) -> None:
+    answer = await api.request("GET", "/api")
     api.record("GET /api", [answer["kind"], answer["versions"]])
-    answer = await api.ask("GET", "/apis")
+    answer = await api.request("GET", "/apis")
     names = [f"{name.rpartition('/')[0]}" for name in SERVED if "/" in name]
     rows = [group for group in answer["groups"] if group["name"] in {*names, GROUP}]
     api.record("GET /apis", sorted(rows, key=lambda row: str(row["name"])))
-    version = await api.ask("GET", "/version")
+    version = await api.request("GET", "/version")
     api.record("GET /version", [version["major"], version["minor"], version["gitVersion"]])
     for path in ("/healthz", "/livez", "/readyz"):
-        answer = await api.ask("GET", path, token="")
+        answer = await api.request("GET", path, token="")
         api.record(f"GET {path}", [answer.status, answer.body, answer.headers["content-type"]])
 
 
 @scenario
-async def test_openapi_of_a_custom_group(api: Api) -> None:
-    document = await api.ask("GET", f"/openapi/v3/apis/{GROUP}/v1")
+async def test_openapi_of_a_custom_group_is_published(api: Api) -> None:
+    document = await api.request("GET", f"/openapi/v3/apis/{GROUP}/v1")
     schemas = document["components"]["schemas"]
     for name in ("v1.Gadget", "v1.Trinket", "v1.GadgetList"):
         api.record(f"schema {name}", schemas.get(f"com.example.conformance.{name}"))
-    index = await api.ask("GET", "/openapi/v3")
+    index = await api.request("GET", "/openapi/v3")
     keys = [name for name in index["paths"] if GROUP in name]
     api.record("paths of the group", sorted(keys))
 
 
 @scenario
-async def test_openapi_of_built_in_kinds(api: Api) -> None:
+async def test_openapi_of_built_in_kinds_is_published(api: Api) -> None:
     for path, names in (
         ("api/v1", ("io.k8s.api.core.v1.Pod", "io.k8s.api.core.v1.ConfigMap")),
         ("apis/apps/v1", ("io.k8s.api.apps.v1.Deployment", "io.k8s.api.apps.v1.DeploymentSpec")),
         ("apis/policy/v1", ("io.k8s.api.policy.v1.PodDisruptionBudget",)),
     ):
-        document = await api.ask("GET", f"/openapi/v3/{path}")
+        document = await api.request("GET", f"/openapi/v3/{path}")
         for name in names:
             api.record(f"schema {name}", document["components"]["schemas"][name])

@@ -84,7 +84,7 @@ def documents(*objects: Json) -> bytes:
 
 
 @scenario
-async def test_get_in_every_form(api: Api) -> None:
+async def test_kubectl_prints_objects_in_every_form(api: Api) -> None:
     zone = {"topology.kubernetes.io/zone": "z-1", "only": api.namespace}
     await kubectl(api, "create", "-f", "-", stdin=[gadget("one", labels=zone), gadget("two")])
     for arguments in (
@@ -122,7 +122,7 @@ async def test_get_in_every_form(api: Api) -> None:
 
 
 @scenario
-async def test_built_in_kinds(api: Api) -> None:
+async def test_kubectl_prints_built_in_kinds(api: Api) -> None:
     objects = [config_map("one"), pod("one", node="n-1"), workload("Deployment", "one")]
     await kubectl(api, "create", "-f", "-", stdin=objects)
     for kind in (
@@ -156,7 +156,7 @@ async def test_built_in_kinds(api: Api) -> None:
 
 
 @scenario
-async def test_apply_on_the_client(api: Api) -> None:
+async def test_kubectl_applies_on_the_client(api: Api) -> None:
     await kubectl(api, "apply", "-f", "-", stdin=[gadget("one"), config_map("one", {"a": "1"})])
     await kubectl(api, "apply", "-f", "-", stdin=[gadget("one"), config_map("one", {"a": "1"})])
     changed = [gadget("one", {"size": 5}), config_map("one", {"b": "2"})]
@@ -182,7 +182,7 @@ async def test_apply_on_the_client(api: Api) -> None:
 
 
 @scenario
-async def test_apply_on_the_server(api: Api) -> None:
+async def test_kubectl_applies_on_the_server(api: Api) -> None:
     server = ("apply", "--server-side", "-f", "-")
     await kubectl(api, *server, stdin=gadget("one"))
     await kubectl(api, *server, "--field-manager=other", stdin=gadget("one", {"size": 4}))
@@ -198,7 +198,7 @@ async def test_apply_on_the_server(api: Api) -> None:
 
 
 @scenario
-async def test_changes_of_one_object(api: Api) -> None:
+async def test_kubectl_changes_one_object(api: Api) -> None:
     await kubectl(api, "create", "-f", "-", stdin=[gadget("one"), config_map("one", {"a": "1"})])
     for arguments in (
         ["label", "gadget", "one", "colour=red"],
@@ -232,23 +232,23 @@ async def test_changes_of_one_object(api: Api) -> None:
 
 
 @scenario
-async def test_watching(api: Api) -> None:
+async def test_kubectl_watches_and_waits(api: Api) -> None:
     await kubectl(api, "create", "-f", "-", stdin=[gadget("one")])
     follow = ("get", "gadgets", "--watch", "--output-watch-events", "--request-timeout=3s")
     watch = asyncio.create_task(kubectl(api, *follow, begun=(begun := asyncio.Event())))
     await begun.wait()
-    await api.ask("POST", api.at("gadgets"), gadget("two"))
-    await api.ask("DELETE", api.at("gadgets", "one"))
+    await api.request("POST", api.at("gadgets"), gadget("two"))
+    await api.request("DELETE", api.at("gadgets", "one"))
     await watch
     until = ("wait", "gadget/two", "--for=delete", "--timeout=10s", "-v=6")
     wait = asyncio.create_task(kubectl(api, *until, begun=(begun := asyncio.Event())))
     await begun.wait()
-    await api.ask("DELETE", api.at("gadgets", "two"))
+    await api.request("DELETE", api.at("gadgets", "two"))
     await wait
 
 
 @scenario
-async def test_explanations(api: Api) -> None:
+async def test_kubectl_explains_kinds(api: Api) -> None:
     for arguments in (
         "explain gadget",
         "explain gadget.spec",
@@ -266,7 +266,7 @@ async def test_explanations(api: Api) -> None:
 
 
 @scenario
-async def test_what_there_is_and_who_may(api: Api) -> None:
+async def test_kubectl_lists_kinds_and_rights(api: Api) -> None:
     for group in (GROUP, "kvm.cloud.sap", "apps", "coordination.k8s.io"):
         lines = (await kubectl(api, "api-resources", "--api-group", group, quiet=True)).splitlines()
         names = ("gadgets", "trinkets", "hypervisors", "evictions", "deployments", "leases")
@@ -299,7 +299,7 @@ async def test_a_kind_that_is_missing_is_named(api: Api) -> None:
 
 
 @scenario
-async def test_events(api: Api) -> None:
+async def test_kubectl_lists_events(api: Api) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",

@@ -45,7 +45,7 @@ async def test_pages_with_a_selector_do_not_count_the_rest(api: Api) -> None:
 
 
 @scenario
-async def test_bad_pages(api: Api) -> None:
+async def test_bad_continue_tokens_are_refused(api: Api) -> None:
     for path in (api.at("configmaps"), api.at("gadgets")):
         for query in (
             "continue=abc",
@@ -60,7 +60,7 @@ async def test_bad_pages(api: Api) -> None:
 
 
 @scenario
-async def test_versions_of_lists(api: Api) -> None:
+async def test_versions_of_lists_select_a_snapshot(api: Api) -> None:
     gadgets = api.at("gadgets")
     await api.post(gadgets, gadget("one"))
     before = await api.get(gadgets)
@@ -89,7 +89,7 @@ async def test_versions_of_lists(api: Api) -> None:
 
 
 @scenario
-async def test_label_selectors(api: Api) -> None:
+async def test_label_selectors_select_objects(api: Api) -> None:
     maps = api.at("configmaps")
     for name, labels in (
         ("none", {}),
@@ -138,7 +138,7 @@ async def test_label_selectors(api: Api) -> None:
 
 
 @scenario
-async def test_field_selectors(api: Api) -> None:
+async def test_field_selectors_select_objects(api: Api) -> None:
     ns = api.namespace
     await api.post(api.at("pods"), pod("one", node="n-1"))
     await api.post(api.at("pods"), pod("two"))
@@ -193,7 +193,7 @@ async def test_field_selectors(api: Api) -> None:
 
 
 @scenario
-async def test_list_over_all_namespaces(api: Api) -> None:
+async def test_list_over_all_namespaces_has_objects_of_each(api: Api) -> None:
     await api.post("/api/v1/namespaces", {"metadata": {"name": f"{api.namespace}-b"}})
     label = {"only": api.namespace}
     for ns in (f"{api.namespace}-b", api.namespace):
@@ -208,7 +208,7 @@ async def test_list_over_all_namespaces(api: Api) -> None:
 
 
 @scenario
-async def test_order_of_lists(api: Api) -> None:
+async def test_lists_are_ordered_by_name(api: Api) -> None:
     for name in ("b", "a-b", "a", "a.b", "a1", "aa", "10", "9"):
         await api.post(api.at("configmaps"), config_map(name, {}))
     await api.get(api.at("configmaps"))
@@ -216,7 +216,7 @@ async def test_order_of_lists(api: Api) -> None:
 
 
 @scenario
-async def test_metadata_only(api: Api) -> None:
+async def test_metadata_only_answers_have_no_spec(api: Api) -> None:
     for resource, body in (("configmaps", config_map("one")), ("gadgets", gadget("one"))):
         path = api.at(resource)
         await api.post(path, body)
@@ -231,7 +231,7 @@ async def test_metadata_only(api: Api) -> None:
 
 
 @scenario
-async def test_accept_headers(api: Api) -> None:
+async def test_accept_headers_choose_the_format(api: Api) -> None:
     for resource, body in (("configmaps", config_map("one")), ("gadgets", gadget("one"))):
         await api.post(api.at(resource), body)
         one = api.at(resource, "one")

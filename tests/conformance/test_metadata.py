@@ -25,7 +25,7 @@ PATH_NAMES = ("%41", ".", "..", "a%b")
 
 
 @scenario
-async def test_names(api: Api) -> None:
+async def test_names_are_checked(api: Api) -> None:
     for name in (*NAMES, *PATH_NAMES):
         await api.post(f"{api.at('configmaps')}?dryRun=All", config_map(name))
         await api.post(f"{api.at('gadgets')}?dryRun=All", gadget(name))
@@ -38,20 +38,22 @@ async def test_names(api: Api) -> None:
 
 
 @scenario
-async def test_generated_names(api: Api) -> None:
+async def test_generated_names_get_a_suffix(api: Api) -> None:
     for resource, body in (("configmaps", config_map("")), ("gadgets", gadget(""))):
         path = api.at(resource)
         await api.post(path, {**body, "metadata": {"generateName": "gen-"}})
         await api.post(path, {**body, "metadata": {"generateName": "gen-", "name": "given"}})
         await api.post(path, {**body, "metadata": {"generateName": "gen-", "labels": {"-": ""}}})
         await api.post(path, {**body, "metadata": {"generateName": ""}})
-    long = await api.ask("POST", api.at("configmaps"), {"metadata": {"generateName": "x" * 300}})
+    long = await api.request(
+        "POST", api.at("configmaps"), {"metadata": {"generateName": "x" * 300}}
+    )
     name = str(long["metadata"]["name"])
     api.record("length of a long generated name", [len(name), set(name[:-5]) == {"x"}])
 
 
 @scenario
-async def test_labels_and_annotations(api: Api) -> None:
+async def test_labels_and_annotations_are_checked(api: Api) -> None:
     for labels in (
         {"a": ""},
         {"example.com/a": "b"},
@@ -74,7 +76,7 @@ async def test_labels_and_annotations(api: Api) -> None:
 
 
 @scenario
-async def test_owner_references(api: Api) -> None:
+async def test_owner_references_are_checked(api: Api) -> None:
     good = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
     for owners in (
         [good],
@@ -91,7 +93,7 @@ async def test_owner_references(api: Api) -> None:
 
 
 @scenario
-async def test_finalizers(api: Api) -> None:
+async def test_finalizers_are_checked(api: Api) -> None:
     for finalizers in (
         ["a.b/c"],
         ["noslash"],

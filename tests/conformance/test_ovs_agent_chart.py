@@ -53,7 +53,7 @@ HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),
     ("patch", "events.k8s.io", "events", SPACE),
 }
-"""What an admission plugin asks, and the repetition of an Event."""
+"""The requests of an admission plugin, and the repetition of an Event."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def switch(name: str) -> OVSNode:
 
 
 def verbs(cluster: Cluster) -> set[tuple[str, str]]:
-    """What was asked for, by verb and kind."""
+    """The requests, by verb and kind."""
     return {
         (entry["verb"], entry["objectRef"]["resource"])
         for entry in cluster.requests()
@@ -82,7 +82,7 @@ def verbs(cluster: Cluster) -> set[tuple[str, str]]:
 
 
 async def report(kube: Kube, name: str) -> OVSNode:
-    """All of the status, and what takes leftovers away, as the agent's applier writes them."""
+    """Apply the whole status and the removal of leftovers, as the agent's applier does."""
     now = SystemClock().now()
     status = OVSNodeStatus(
         ovsVersion="3.1.0", conditions=set_condition((), "Ready", "True", "Fine", "", now=now)
@@ -97,7 +97,7 @@ async def report(kube: Kube, name: str) -> OVSNode:
 async def agent(
     cluster: Cluster, node: str, switch: FakeSwitch, folder: Path
 ) -> AsyncIterator[None]:
-    """All of an agent, as the ServiceAccount in a pod on its Node."""
+    """Run an agent with all its parts, as the ServiceAccount in a pod on its Node."""
     given = Settings(node, namespace=SPACE, ovs_rundir=folder, diagnostics=Address("127.0.0.1", 0))
     metrics = Metrics()
     async with Kube(
@@ -116,7 +116,7 @@ async def agent(
 async def test_agent_may_do_just_what_it_does(
     cluster: Cluster, objects: list[Body], tmp_path: Path
 ) -> None:
-    """It makes its OVSNode, reports an issue, is asked for a trace, and is scraped."""
+    """The agent makes its OVSNode, reports an issue, answers a trace request, and is scraped."""
     node = "kvm-a"
     cluster.forget()
     async with (
@@ -126,7 +126,7 @@ async def test_agent_may_do_just_what_it_does(
         await until(person, OVSNode, node, is_reported, namespace=SPACE)
         name = f"{OVS_AGENT}{node}"
         await until(person, Lease, name, owned, namespace=SPACE)
-        await ask_at(person, node)
+        await request_without_credentials(person, node)
         await scrape(cluster, node)
         await eventually(lambda: is_noted(person), seconds=DEADLINE)
         for watched in ("configmaps", "hypervisors", "ovsnodes"):
@@ -152,23 +152,23 @@ async def is_noted(person: Kube) -> bool:
     return any(one is not None and one.name == "kvm-a" for one in about)
 
 
-async def ask_at(person: Kube, node: str) -> None:
-    """At the address that the OVSNode has, as nobody: the cluster is asked who that is."""
+async def request_without_credentials(person: Kube, node: str) -> None:
+    """Call the address of the OVSNode with an invalid token, which the cluster reviews."""
     found = await person.get(OVSNode, node, SPACE)
     assert found is not None
     endpoint = found.status.diagnostics
     assert endpoint is not None
     server, stranger = (
         Pinned(endpoint.url, endpoint.certificateSHA256),
-        Credential("Bearer nobody's"),
+        Credential("Bearer unknown"),
     )
     assert (await answer(server, stranger, "POST", path(OVSNode, node, "trace")))[0] == 401
 
 
 async def scrape(cluster: Cluster, node: str) -> None:
-    """By a reader without a token, and by one without the right."""
+    """Scrape without a valid token, and without the right."""
     async with Kube(load_connection(cluster.on(node))) as client:
-        assert await admitted(guard(client), "nobody's") == 401
+        assert await admitted(guard(client), "unknown") == 401
         assert await admitted(guard(client), cluster.token) == 403
 
 
@@ -296,7 +296,7 @@ def test_rights_are_in_the_namespace_of_the_ovsnodes(objects: list[Body]) -> Non
 
 
 def test_port_and_rights_of_diagnostics_are_gone_with_them(objects: list[Body]) -> None:
-    """People's roles are bound to nobody by the chart."""
+    """The chart binds the roles for people to no subject."""
     roles = {body["metadata"]["name"] for body in objects if body["kind"] == "ClusterRole"}
     assert {f"op-{CHART}-diagnose", f"op-{CHART}-capture"} <= roles
     assert not any("/" in what and "status" not in what for _, _, what, _ in granted(objects))

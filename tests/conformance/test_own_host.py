@@ -32,7 +32,7 @@ QUESTIONS = {
 def rules(objects: list[Body]) -> list[tuple[str, str, str]]:
     """Verb, group and resource of every rule of the agent's roles, but for reads of one name.
 
-    A role that the chart binds to nobody is one for people.
+    A role that the chart binds to no subject is one for people.
     """
     bindings = {"RoleBinding", "ClusterRoleBinding"}
     bound = {
@@ -211,7 +211,7 @@ def test_an_agent_reads_its_own_configuration_and_no_other_config_map(hosts: Fle
 
 
 def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
-    """What an agent does; or the refusals would show nothing."""
+    """An agent can do its work, or the refusals would prove nothing."""
     hosts.add(OWN)
     hypervisor, lease, migration, certificate = (
         BY_NAME[key]
@@ -240,7 +240,7 @@ def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
 def test_certificates_are_requested_under_the_own_name_and_of_the_own_issuer(hosts: Fleet) -> None:
     kind = BY_NAME["cert-manager.io", "certificaterequests"]
     hosts.send(OWN, "DELETE", kind.path(OWN))
-    # As cert-manager's webhook leaves it: with who has asked.
+    # As cert-manager's webhook stores it: with the requester.
     username, node = f"system:serviceaccount:{NAMESPACE}:{hosts.account}", {NODE_NAME: [OWN]}
     right = kind.body(OWN)
     right["spec"] |= {"username": username, "extra": {**node, "other": ["x"]}}
@@ -268,7 +268,7 @@ MIGRATION = BY_NAME["kvm.cloud.sap", "migrations"]
 
 
 def open_migration(hosts: Fleet, **status: Json) -> str:
-    """One of the other host's that is under way; gives the path of its status."""
+    """Create a running migration of the other host; return the path of its status."""
     body = MIGRATION.body(OTHER)
     name = f"cccccccc-0000-4000-8000-{time.monotonic_ns() % 10**12:012}-20260101-000000"
     body["metadata"]["name"] = name

@@ -31,7 +31,7 @@ def hypervisor(name: str, **spec: Json) -> Body:
 
 
 @scenario
-async def test_hypervisor(api: Api) -> None:
+async def test_hypervisor_is_served_alike(api: Api) -> None:
     name = api.namespace
     one = f"{KVM}/v1/hypervisors/{name}"
     await api.post(f"{KVM}/v1/hypervisors", hypervisor(name))
@@ -74,7 +74,7 @@ async def test_hypervisor(api: Api) -> None:
 
 
 @scenario
-async def test_hypervisor_with_little_in_it(api: Api) -> None:
+async def test_hypervisor_with_few_fields_is_served_alike(api: Api) -> None:
     name = api.namespace
     one = f"{KVM}/v1/hypervisors/{name}"
     bare = {"apiVersion": "kvm.cloud.sap/v1", "kind": "Hypervisor", "metadata": {"name": name}}
@@ -93,7 +93,7 @@ async def test_hypervisor_with_little_in_it(api: Api) -> None:
 
 
 @scenario
-async def test_eviction(api: Api) -> None:
+async def test_eviction_is_served_alike(api: Api) -> None:
     name = api.namespace
     one = f"{KVM}/v1/evictions/{name}"
     body = {"apiVersion": "kvm.cloud.sap/v1", "kind": "Eviction", "metadata": {"name": name}}
@@ -109,7 +109,7 @@ async def test_eviction(api: Api) -> None:
 
 
 @scenario
-async def test_migration_and_ovs_node(api: Api) -> None:
+async def test_migration_and_ovs_node_are_served_alike(api: Api) -> None:
     migrations = f"{KVM}/v1alpha1/namespaces/{api.namespace}/migrations"
     body = {"apiVersion": "kvm.cloud.sap/v1alpha1", "kind": "Migration", "metadata": {"name": "m"}}
     await api.post(migrations, body)
@@ -132,9 +132,9 @@ async def test_definitions_are_stored_alike(api: Api) -> None:
         "ovsnodes.ovs.c5c3.io",
     ):
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
-        answer = await api.ask("GET", path)
+        answer = await api.request("GET", path)
         api.record(f"GET {name}", [answer["spec"], answer["status"]["acceptedNames"]])
     for group in ("kvm.cloud.sap/v1", "kvm.cloud.sap/v1alpha1", "ovs.c5c3.io/v1alpha1"):
-        answer = await api.ask("GET", f"/apis/{group}")
+        answer = await api.request("GET", f"/apis/{group}")
         rows = [{**row, "storageVersionHash": ""} for row in answer["resources"]]
         api.record(f"resources of {group}", sorted(rows, key=lambda row: str(row["name"])))

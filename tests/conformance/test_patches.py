@@ -8,7 +8,7 @@ from tests.conformance.wire import Json
 
 
 @scenario
-async def test_json_patch(api: Api) -> None:
+async def test_json_patch_changes_a_config_map(api: Api) -> None:
     one = api.at("configmaps", "one")
     await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
     await api.patch(one, {"metadata": {"annotations": {"x.y/z": "3"}}})
@@ -44,7 +44,7 @@ async def test_json_patch(api: Api) -> None:
 
 
 @scenario
-async def test_json_patch_of_lists(api: Api) -> None:
+async def test_json_patch_changes_lists(api: Api) -> None:
     one = api.at("gadgets", "one")
     await api.post(api.at("gadgets"), gadget("one", {"size": 3, "plain": [1, 2, 3]}))
     for patch in (
@@ -66,7 +66,7 @@ async def test_json_patch_of_lists(api: Api) -> None:
 
 
 @scenario
-async def test_merge_patch(api: Api) -> None:
+async def test_merge_patch_changes_a_config_map(api: Api) -> None:
     one = api.at("configmaps", "one")
     made = await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
     patches: tuple[Json, ...] = (
@@ -95,7 +95,7 @@ async def test_merge_patch(api: Api) -> None:
 
 
 @scenario
-async def test_merge_patch_of_a_custom_object(api: Api) -> None:
+async def test_merge_patch_changes_a_custom_object(api: Api) -> None:
     one = api.at("gadgets", "one")
     made = await api.post(api.at("gadgets"), gadget("one", {"size": 3, "labels": {"a": "b"}}))
     patches: tuple[Json, ...] = (
@@ -151,7 +151,7 @@ async def test_strategic_patch_merges_lists_by_key(api: Api) -> None:
 
 
 @scenario
-async def test_strategic_patch_directives(api: Api) -> None:
+async def test_strategic_patch_directives_are_obeyed(api: Api) -> None:
     one = api.at("configmaps", "one")
     await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
     patches: tuple[Json, ...] = (
@@ -175,7 +175,7 @@ async def test_strategic_patch_directives(api: Api) -> None:
 
 
 @scenario
-async def test_strategic_patch_of_a_node_and_a_service(api: Api) -> None:
+async def test_strategic_patch_changes_a_node_and_a_service(api: Api) -> None:
     node = f"/api/v1/nodes/node-{api.namespace}"
     await api.post("/api/v1/nodes", {"metadata": {"name": f"node-{api.namespace}"}})
     for kind, status in (("Ready", "True"), ("Disk", "False"), ("Ready", "False")):
@@ -193,7 +193,7 @@ async def test_strategic_patch_of_a_node_and_a_service(api: Api) -> None:
 
 
 @scenario
-async def test_patches_of_the_wrong_shape_or_type(api: Api) -> None:
+async def test_patches_of_the_wrong_shape_or_type_are_refused(api: Api) -> None:
     maps, gadgets = api.at("configmaps", "one"), api.at("gadgets", "one")
     await api.post(api.at("configmaps"), config_map("one"))
     await api.post(api.at("gadgets"), gadget("one"))

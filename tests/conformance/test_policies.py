@@ -67,10 +67,10 @@ async def enforce(api: Api, made: Body, *actions: str, **spec: Json) -> None:
     await api.post(POLICIES, made)
     await api.post(BINDINGS, binding(made, *actions, **spec))
     for body, path in ((watched, POLICIES), (binding(watched), BINDINGS)):
-        await api.ask("POST", path, body)
+        await api.request("POST", path, body)
     path = f"{api.at('configmaps')}?dryRun=All"
     for _ in range(TRIES):
-        answer = await api.ask("POST", path, config_map("sentinel"))
+        answer = await api.request("POST", path, config_map("sentinel"))
         if answer.status >= 400:  # by the sentinel, which comes last, or by the policy itself
             return
         await asyncio.sleep(0.1)
@@ -80,10 +80,12 @@ async def enforce(api: Api, made: Body, *actions: str, **spec: Json) -> None:
 async def forget(api: Api, made: Body) -> None:
     """Take a policy away, and wait until it is no longer in force."""
     for name in (made["metadata"]["name"], f"{made['metadata']['name']}-sentinel"):
-        await api.ask("DELETE", f"{BINDINGS}/{name}")
-        await api.ask("DELETE", f"{POLICIES}/{name}")
+        await api.request("DELETE", f"{BINDINGS}/{name}")
+        await api.request("DELETE", f"{POLICIES}/{name}")
     for _ in range(TRIES):
-        answer = await api.ask("POST", f"{api.at('configmaps')}?dryRun=All", config_map("sentinel"))
+        answer = await api.request(
+            "POST", f"{api.at('configmaps')}?dryRun=All", config_map("sentinel")
+        )
         if answer.status < 400:
             return
         await asyncio.sleep(0.1)
@@ -116,7 +118,7 @@ async def test_a_policy_refuses_creates_updates_and_deletes(api: Api) -> None:
     await api.post(api.at("configmaps"), config_map("bad"))
     await api.post(f"{api.at('configmaps')}?dryRun=All", config_map("bad"))
     generated = {"metadata": {"generateName": "bad-"}}
-    answer = await api.ask("POST", api.at("configmaps"), generated)
+    answer = await api.request("POST", api.at("configmaps"), generated)
     named = f"CREATE of {answer['details']['name']} by" in answer["message"]
     api.record("create with generateName", [answer.status, named])
     await api.patch(one, {"data": {"a": "1"}})
@@ -138,14 +140,14 @@ async def test_collections_are_deleted_as_far_as_a_policy_allows(api: Api) -> No
     made = policy(api, "kept", {"expression": "oldObject.metadata.name != 'kept'"})
     made["spec"]["matchConstraints"]["resourceRules"] = [rule(operations="DELETE")]
     await enforce(api, made)
-    answer = await api.ask("DELETE", f"{api.at('configmaps')}?labelSelector=group%3Done")
+    answer = await api.request("DELETE", f"{api.at('configmaps')}?labelSelector=group%3Done")
     api.record("delete the collection", [answer.status, answer["reason"]])
     await api.get(api.at("configmaps", "kept"))
     await forget(api, made)
 
 
 @scenario
-async def test_match_constraints(api: Api) -> None:
+async def test_match_constraints_limit_a_policy(api: Api) -> None:
     made = policy(
         api,
         "some",
@@ -197,7 +199,7 @@ async def test_a_binding_warns(api: Api) -> None:
 
 
 @scenario
-async def test_variables_and_match_conditions(api: Api) -> None:
+async def test_variables_and_match_conditions_are_evaluated(api: Api) -> None:
     made = policy(
         api,
         "bound",
@@ -219,7 +221,7 @@ async def test_variables_and_match_conditions(api: Api) -> None:
         ],
     )
     for verb in ("Role", "RoleBinding"):
-        await api.ask("POST", api.at(f"{verb.lower()}s"), _right(verb))
+        await api.request("POST", api.at(f"{verb.lower()}s"), _right(verb))
     await enforce(api, made)
     await api.post(api.at("configmaps"), config_map("admin"))
     for name, data in (("ok", {"a": "1", "b": "2"}), ("big", {"a": "1", "b": "2"}), ("small", {})):
@@ -241,7 +243,7 @@ def _right(kind: str) -> Body:
 
 
 @scenario
-async def test_what_has_no_answer_is_refused_unless_failures_are_ignored(api: Api) -> None:
+async def test_failed_expression_refuses_unless_failures_are_ignored(api: Api) -> None:
     for fails in ("Fail", "Ignore"):
         made = policy(
             api, fails.lower(), {"expression": "object.data.none == '1'"}, failurePolicy=fails
@@ -252,7 +254,7 @@ async def test_what_has_no_answer_is_refused_unless_failures_are_ignored(api: Ap
         made = policy(
             api,
             f"{fails.lower()}s",
-            {"expression": "false", "message": "never asked"},
+            {"expression": "false", "message": "never read"},
             failurePolicy=fails,
             matchConditions=[{"name": "none", "expression": "object.data.none == '1'"}],
         )
@@ -262,7 +264,7 @@ async def test_what_has_no_answer_is_refused_unless_failures_are_ignored(api: Ap
 
 
 @scenario
-async def test_subresources_and_custom_kinds(api: Api) -> None:
+async def test_policies_apply_to_subresources_and_custom_kinds(api: Api) -> None:
     path = api.at("gadgets")
     body = {
         "apiVersion": "conformance.example.com/v1",
@@ -304,7 +306,7 @@ BAD: Mapping[str, Body] = {
 @scenario
 async def test_bad_policies_are_refused(api: Api) -> None:
     for name, validation in BAD.items():
-        answer = await api.ask("POST", POLICIES, policy(api, name, validation))
+        answer = await api.request("POST", POLICIES, policy(api, name, validation))
         fields = [cause["field"] for cause in answer["details"]["causes"]]
         api.record(f"create {name}", [answer.status, answer["reason"], fields])
     await api.post(POLICIES, policy(api, "none"))
@@ -314,15 +316,15 @@ async def test_bad_policies_are_refused(api: Api) -> None:
     unruled = policy(api, "unruled", {"expression": "true"}, matchConstraints={"resourceRules": []})
     await api.post(POLICIES, unruled)
     never = policy(api, "never", {"expression": "true"}, failurePolicy="Never")
-    answer = await api.ask("POST", POLICIES, never)
+    answer = await api.request("POST", POLICIES, never)
     api.record("create never", [answer.status, answer["reason"]])
     early = [{"name": "b", "expression": "variables.a"}, {"name": "a", "expression": "1"}]
-    answer = await api.ask(
+    answer = await api.request(
         "POST", POLICIES, policy(api, "early", {"expression": "true"}, variables=early)
     )
     api.record("create early", [answer.status, answer["details"]["causes"][0]["field"]])
     twice = [{"name": "a", "expression": "true"}] * 2
-    answer = await api.ask(
+    answer = await api.request(
         "POST", POLICIES, policy(api, "twice", {"expression": "true"}, matchConditions=twice)
     )
     api.record("create twice", [answer.status, answer["details"]["causes"][0]["field"]])

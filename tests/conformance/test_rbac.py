@@ -47,9 +47,9 @@ def binding(kind: str, name: str, ref: tuple[str, str], *subjects: tuple[str, st
 
 async def grant(api: Api, *rules: Body, who: tuple[str, str] = ("User", "bob")) -> None:
     """Give rights in the scenario's namespace."""
-    await api.ask("POST", api.at("roles"), role("Role", "given", *rules))
+    await api.request("POST", api.at("roles"), role("Role", "given", *rules))
     body = binding("RoleBinding", "given", ("Role", "given"), who)
-    await api.ask("POST", api.at("rolebindings"), body)
+    await api.request("POST", api.at("rolebindings"), body)
     await in_force(api, rules[0], who, api.namespace)
 
 
@@ -57,13 +57,13 @@ async def grant(api: Api, *rules: Body, who: tuple[str, str] = ("User", "bob")) 
 async def granted_everywhere(api: Api, *rules: Body) -> AsyncIterator[None]:
     """Give rights in all namespaces for the time of the block."""
     name, who = api.namespace, ("User", "bob")
-    await api.ask("POST", ROLES, role("ClusterRole", name, *rules))
+    await api.request("POST", ROLES, role("ClusterRole", name, *rules))
     bound = binding("ClusterRoleBinding", name, ("ClusterRole", name), who)
-    await api.ask("POST", BINDINGS, bound)
+    await api.request("POST", BINDINGS, bound)
     await in_force(api, rules[0], who)
     yield
     for place in (ROLES, BINDINGS):
-        await api.ask("DELETE", f"{place}/{name}")
+        await api.request("DELETE", f"{place}/{name}")
     await in_force(api, rules[0], who, allowed=False)
 
 
@@ -92,7 +92,7 @@ async def in_force(
     user: Body = {"user": who[1]} if who[0] == "User" else {"user": "x", "groups": [who[1]]}
     review = access("SubjectAccessReview", **what, **user)
     for _ in range(1000):
-        answer = await api.ask("POST", f"{REVIEWS}/subjectaccessreviews", review)
+        answer = await api.request("POST", f"{REVIEWS}/subjectaccessreviews", review)
         if answer["status"]["allowed"] is allowed:
             return
         await asyncio.sleep(0.01)
@@ -103,7 +103,7 @@ async def try_all(api: Api, lines: Sequence[str], *, token: str = BOB) -> None:
     """Send requests without bodies; compare refusals, and of the rest that they are allowed."""
     for line in lines:
         method, _, path = line.partition(" ")
-        answer = await api.ask(method, path, token=token)
+        answer = await api.request(method, path, token=token)
         refused = answer.body if answer.status in (401, 403) else "allowed"
         api.record(line, [answer.status if answer.status in (401, 403) else 0, refused])
 
@@ -128,7 +128,7 @@ async def test_refusals_name_what_is_refused(api: Api) -> None:
 
 
 @scenario
-async def test_requests_without_credentials(api: Api) -> None:
+async def test_requests_without_credentials_are_anonymous(api: Api) -> None:
     paths = ("/version", "/healthz", "/api", "/apis", "/api/v1/pods", "/metrics", "/nowhere")
     await try_all(api, [f"GET {path}" for path in paths], token="")
     await api.post(api.at("configmaps"), config_map("one"), token="")
@@ -155,7 +155,7 @@ async def test_group_of_a_user_is_a_subject(api: Api) -> None:
 
 
 @scenario
-async def test_names_bound_a_rule(api: Api) -> None:
+async def test_resource_names_limit_a_rule(api: Api) -> None:
     verbs = "get list watch update delete deletecollection create patch"
     await grant(api, rule(verbs, "configmaps", resourceNames=["one", "two"]))
     at = api.at("configmaps")
@@ -172,7 +172,7 @@ async def test_names_bound_a_rule(api: Api) -> None:
 
 
 @scenario
-async def test_subresources_are_apart(api: Api) -> None:
+async def test_subresources_need_rules_of_their_own(api: Api) -> None:
     await grant(api, rule("get", "pods/status */scale"), rule("update", "pods"))
     pod, deployment = api.at("pods", "p"), api.at("deployments", "d")
     gadget = api.at("gadgets", "g")
@@ -193,13 +193,13 @@ async def test_paths_are_granted_by_prefix(api: Api) -> None:
 
 
 @scenario
-async def test_bindings_without_their_role(api: Api) -> None:
+async def test_bindings_without_their_role_grant_nothing(api: Api) -> None:
     who = ("User", "bob")
     for number, ref in enumerate((("Role", "none"), ("ClusterRole", "none"), ("Role", "none"))):
         body = binding("RoleBinding", f"b{number}", ref, who)
         await api.post(api.at("rolebindings"), body)
-    await grant(api, rule("get", "configmaps"))  # what comes before it counts by then
-    answer = await api.ask("GET", api.at("pods"), token=BOB)
+    await grant(api, rule("get", "configmaps"))  # the rules before it are in force by then
+    answer = await api.request("GET", api.at("pods"), token=BOB)
     text = answer["message"]
     api.record("refused", [answer.status, sorted(text.partition("[")[2].rstrip("]").split(", "))])
 
@@ -258,7 +258,7 @@ async def test_escalate_and_bind_are_rights_of_their_own(api: Api) -> None:
     for name in ("view", "edit"):
         ref = ("ClusterRole", f"system:aggregate-to-{name}")
         body = binding("RoleBinding", name, ref, ("User", "alice"))
-        answer = await api.ask("POST", api.at("rolebindings"), body, token=BOB)
+        answer = await api.request("POST", api.at("rolebindings"), body, token=BOB)
         api.record(f"bind {name}", answer.status)
 
 
@@ -271,7 +271,7 @@ async def test_aggregation_needs_all_rights(api: Api) -> None:
         body = role("ClusterRole", f"{name}-all", aggregationRule=selector)
         await api.post(ROLES, body, token=BOB)
         await api.post(ROLES, role("ClusterRole", f"{name}-held", rules), token=BOB)
-        await api.ask("DELETE", f"{ROLES}/{name}-held")
+        await api.request("DELETE", f"{ROLES}/{name}-held")
 
 
 @scenario
@@ -307,7 +307,7 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
 @scenario
-async def test_administrator_acts_for_others(api: Api) -> None:
+async def test_administrator_impersonates_other_users(api: Api) -> None:
     account = "system:serviceaccount:space:robot"
     for acting in (
         [("User", "eve")],
@@ -319,7 +319,7 @@ async def test_administrator_acts_for_others(api: Api) -> None:
         [("User", "eve"), ("Group", "system:unauthenticated")],
         [("User", "eve"), ("Group", "system:masters")],
     ):
-        answer = await api.ask("POST", WHO, REVIEW, acting=acting)
+        answer = await api.request("POST", WHO, REVIEW, acting=acting)
         info = answer["status"]["userInfo"] if answer.status == 201 else answer.body
         api.record(f"as {acting}", [answer.status, info])
     await api.send("GET", "/api/v1/pods", acting=[("User", "eve")])
@@ -327,7 +327,7 @@ async def test_administrator_acts_for_others(api: Api) -> None:
 
 
 @scenario
-async def test_acting_for_others_is_a_right(api: Api) -> None:
+async def test_impersonation_needs_a_right(api: Api) -> None:
     rules = [
         rule("impersonate", "users", resourceNames=["alice"]),
         rule("impersonate", "groups", resourceNames=["devs"]),
@@ -346,7 +346,7 @@ async def test_acting_for_others_is_a_right(api: Api) -> None:
             [("User", "system:serviceaccount:a:b")],
             [("User", "system:node:n")],
         ):
-            answer = await api.ask("GET", "/api/v1/pods", token=BOB, acting=acting)
+            answer = await api.request("GET", "/api/v1/pods", token=BOB, acting=acting)
             # What is refused first depends on which mode the real server saw succeed last.
             who = str(answer["message"]).partition(" cannot ")[0].rpartition(" ")[2]
             api.record(f"as {acting}", [answer.status, who])
@@ -363,36 +363,36 @@ def access(kind: str, **spec: Json) -> Body:
 async def test_reviews_are_what_is_enforced(api: Api) -> None:
     await grant(api, rule("get", "pods"))
     path = f"{REVIEWS}/subjectaccessreviews"
-    asked: Body = {"verb": "get", "resource": "pods", "namespace": api.namespace}
-    for attributes in (asked, {**asked, "verb": "list"}, {**asked, "namespace": "default"}):
+    attempt: Body = {"verb": "get", "resource": "pods", "namespace": api.namespace}
+    for attributes in (attempt, {**attempt, "verb": "list"}, {**attempt, "namespace": "default"}):
         body = access("SubjectAccessReview", user="bob", resourceAttributes=attributes)
         await api.post(path, body)
         body = access("SelfSubjectAccessReview", resourceAttributes=attributes)
         await api.post(f"{REVIEWS}/selfsubjectaccessreviews", body, token=BOB)
-    body = access("SubjectAccessReview", groups=["system:masters"], resourceAttributes=asked)
-    answer = await api.ask("POST", path, body)
+    body = access("SubjectAccessReview", groups=["system:masters"], resourceAttributes=attempt)
+    answer = await api.request("POST", path, body)
     api.record("masters", answer["status"]["allowed"])
     for url in ("/version", "/metrics"):
         nowhere = {"verb": "get", "path": url}
         body = access("SubjectAccessReview", user="x", nonResourceAttributes=nowhere)
         await api.post(path, body)
     local = f"{REVIEWS}/namespaces/{api.namespace}/localsubjectaccessreviews"
-    for attributes in (asked, {**asked, "namespace": "default"}):
+    for attributes in (attempt, {**attempt, "namespace": "default"}):
         body = access("LocalSubjectAccessReview", user="bob", resourceAttributes=attributes)
         meta = {"metadata": {"namespace": api.namespace}}
         await api.post(local, {**body, **meta})
-    await api.post(path, access("SubjectAccessReview", resourceAttributes=asked))
+    await api.post(path, access("SubjectAccessReview", resourceAttributes=attempt))
     await api.post(path, access("SubjectAccessReview", user="bob"))
     await api.post(
-        path, access("SubjectAccessReview", user="bob", resourceAttributes=asked), token=BOB
+        path, access("SubjectAccessReview", user="bob", resourceAttributes=attempt), token=BOB
     )
 
 
 @scenario
-async def test_rules_of_a_user(api: Api) -> None:
+async def test_rules_review_lists_the_rules_of_a_user(api: Api) -> None:
     await grant(api, rule("get", "pods", resourceNames=["one"]))
     body = access("SelfSubjectRulesReview", namespace=api.namespace)
-    answer = await api.ask("POST", f"{REVIEWS}/selfsubjectrulesreviews", body, token=BOB)
+    answer = await api.request("POST", f"{REVIEWS}/selfsubjectrulesreviews", body, token=BOB)
     given = answer["status"]["resourceRules"]
     mine = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["one"]}
     api.record("rules", [answer.status, mine in given, answer["status"]["incomplete"]])
@@ -405,11 +405,11 @@ async def test_rules_of_a_user(api: Api) -> None:
 
 
 @scenario
-async def test_roles_that_a_cluster_begins_with(api: Api) -> None:
+async def test_cluster_begins_with_the_roles_of_kubernetes(api: Api) -> None:
     for wanted in bootstrap.first_objects():
         place = ROLES if wanted["kind"] == "ClusterRole" else BINDINGS
         name = wanted["metadata"]["name"]  # type: ignore[call-overload, index]
-        answer = await api.ask("GET", f"{place}/{name}")
+        answer = await api.request("GET", f"{place}/{name}")
         meta = answer["metadata"]
         seen = {key: part for key, part in answer.body.items() if key != "metadata"}
         if "aggregationRule" in seen:

@@ -1,4 +1,4 @@
-"""CEL rules at work: which values they refuse, where they say so, and with which words."""
+"""CEL rules at work: which values they refuse, at which field, and with which message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def try_all(api: Api, schema: Body, specs: tuple[Body, ...]) -> str:
 
 
 @scenario
-async def test_rules_over_values(api: Api) -> None:
+async def test_rules_over_values_are_evaluated(api: Api) -> None:
     numbers = {"type": "object", "additionalProperties": {"type": "number"}, "maxProperties": 5}
     schema = ruled(
         {
@@ -83,7 +83,7 @@ async def test_rules_over_values(api: Api) -> None:
 
 
 @scenario
-async def test_rules_with_functions_over_text_and_lists(api: Api) -> None:
+async def test_rules_with_functions_over_text_and_lists_are_evaluated(api: Api) -> None:
     schema = ruled(
         {
             "words": {"type": "array", "items": text(5), "maxItems": 5},
@@ -119,14 +119,14 @@ async def test_rules_with_functions_over_text_and_lists(api: Api) -> None:
 
 
 @scenario
-async def test_rules_with_quantities(api: Api) -> None:
+async def test_rules_with_quantities_are_evaluated(api: Api) -> None:
     larger = rule("!has(self.size) || quantity(self.size).isGreaterThan(quantity('1Mi'))")
     schema = ruled({"size": text()}, larger)
     await try_all(api, schema, ({"size": "2Mi"}, {"size": "1Ki"}, {"size": "lots"}))
 
 
 @scenario
-async def test_what_functions_return(api: Api) -> None:
+async def test_functions_return_the_same_values(api: Api) -> None:
     """Every condition holds, on both servers; one that does not is named in the answer."""
     conditions = (
         "self.s.substring(0, 6) == 'banana' && self.s.substring(4) == 'na'",
@@ -191,7 +191,7 @@ async def test_what_functions_return(api: Api) -> None:
 
 
 @scenario
-async def test_rules_inside_lists_and_over_time(api: Api) -> None:
+async def test_rules_inside_lists_and_transition_rules_are_evaluated(api: Api) -> None:
     step = {
         **ruled(
             {"name": text(), "n": PORT},
@@ -235,7 +235,7 @@ async def test_rules_inside_lists_and_over_time(api: Api) -> None:
 
 
 @scenario
-async def test_rules_over_time_are_evaluated_for_what_stays(api: Api) -> None:
+async def test_transition_rules_are_evaluated_for_parts_that_stay(api: Api) -> None:
     grows = rule("self > oldSelf", message="must grow")
     step = {**ruled({"name": text(), "n": PORT}, rule("self.n > oldSelf.n")), "required": ["name"]}
     schema = ruled(
@@ -282,7 +282,7 @@ async def test_rules_over_time_are_evaluated_for_what_stays(api: Api) -> None:
 
 
 @scenario
-async def test_rules_over_time_are_evaluated_when_the_status_changes(api: Api) -> None:
+async def test_transition_rules_are_evaluated_when_the_status_changes(api: Api) -> None:
     group = group_of(api)
     serial = {**PORT, "x-kubernetes-validations": [rule("self > oldSelf")]}
     body = definition("ruleds", "Ruled", ruled({"serial": serial}), group=group, status=OPEN)
@@ -295,8 +295,8 @@ async def test_rules_over_time_are_evaluated_when_the_status_changes(api: Api) -
 
 
 @scenario
-async def test_rules_that_came_later(api: Api) -> None:
-    """What fails them may stay as it is."""
+async def test_values_that_fail_rules_that_came_later_may_stay(api: Api) -> None:
+    """An unchanged value that fails a new rule is kept."""
     group = group_of(api)
     path = await install(api, definition("ruleds", "Ruled", OPEN, group=group))
     things = f"/apis/{group}/v1/namespaces/{api.namespace}/ruleds"
@@ -309,7 +309,7 @@ async def test_rules_that_came_later(api: Api) -> None:
     await api.patch(path, replace, "json")
     probe = {**thing, "metadata": {"name": "probe"}, "spec": {"n": 9}}
     for _ in range(100):
-        if (await api.ask("POST", f"{things}?dryRun=All", probe)).status == 422:
+        if (await api.request("POST", f"{things}?dryRun=All", probe)).status == 422:
             break
     for name in ("fails", "breaks"):
         await api.patch(f"{things}/{name}?dryRun=All", {"metadata": {"labels": {"a": "b"}}})

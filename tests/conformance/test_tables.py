@@ -39,7 +39,7 @@ async def test_empty_tables_have_their_columns(api: Api) -> None:
 
 
 @scenario
-async def test_cells_of_a_custom_kind(api: Api) -> None:
+async def test_cells_of_a_custom_kind_are_printed(api: Api) -> None:
     gadgets = api.at("gadgets")
     full = {
         "size": 3,
@@ -80,7 +80,7 @@ async def test_cells_of_a_custom_kind(api: Api) -> None:
 
 
 @scenario
-async def test_pod_rows(api: Api) -> None:
+async def test_pod_rows_are_printed(api: Api) -> None:
     def container(ready: Json, restarts: int = 0, **state: Json) -> Body:
         return {
             "name": "main",
@@ -126,7 +126,7 @@ async def test_pod_rows(api: Api) -> None:
 
 
 @scenario
-async def test_node_rows(api: Api) -> None:
+async def test_node_rows_are_printed(api: Api) -> None:
     bare, full = f"bare-{api.namespace}", f"full-{api.namespace}"
     label = {"only": api.namespace}
     await api.post("/api/v1/nodes", {"metadata": {"name": bare, "labels": label}})
@@ -156,7 +156,7 @@ async def test_node_rows(api: Api) -> None:
 
 
 @scenario
-async def test_workload_rows(api: Api) -> None:
+async def test_workload_rows_are_printed(api: Api) -> None:
     await api.post(api.at("deployments"), workload("Deployment", "one"))
     status: Body = {"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}}
     await api.patch(f"{api.at('deployments', 'one')}/status", status)
@@ -174,7 +174,7 @@ async def test_workload_rows(api: Api) -> None:
 
 
 @scenario
-async def test_rows_of_small_kinds(api: Api) -> None:
+async def test_rows_of_small_kinds_are_printed(api: Api) -> None:
     await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
     secret = {"metadata": {"name": "one"}, "data": {"a": "eHk="}}
     await api.post(api.at("secrets"), secret)
@@ -195,7 +195,7 @@ async def test_rows_of_small_kinds(api: Api) -> None:
 
 
 @scenario
-async def test_event_rows(api: Api) -> None:
+async def test_event_rows_are_printed(api: Api) -> None:
     about = {"kind": "Pod", "namespace": api.namespace, "name": "p"}
     old: Body = {
         "metadata": {"name": "old"},

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: how they are issued, what user they carry, and when they die."""
+"""Tokens of service accounts: how they are issued, what user they carry, and when they expire."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
 async def account(api: Api, name: str = "robot") -> Answer:
-    return await api.ask("POST", api.at("serviceaccounts"), {"metadata": {"name": name}})
+    return await api.request("POST", api.at("serviceaccounts"), {"metadata": {"name": name}})
 
 
 async def token(api: Api, name: str = "robot", **spec: Json) -> str:
     """Request a token; record the answer with the claims instead of the token."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    answer = await api.ask("POST", f"{api.at('serviceaccounts', name)}/token", body)
+    answer = await api.request("POST", f"{api.at('serviceaccounts', name)}/token", body)
     line = f"token { ({key: part for key, part in spec.items() if key != 'boundObjectRef'}) }"
     line += f" for {spec.get('boundObjectRef', {}).get('name', 'nothing')}"
     if answer.status != 201:
@@ -42,7 +42,7 @@ async def token(api: Api, name: str = "robot", **spec: Json) -> str:
 
 async def who(api: Api, given: str, what: str) -> None:
     """Record the user of a token, as the server sees it and as a review reports it."""
-    answer = await api.ask("POST", WHO, REVIEW, token=given)
+    answer = await api.request("POST", WHO, REVIEW, token=given)
     info = answer["status"]["userInfo"] if answer.status == 201 else answer.body
     if answer.status == 201:
         (credential,) = info["extra"].pop("authentication.kubernetes.io/credential-id")
@@ -54,7 +54,7 @@ async def who(api: Api, given: str, what: str) -> None:
 async def review(api: Api, given: str, what: str, *audiences: str) -> None:
     spec: Body = {"token": given, **({"audiences": list(audiences)} if audiences else {})}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-    answer = await api.ask("POST", REVIEWS, body)
+    answer = await api.request("POST", REVIEWS, body)
     seen = answer["status"] if answer.status == 201 else answer.body
     if answer.status == 201:
         seen["error"] = bool(seen.get("error"))
@@ -71,7 +71,7 @@ async def dies(api: Api, given: str, what: str) -> None:
         "spec": {"token": given},
     }
     for _ in range(200):
-        answer = await api.ask("POST", REVIEWS, body)
+        answer = await api.request("POST", REVIEWS, body)
         if not answer["status"].get("authenticated"):
             break
         await asyncio.sleep(0.1)
@@ -87,7 +87,7 @@ async def test_token_names_its_account(api: Api) -> None:
     await account(api)
     await who(api, await token(api), "plain")
     await who(api, await token(api, expirationSeconds=86400, audiences=[]), "a day")
-    await api.ask("DELETE", api.at("serviceaccounts", "robot"))
+    await api.request("DELETE", api.at("serviceaccounts", "robot"))
     await token(api)
 
 
@@ -97,7 +97,7 @@ async def test_token_is_for_its_audiences(api: Api) -> None:
     given = await token(api, audiences=["vault", "other"])
     await who(api, given, "for others")
     await review(api, given, "for others", "vault")
-    await review(api, given, "for others", "nobody", "other")
+    await review(api, given, "for others", "unknown", "other")
     await review(api, given, "for others", "https://kubernetes.default.svc")
     plain = await token(api)
     await review(api, plain, "for the server", "vault")
@@ -105,7 +105,7 @@ async def test_token_is_for_its_audiences(api: Api) -> None:
 
 
 @scenario
-async def test_token_requests_that_are_refused(api: Api) -> None:
+async def test_invalid_token_requests_are_refused(api: Api) -> None:
     await account(api)
     for seconds in (0, 599, 600, -1, 2**32 + 1):
         await token(api, expirationSeconds=seconds)
@@ -114,7 +114,7 @@ async def test_token_requests_that_are_refused(api: Api) -> None:
     await token(api, boundObjectRef=bound("Node", "none"))
     await token(api, boundObjectRef=bound("Secret", "none"))
     await token(api, boundObjectRef=bound("ConfigMap", "none"))
-    await api.ask("POST", api.at("pods"), pod("stranger"))
+    await api.request("POST", api.at("pods"), pod("stranger"))
     await token(api, boundObjectRef=bound("Pod", "stranger"))
     path = f"{api.at('serviceaccounts', 'robot')}/token"
     await api.get(path)
@@ -126,14 +126,14 @@ async def test_token_requests_that_are_refused(api: Api) -> None:
 async def _robot_pod(api: Api, name: str, node: str = "") -> str:
     body = pod(name, node)
     body["spec"]["serviceAccountName"] = "robot"
-    return (await api.ask("POST", api.at("pods"), body)).uid
+    return (await api.request("POST", api.at("pods"), body)).uid
 
 
 @scenario
 async def test_token_of_a_pod_names_its_node_and_ends_with_it(api: Api) -> None:
     await account(api)
     node = f"node-{api.namespace}"
-    await api.ask("POST", "/api/v1/nodes", {"metadata": {"name": node}})
+    await api.request("POST", "/api/v1/nodes", {"metadata": {"name": node}})
     uid = await _robot_pod(api, "one", node)
     given = await token(api, boundObjectRef=bound("Pod", "one", uid))
     await who(api, given, "bound")
@@ -144,11 +144,11 @@ async def test_token_of_a_pod_names_its_node_and_ends_with_it(api: Api) -> None:
     await _robot_pod(api, "waiting")
     waiting = await token(api, boundObjectRef=bound("Pod", "waiting"))
     await who(api, waiting, "of a pod without a node")
-    await api.ask("DELETE", f"/api/v1/nodes/{node}")
+    await api.request("DELETE", f"/api/v1/nodes/{node}")
     await review(api, given, "without its node")
-    await api.ask("DELETE", f"{api.at('pods', 'one')}?gracePeriodSeconds=0")
+    await api.request("DELETE", f"{api.at('pods', 'one')}?gracePeriodSeconds=0")
     await _robot_pod(api, "one", node)
-    await api.ask("DELETE", f"{api.at('pods', 'waiting')}?gracePeriodSeconds=0")
+    await api.request("DELETE", f"{api.at('pods', 'waiting')}?gracePeriodSeconds=0")
     await dies(api, given, "with another pod of that name")
     await dies(api, waiting, "without its pod")
 
@@ -157,8 +157,8 @@ async def test_token_of_a_pod_names_its_node_and_ends_with_it(api: Api) -> None:
 async def test_token_of_a_secret_or_node_ends_with_it(api: Api) -> None:
     await account(api)
     node = f"node-{api.namespace}"
-    await api.ask("POST", "/api/v1/nodes", {"metadata": {"name": node}})
-    await api.ask("POST", api.at("secrets"), {"metadata": {"name": "s"}})
+    await api.request("POST", "/api/v1/nodes", {"metadata": {"name": node}})
+    await api.request("POST", api.at("secrets"), {"metadata": {"name": "s"}})
     given = {
         kind: await token(api, boundObjectRef=bound(kind, name))
         for kind, name in (("Node", node), ("Secret", "s"))
@@ -167,7 +167,7 @@ async def test_token_of_a_secret_or_node_ends_with_it(api: Api) -> None:
         await who(api, one, kind)
     # At once: the real server remembers a good token for ten seconds.
     for path in (f"/api/v1/nodes/{node}", api.at("secrets", "s")):
-        await api.ask("DELETE", path)
+        await api.request("DELETE", path)
     for kind, one in given.items():
         await dies(api, one, f"without its {kind}")
 
@@ -177,7 +177,7 @@ async def test_token_ends_with_its_account(api: Api) -> None:
     await account(api)
     given = await token(api)
     await who(api, given, "before")
-    await api.ask("DELETE", api.at("serviceaccounts", "robot"))
+    await api.request("DELETE", api.at("serviceaccounts", "robot"))
     await dies(api, given, "without it")
     await account(api)
     await who(api, given, "with another of that name")
@@ -201,12 +201,12 @@ async def test_changed_tokens_are_refused(api: Api) -> None:
 
 
 @scenario
-async def test_rights_of_an_account(api: Api) -> None:
+async def test_account_has_the_rights_of_its_role(api: Api) -> None:
     await account(api)
     given = await token(api)
     await api.get(api.at("pods"), token=given)
     group = "rbac.authorization.k8s.io"
-    await api.ask(
+    await api.request(
         "POST",
         api.at("roles"),
         {
@@ -214,7 +214,7 @@ async def test_rights_of_an_account(api: Api) -> None:
             "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}],
         },
     )
-    await api.ask(
+    await api.request(
         "POST",
         api.at("rolebindings"),
         {
@@ -230,7 +230,7 @@ async def test_rights_of_an_account(api: Api) -> None:
 
 
 @scenario
-async def test_reviews_of_static_tokens(api: Api) -> None:
+async def test_static_tokens_are_reviewed(api: Api) -> None:
     for given in ("conformance-admin", "conformance-bob", "wrong"):
         await review(api, given, given)
         await review(api, given, given, "vault")
@@ -239,16 +239,16 @@ async def test_reviews_of_static_tokens(api: Api) -> None:
 
 @scenario
 async def test_discovery_lists_tokens(api: Api) -> None:
-    answer = await api.ask("GET", "/api/v1")
+    answer = await api.request("GET", "/api/v1")
     found = [entry for entry in answer["resources"] if entry["name"] == "serviceaccounts/token"]
     api.record("tokens", found)
 
 
 @scenario
 async def test_issuer_is_described(api: Api) -> None:
-    answer = await api.ask("GET", "/.well-known/openid-configuration")
+    answer = await api.request("GET", "/.well-known/openid-configuration")
     api.record("issuer", [answer.status, answer["issuer"], sorted(answer.body)])
-    answer = await api.ask("GET", "/openid/v1/jwks", accept="*/*")
+    answer = await api.request("GET", "/openid/v1/jwks", accept="*/*")
     kind = answer.headers["content-type"]
     api.record("keys", [answer.status, kind, [key["use"] for key in answer["keys"]]])
     await account(api)
@@ -257,5 +257,5 @@ async def test_issuer_is_described(api: Api) -> None:
     head = json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))
     api.record("key of a token", head["kid"] in [key["kid"] for key in answer["keys"]])
     await api.get("/openid/v1/jwks", token="conformance-bob")
-    answer = await api.ask("GET", "/openid/v1/jwks", accept="*/*", token=given)
+    answer = await api.request("GET", "/openid/v1/jwks", accept="*/*", token=given)
     api.record("for an account", answer.status)

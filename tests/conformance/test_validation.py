@@ -103,7 +103,7 @@ async def test_many_faults_are_reported_at_once(api: Api) -> None:
 
 
 @scenario
-async def test_custom_object_envelope(api: Api) -> None:
+async def test_custom_object_envelope_is_checked(api: Api) -> None:
     gadgets = api.at("gadgets")
     good = gadget("one")
     await api.post(gadgets, {**good, "kind": "Other"})
@@ -136,7 +136,7 @@ async def test_transition_rules_see_the_old_object(api: Api) -> None:
 
 
 @scenario
-async def test_field_validation_of_a_built_in_kind(api: Api) -> None:
+async def test_field_validation_of_a_built_in_kind_follows_its_mode(api: Api) -> None:
     body = b'{"metadata":{"name":"x","foo":1},"data":{"a":"b","a":"c"},"bar":1,"Data":{"q":"r"}}'
     yaml = b"metadata: {name: x, foo: 1}\ndata: {a: b, a: c}\nbar: 1\n"
     for mode in ("Strict", "Warn", "Ignore", "Often", ""):
@@ -153,7 +153,7 @@ async def test_field_validation_of_a_built_in_kind(api: Api) -> None:
 
 
 @scenario
-async def test_field_validation_of_a_custom_kind(api: Api) -> None:
+async def test_field_validation_of_a_custom_kind_follows_its_mode(api: Api) -> None:
     body = (
         b'{"apiVersion":"%b/v1","kind":"Gadget","metadata":{"name":"x","foo":1},"spec":{"size":3,'
         b'"size":4,"foo":{"bar":1},"inner":{"extra":1},"parts":[{"id":"a","odd":1}],'
@@ -164,7 +164,7 @@ async def test_field_validation_of_a_custom_kind(api: Api) -> None:
 
 
 @scenario
-async def test_field_validation_of_patches(api: Api) -> None:
+async def test_field_validation_of_patches_follows_its_mode(api: Api) -> None:
     await api.post(api.at("configmaps"), config_map("one"))
     await api.post(api.at("gadgets"), gadget("one"))
     for mode in ("Strict", "Warn", "Ignore"):

@@ -9,7 +9,7 @@ LEASES = "leases"
 
 
 @scenario
-async def test_config_map_lives_and_dies(api: Api) -> None:
+async def test_config_map_is_created_changed_and_deleted(api: Api) -> None:
     maps, one = api.at("configmaps"), api.at("configmaps", "one")
     made = await api.post(maps, config_map("one", {"a": "1"}, labels={"l": "x"}))
     await api.get(one)
@@ -27,7 +27,7 @@ async def test_config_map_lives_and_dies(api: Api) -> None:
 
 
 @scenario
-async def test_gadget_lives_and_dies(api: Api) -> None:
+async def test_gadget_is_created_changed_and_deleted(api: Api) -> None:
     gadgets, one = api.at("gadgets"), api.at("gadgets", "one")
     made = await api.post(gadgets, gadget("one", labels={"l": "x"}))
     await api.get(one)
@@ -113,7 +113,7 @@ async def test_generation_counts_changes_of_the_spec_only(api: Api) -> None:
 
 
 @scenario
-async def test_custom_kind_without_status_subresource(api: Api) -> None:
+async def test_custom_kind_without_status_subresource_takes_status_as_a_field(api: Api) -> None:
     prefix = f"/apis/{GROUP}"
     name = f"t-{api.namespace}"
     await api.post(f"{prefix}/v1/trinkets", trinket(name, status={"a": 1}, anything=[1, {"b": 2}]))
@@ -157,7 +157,7 @@ async def test_unknown_things_are_not_found(api: Api) -> None:
 
 
 @scenario
-async def test_methods_that_a_path_does_not_have(api: Api) -> None:
+async def test_methods_that_a_path_does_not_have_are_refused(api: Api) -> None:
     maps, gadgets = api.at("configmaps"), api.at("gadgets")
     await api.post(maps, config_map("one"))
     await api.post(gadgets, gadget("one"))
@@ -211,9 +211,9 @@ async def test_dry_run_answers_and_stores_nothing(api: Api) -> None:
 
 
 @scenario
-async def test_field_manager_names(api: Api) -> None:
+async def test_field_manager_names_are_recorded(api: Api) -> None:
     maps = api.at("configmaps")
-    await api.post(f"{maps}?fieldManager=somebody", config_map("one"))
+    await api.post(f"{maps}?fieldManager=first", config_map("one"))
     await api.patch(f"{maps}/one?fieldManager=another", {"data": {"b": "1"}})
     await api.patch(f"{maps}/one", {"data": {"c": "1"}})
     await api.put(f"{maps}/one?fieldManager=third", config_map("one", {"a": "9"}))
@@ -222,7 +222,7 @@ async def test_field_manager_names(api: Api) -> None:
 
 
 @scenario
-async def test_namespace_lives(api: Api) -> None:
+async def test_namespace_is_created_changed_and_kept_when_built_in(api: Api) -> None:
     name = f"{api.namespace}-b"
     body = {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": "wrong"}}}
     await api.post("/api/v1/namespaces", body)

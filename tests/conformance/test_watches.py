@@ -11,7 +11,7 @@ INITIAL = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
 @scenario
-async def test_live_events_of_a_built_in_kind(api: Api) -> None:
+async def test_live_events_of_a_built_in_kind_are_sent(api: Api) -> None:
     maps, one = api.at("configmaps"), api.at("configmaps", "one")
     start = await api.get(maps)
     async with api.watch(maps, f"&resourceVersion={start.version}") as seen:
@@ -23,7 +23,7 @@ async def test_live_events_of_a_built_in_kind(api: Api) -> None:
 
 
 @scenario
-async def test_live_events_of_a_custom_kind(api: Api) -> None:
+async def test_live_events_of_a_custom_kind_are_sent(api: Api) -> None:
     gadgets, one = api.at("gadgets"), api.at("gadgets", "one")
     start = await api.get(gadgets)
     async with api.watch(gadgets, f"&resourceVersion={start.version}") as seen:
@@ -84,7 +84,7 @@ async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
 
 
 @scenario
-async def test_selector_turns_changes_into_comings_and_goings(api: Api) -> None:
+async def test_selector_turns_changes_into_added_and_deleted(api: Api) -> None:
     gadgets, one = api.at("gadgets"), api.at("gadgets", "one")
     start = await api.get(gadgets)
     query = f"&resourceVersion={start.version}&labelSelector=in%3Dyes"
@@ -101,7 +101,7 @@ async def test_selector_turns_changes_into_comings_and_goings(api: Api) -> None:
 
 
 @scenario
-async def test_field_selectors_of_watches(api: Api) -> None:
+async def test_field_selectors_limit_watches(api: Api) -> None:
     gadgets, pods = api.at("gadgets"), api.at("pods")
     start = await api.get(gadgets)
     since = f"&resourceVersion={start.version}"
@@ -121,7 +121,7 @@ async def test_field_selectors_of_watches(api: Api) -> None:
 
 
 @scenario
-async def test_watch_of_a_path_with_a_name(api: Api) -> None:
+async def test_watch_of_a_path_with_a_name_is_answered_alike(api: Api) -> None:
     gadgets = api.at("gadgets")
     await api.post(gadgets, gadget("one"))
     await api.post(gadgets, gadget("two"))
@@ -130,7 +130,7 @@ async def test_watch_of_a_path_with_a_name(api: Api) -> None:
 
 
 @scenario
-async def test_watch_in_other_shapes(api: Api) -> None:
+async def test_watch_sends_tables_and_metadata(api: Api) -> None:
     gadgets = api.at("gadgets")
     await api.post(gadgets, gadget("one"))
     await api.post(gadgets, gadget("two"))
@@ -144,7 +144,7 @@ async def test_watch_in_other_shapes(api: Api) -> None:
 
 
 @scenario
-async def test_impossible_watches(api: Api) -> None:
+async def test_impossible_watches_are_refused(api: Api) -> None:
     for path in (api.at("configmaps"), api.at("gadgets")):
         for query in (
             "&resourceVersion=abc",

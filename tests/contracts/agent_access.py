@@ -119,9 +119,9 @@ class Engine:
             Use("capture", "capture", self.capture, method="POST", parameters=named),
         )
 
-    async def echo(self, asked: UseRequest) -> Answer:
-        who = f"{asked.requester.user} {' '.join(sorted(asked.requester.groups))}"
-        return Answer(200, f"{who} {dict(asked.parameters)} {len(asked.body)}".encode())
+    async def echo(self, request: UseRequest) -> Answer:
+        who = f"{request.requester.user} {' '.join(sorted(request.requester.groups))}"
+        return Answer(200, f"{who} {dict(request.parameters)} {len(request.body)}".encode())
 
     async def capture(self, _: UseRequest) -> Stream:
         self.begun += 1
@@ -219,7 +219,7 @@ async def answer(
 
 @dataclass(frozen=True)
 class Case:
-    """One request, and what becomes of it; status 0 is a TLS handshake that is refused."""
+    """One request and its expected status; 0 is a TLS handshake that is refused."""
 
     name: str
     shown: str
@@ -230,11 +230,11 @@ class Case:
     body: bytes = b""
 
     async def check(self, server: Pinned, shown: Mapping[str, Credential]) -> None:
-        """Hold an agent to it."""
+        """Check the answer of an agent."""
         target = self.target if self.target[0] == "/" else f"/v1/ovsnodes/{NODE}/{self.target}"
         try:
-            asked = answer(server, shown[self.shown], self.method, target, self.body)
-            status, text = await asked
+            request = answer(server, shown[self.shown], self.method, target, self.body)
+            status, text = await request
         except TransientError as error:
             status, text = 0, str(error)
         assert (status, self.text in text) == (self.status, True), (status, text)
@@ -308,7 +308,7 @@ async def bind_here(kube: Kube, person: str, role: str) -> None:
 
 
 async def shown_by(kube: Kube, ca: Pair, foreign: Pair) -> dict[str, Credential]:
-    """Everybody's credentials; those with rights have them."""
+    """Credentials of all users; those with rights have them."""
     await allow(kube, "jane", "diagnose", "get", user="jane")
     await allow(kube, "net", "diagnose", "get", group="net")
     await allow(kube, "neighbour", "diagnose", "get", user="neighbour", node="kvm-b")

@@ -21,7 +21,7 @@ from hypercobalt.compute.model import Host, HostAggregate, Move, MoveKind, Serve
 from hypercobalt.compute.port import Aggregates, ComputeService, Hosts, Moves, SmokeTests, Traits
 
 T = TypeVar("T")
-NOBODY = "00000000-0000-0000-0000-000000000000"
+UNKNOWN = "00000000-0000-0000-0000-000000000000"
 LOCK = "contract"
 _WITHIN = 90.0
 _FIRST_STEP, _STEP = 0.01, 0.5
@@ -54,7 +54,7 @@ class Site(Protocol):
         ...
 
     async def restore(self, host: str) -> None:
-        """Boot it, and have it put away what was evacuated from it."""
+        """Boot the host, which removes what was evacuated from it."""
         ...
 
     async def aggregate(self, name: str, zone: str = "") -> None:
@@ -101,7 +101,7 @@ async def a_host_is_found_by_a_longer_name(site: Site) -> None:
     assert found.name == name
 
 
-async def many_who_ask_for_hosts_at_once_all_get_theirs(site: Site) -> None:
+async def concurrent_reads_of_hosts_each_return_their_host(site: Site) -> None:
     names = [*site.hosts, "no-such-host"] * 7
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(site.service.hosts.get(name)) for name in names]
@@ -122,7 +122,7 @@ async def disabling_is_seen_with_its_reason_until_the_host_is_enabled(site: Site
     assert (seen.enabled, seen.disabled_reason) == (True, "")
 
 
-async def a_host_tells_what_is_on_it(site: Site) -> None:
+async def a_host_lists_its_servers(site: Site) -> None:
     server = await site.boot(site.hosts[0])
     here, there = [await _known(site.service.hosts, name) for name in site.hosts]
     assert (server in here.servers, server in there.servers) == (True, False)
@@ -135,9 +135,9 @@ async def a_service_in_order_can_start_servers(site: Site) -> None:
 HOSTS = (
     a_host_is_found_by_its_exact_name,
     a_host_is_found_by_a_longer_name,
-    many_who_ask_for_hosts_at_once_all_get_theirs,
+    concurrent_reads_of_hosts_each_return_their_host,
     disabling_is_seen_with_its_reason_until_the_host_is_enabled,
-    a_host_tells_what_is_on_it,
+    a_host_lists_its_servers,
     a_service_in_order_can_start_servers,
 )
 
@@ -173,13 +173,13 @@ async def a_server_is_on_one_host_and_runs(site: Site) -> None:
     assert here[id_].size.memory_mib > 0
 
 
-async def what_is_not_there_is_none_or_empty(site: Site) -> None:
+async def absent_servers_and_hosts_are_none_or_empty(site: Site) -> None:
     moves = site.service.moves
-    assert await moves.server(NOBODY) is None
+    assert await moves.server(UNKNOWN) is None
     assert await moves.server("../servers") is None
-    for ask in (moves.servers, moves.moves):
-        with suppress(UnreachableError):  # one that cannot see whether it is empty raises
-            assert await ask("no-such-host") == ()
+    for call in (moves.servers, moves.moves):
+        with suppress(UnreachableError):  # a service that cannot list the host raises
+            assert await call("no-such-host") == ()
 
 
 async def a_running_server_moves_to_the_host_that_is_named(site: Site) -> None:
@@ -247,7 +247,7 @@ async def a_stopped_server_moves_cold_and_is_confirmed(site: Site) -> None:
         await moves.confirm(seen)
 
 
-async def stepping_in_too_late_is_no_error(site: Site) -> None:
+async def aborting_or_forcing_an_ended_move_is_no_error(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot(source)
     await moves.live_migrate(await _server(moves, id_), target)
@@ -293,13 +293,13 @@ async def a_server_that_does_not_run_is_not_moved_live(site: Site) -> None:
 
 async def a_server_that_is_gone_cannot_be_moved(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
-    gone = Server(NOBODY, "gone", source, "ACTIVE")
+    gone = Server(UNKNOWN, "gone", source, "ACTIVE")
     for begin in (moves.live_migrate, moves.cold_migrate):
-        with pytest.raises(RefusedError, match=NOBODY):
+        with pytest.raises(RefusedError, match=UNKNOWN):
             await begin(gone, target)
 
 
-async def rooms_are_on_other_hosts_and_grow_less(site: Site) -> None:
+async def candidates_are_other_hosts_and_their_capacity_shrinks(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     server = await _server(moves, await site.boot(source))
     found = {each.host: each for each in await moves.candidates(server)}
@@ -354,8 +354,8 @@ async def _restarts(site: Site, id_: str) -> None:
 
 
 async def a_server_that_is_gone_cannot_be_restarted(site: Site) -> None:
-    gone = Server(NOBODY, "gone", site.hosts[0], "SHUTOFF")
-    with pytest.raises(RefusedError, match=NOBODY):
+    gone = Server(UNKNOWN, "gone", site.hosts[0], "SHUTOFF")
+    with pytest.raises(RefusedError, match=UNKNOWN):
         await site.service.moves.restart(gone)
 
 
@@ -364,7 +364,7 @@ async def a_server_has_no_actions_of_others(site: Site) -> None:
     begun = datetime.now(UTC) - timedelta(minutes=1)
     await moves.restart(await _server(moves, id_))
     assert await moves.actions(id_, begun) == ()
-    assert await moves.actions(NOBODY, begun) == ()
+    assert await moves.actions(UNKNOWN, begun) == ()
 
 
 async def a_locked_server_is_found_by_its_reason_until_it_is_unlocked(site: Site) -> None:
@@ -387,7 +387,7 @@ async def a_locked_server_is_found_by_its_reason_until_it_is_unlocked(site: Site
         await moves.unlock(seen)
         assert await _server(moves, id_) == before
         assert await found() is None
-    await moves.unlock(Server(NOBODY, "gone", site.hosts[0], "ACTIVE"))
+    await moves.unlock(Server(UNKNOWN, "gone", site.hosts[0], "ACTIVE"))
 
 
 async def a_locked_server_of_a_dead_host_is_evacuated_and_still_locked(site: Site) -> None:
@@ -466,17 +466,17 @@ RECOVERY = (
 
 MOVES = (
     a_server_is_on_one_host_and_runs,
-    what_is_not_there_is_none_or_empty,
+    absent_servers_and_hosts_are_none_or_empty,
     a_running_server_moves_to_the_host_that_is_named,
     a_running_server_moves_to_the_services_target,
     a_move_with_nowhere_to_go_fails_and_says_why,
     a_stopped_server_moves_cold_and_is_confirmed,
-    stepping_in_too_late_is_no_error,
+    aborting_or_forcing_an_ended_move_is_no_error,
     moves_are_given_newest_first,
     a_server_that_has_left_is_not_recovered_where_it_was,
     a_server_that_does_not_run_is_not_moved_live,
     a_server_that_is_gone_cannot_be_moved,
-    rooms_are_on_other_hosts_and_grow_less,
+    candidates_are_other_hosts_and_their_capacity_shrinks,
     a_disabled_host_has_no_room,
 )
 
@@ -536,7 +536,7 @@ def _traits(site: Site) -> Traits:
 
 
 async def _changed(traits: Traits, provider: str, name: str, *, wanted: bool) -> bool:
-    """Write once; False when somebody else was quicker."""
+    """Write once; False when another client was quicker."""
     seen = await traits.get(provider, fresh=True)
     assert seen is not None
     names = {*seen.names, name} if wanted else {*seen.names} - {name}
@@ -589,7 +589,7 @@ async def a_name_that_cannot_be_a_trait_is_refused(site: Site) -> None:
 
 
 async def an_unknown_provider_has_no_traits(site: Site) -> None:
-    assert await _traits(site).get(NOBODY) is None
+    assert await _traits(site).get(UNKNOWN) is None
 
 
 TRAITS = (

@@ -161,7 +161,7 @@ async def an_interrupted_transfer_is_finished(world: World) -> None:
     assert await world.where() == [("a", B, "shut off")]
 
 
-async def a_stopped_vm_with_a_local_disk_stays_and_says_why(world: World) -> None:
+async def a_stopped_vm_with_a_local_disk_is_refused_with_the_reason(world: World) -> None:
     await world.add("a", disk="local", runs=False)
     async with world.service() as service:
         server = await named(service, A, "a")
@@ -171,7 +171,7 @@ async def a_stopped_vm_with_a_local_disk_stays_and_says_why(world: World) -> Non
     assert await world.where() == [("a", A, "shut off")]
 
 
-async def a_move_that_is_asked_for_twice_is_one(world: World) -> None:
+async def a_move_that_is_requested_twice_is_one(world: World) -> None:
     await world.add("a", slow=True)
     async with world.service() as service:
         server = await named(service, A, "a")
@@ -187,7 +187,7 @@ async def a_move_that_is_asked_for_twice_is_one(world: World) -> None:
             await service.moves.live_migrate(server, B)
 
 
-async def a_move_that_is_called_off_leaves_nothing(world: World) -> None:
+async def an_aborted_move_leaves_nothing(world: World) -> None:
     await world.add("a", disk="local", slow=True)
     async with world.service() as service:
         server = await named(service, A, "a")
@@ -217,7 +217,7 @@ async def another_process_finds_the_move_and_ends_it(world: World) -> None:
     assert await world.local_files("a") == [B]
 
 
-async def what_ran_on_a_dead_host_runs_elsewhere_and_is_forgotten_there(world: World) -> None:
+async def instances_of_a_dead_host_run_elsewhere_and_are_removed_there(world: World) -> None:
     await world.add("a", disk="shared")
     await world.add("b", disk="shared", runs=False)
     async with world.service() as service:
@@ -252,10 +252,10 @@ CONTRACTS = (
     a_running_vm_takes_its_local_disk_along,
     a_stopped_vm_goes_by_its_definition,
     an_interrupted_transfer_is_finished,
-    a_stopped_vm_with_a_local_disk_stays_and_says_why,
-    a_move_that_is_asked_for_twice_is_one,
-    a_move_that_is_called_off_leaves_nothing,
+    a_stopped_vm_with_a_local_disk_is_refused_with_the_reason,
+    a_move_that_is_requested_twice_is_one,
+    an_aborted_move_leaves_nothing,
     another_process_finds_the_move_and_ends_it,
-    what_ran_on_a_dead_host_runs_elsewhere_and_is_forgotten_there,
+    instances_of_a_dead_host_run_elsewhere_and_are_removed_there,
     a_vm_is_restarted_on_its_host,
 )

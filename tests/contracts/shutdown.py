@@ -20,14 +20,14 @@ WHO, WHY = "contract", "to see"
 
 
 class World(ABC):
-    """A host, and somebody who looks at its inhibitors and shuts it down."""
+    """A host whose inhibitors are listed and that is shut down."""
 
     def __init__(self, shutdown: Shutdown) -> None:
         self.shutdown = shutdown
 
     @abstractmethod
     async def inhibitors(self) -> list[str]:
-        """Who holds a delay inhibitor on shutdown, of those that a contract took."""
+        """Holders of delay inhibitors on shutdown, of those that a contract took."""
 
     @abstractmethod
     async def begin(self) -> None:
@@ -59,7 +59,7 @@ async def a_delay_is_released_by_an_error_too(world: World) -> None:
     await world.until_held()
 
 
-async def two_delays_are_two(world: World) -> None:
+async def two_delays_are_held_apart(world: World) -> None:
     async with world.shutdown.delay(who=WHO, why=WHY):
         async with world.shutdown.delay(who=f"{WHO}-2", why=WHY):
             await world.until_held(WHO, f"{WHO}-2")
@@ -67,26 +67,26 @@ async def two_delays_are_two(world: World) -> None:
     await world.until_held()
 
 
-async def the_limit_is_a_time(world: World) -> None:
+async def the_limit_is_a_positive_duration(world: World) -> None:
     assert timedelta() < await world.shutdown.limit() <= timedelta(days=1)
 
 
-async def nothing_is_said_while_no_shutdown_is_prepared(world: World) -> None:
+async def nothing_is_reported_while_no_shutdown_is_prepared(world: World) -> None:
     async with aclosing(world.shutdown.preparations()) as preparations:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(preparations), QUIET)
 
 
-async def a_shutdown_is_told_to_whoever_listens_then_and_later(world: World) -> None:
+async def a_shutdown_is_reported_to_present_and_later_listeners(world: World) -> None:
     async with (
         asyncio.timeout(DEADLINE),
         world.shutdown.delay(who=WHO, why=WHY),
         aclosing(world.shutdown.preparations()) as preparations,
     ):
-        heard = asyncio.ensure_future(anext(preparations))
+        reported = asyncio.ensure_future(anext(preparations))
         await world.until_held(WHO)
         await world.begin()
-        assert await heard is True
+        assert await reported is True
         async with aclosing(world.shutdown.preparations()) as later:
             assert await anext(later) is True
 
@@ -94,8 +94,8 @@ async def a_shutdown_is_told_to_whoever_listens_then_and_later(world: World) -> 
 CONTRACTS: tuple[Callable[[World], Awaitable[None]], ...] = (
     a_delay_is_held_while_its_context_is_entered,
     a_delay_is_released_by_an_error_too,
-    two_delays_are_two,
-    the_limit_is_a_time,
-    nothing_is_said_while_no_shutdown_is_prepared,
-    a_shutdown_is_told_to_whoever_listens_then_and_later,  # the last: the host goes down
+    two_delays_are_held_apart,
+    the_limit_is_a_positive_duration,
+    nothing_is_reported_while_no_shutdown_is_prepared,
+    a_shutdown_is_reported_to_present_and_later_listeners,  # the last: the host goes down
 )

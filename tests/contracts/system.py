@@ -17,14 +17,14 @@ QUIET = 0.5
 
 
 class World(ABC):
-    """A host, and somebody who updates its operating system."""
+    """A host whose operating system can be updated."""
 
     def __init__(self, system: System) -> None:
         self.system = system
 
     @abstractmethod
     async def update(self, pretty_version: str) -> None:
-        """Have os-release say this as PRETTY_NAME."""
+        """Set PRETTY_NAME of os-release."""
 
 
 async def the_present_system_comes_first(world: World) -> None:
@@ -34,7 +34,7 @@ async def the_present_system_comes_first(world: World) -> None:
     assert (now.pretty_version, now.kernel_name) == ("One 1.0", "Linux")
 
 
-async def an_update_shows_by_itself_to_everybody(world: World) -> None:
+async def an_update_is_reported_to_every_watcher(world: World) -> None:
     await world.update("One 1.0")
     async with (
         asyncio.timeout(DEADLINE),
@@ -48,7 +48,7 @@ async def an_update_shows_by_itself_to_everybody(world: World) -> None:
             assert (await anext(watch)).pretty_version == "Two 2.0"
 
 
-async def the_same_again_is_no_news(world: World) -> None:
+async def an_unchanged_system_is_not_reported_again(world: World) -> None:
     await world.update("One 1.0")
     async with aclosing(world.system.watch()) as found:
         await anext(found)
@@ -59,6 +59,6 @@ async def the_same_again_is_no_news(world: World) -> None:
 
 CONTRACTS: tuple[Callable[[World], Awaitable[None]], ...] = (
     the_present_system_comes_first,
-    an_update_shows_by_itself_to_everybody,
-    the_same_again_is_no_news,
+    an_update_is_reported_to_every_watcher,
+    an_unchanged_system_is_not_reported_again,
 )

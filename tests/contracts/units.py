@@ -20,24 +20,24 @@ Both are loaded and inactive at the start of each contract.
 DEADLINE = 20.0
 
 
-async def starting_waits_until_it_runs(units: Units) -> None:
+async def starting_waits_until_the_unit_runs(units: Units) -> None:
     await units.start(GOOD)
     assert (await units.state(GOOD)).active == "active"
 
 
-async def starting_what_fails_is_an_error(units: Units) -> None:
+async def starting_a_unit_that_fails_is_an_error(units: Units) -> None:
     with pytest.raises(HostError, match=BAD):
         await units.start(BAD)
     assert (await units.state(BAD)).active == "failed"
 
 
-async def starting_what_does_not_exist_is_an_error(units: Units) -> None:
+async def starting_an_absent_unit_is_an_error(units: Units) -> None:
     for attempt in (units.start, units.begin):
         with pytest.raises(HostError, match=ABSENT):
             await attempt(ABSENT)
 
 
-async def what_does_not_exist_has_a_state(units: Units) -> None:
+async def an_absent_unit_has_a_state(units: Units) -> None:
     state = await units.state(ABSENT)
     assert (state.name, state.load, state.active) == (ABSENT, "not-found", "inactive")
 
@@ -47,24 +47,24 @@ async def a_unit_that_is_not_enabled_is_not_started_at_boot(units: Units) -> Non
     assert await units.enablement(ABSENT) == ""
 
 
-async def stopping_waits_until_it_is_stopped(units: Units) -> None:
+async def stopping_waits_until_the_unit_is_stopped(units: Units) -> None:
     await units.start(GOOD)
     await units.stop(GOOD)
     assert (await units.state(GOOD)).active == "inactive"
 
 
-async def restarting_what_does_not_run_starts_nothing(units: Units) -> None:
+async def restarting_a_stopped_unit_starts_nothing(units: Units) -> None:
     await units.restart(GOOD)
     assert (await units.state(GOOD)).active == "inactive"
 
 
-async def restarting_what_runs_leaves_it_running(units: Units) -> None:
+async def restarting_a_running_unit_leaves_it_running(units: Units) -> None:
     await units.start(GOOD)
     await units.restart(GOOD)
     assert (await units.state(GOOD)).active == "active"
 
 
-async def watching_gives_all_units_in_the_order_asked_for_then_each_change(units: Units) -> None:
+async def watching_gives_all_units_in_the_requested_order_then_each_change(units: Units) -> None:
     names = (ABSENT, GOOD, BAD)
     async with asyncio.timeout(DEADLINE), aclosing(units.watch(names)) as news:
         first = await anext(news)
@@ -82,7 +82,7 @@ async def watching_gives_all_units_in_the_order_asked_for_then_each_change(units
         assert [state.active for state in now] == ["inactive", "active", "inactive"]
 
 
-async def watching_shows_what_was_begun(units: Units) -> None:
+async def watching_shows_units_that_start(units: Units) -> None:
     async with asyncio.timeout(DEADLINE), aclosing(units.watch([BAD])) as news:
         await anext(news)
         await units.begin(BAD)
@@ -92,7 +92,7 @@ async def watching_shows_what_was_begun(units: Units) -> None:
                 return
 
 
-async def what_is_no_units_name_is_refused(units: Units) -> None:
+async def an_invalid_unit_name_is_refused(units: Units) -> None:
     for name in ("libvirtd", "a/b.service", "a@.service", ""):
         for attempt in (units.state, units.start, units.stop, units.restart, units.begin):
             with pytest.raises(UnitNameError):
@@ -102,15 +102,15 @@ async def what_is_no_units_name_is_refused(units: Units) -> None:
 
 
 CONTRACTS: tuple[Callable[[Units], Awaitable[None]], ...] = (
-    starting_waits_until_it_runs,
-    starting_what_fails_is_an_error,
-    starting_what_does_not_exist_is_an_error,
-    what_does_not_exist_has_a_state,
+    starting_waits_until_the_unit_runs,
+    starting_a_unit_that_fails_is_an_error,
+    starting_an_absent_unit_is_an_error,
+    an_absent_unit_has_a_state,
     a_unit_that_is_not_enabled_is_not_started_at_boot,
-    stopping_waits_until_it_is_stopped,
-    restarting_what_does_not_run_starts_nothing,
-    restarting_what_runs_leaves_it_running,
-    watching_gives_all_units_in_the_order_asked_for_then_each_change,
-    watching_shows_what_was_begun,
-    what_is_no_units_name_is_refused,
+    stopping_waits_until_the_unit_is_stopped,
+    restarting_a_stopped_unit_starts_nothing,
+    restarting_a_running_unit_leaves_it_running,
+    watching_gives_all_units_in_the_requested_order_then_each_change,
+    watching_shows_units_that_start,
+    an_invalid_unit_name_is_refused,
 )

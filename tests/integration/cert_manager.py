@@ -54,14 +54,14 @@ def request_of_agent(
     names: str | None = None,
     issuer: str = "nova-hypervisor-agents-ca-issuer",
 ) -> CertificateRequest:
-    """What an agent asks for, as cert-manager's webhook leaves it: with who has asked.
+    """The request of an agent as cert-manager's webhook stores it: with the requester.
 
     Args:
         node: of the agent's pod.
-        addresses: that it asks for.
+        addresses: of the certificate.
         name: of the object.
-        names: the DNS name that it asks for; else its Node's.
-        issuer: that it asks.
+        names: the DNS name of the certificate; else the Node's.
+        issuer: of the certificate.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     return CertificateRequest(

@@ -1,4 +1,4 @@
-"""Real hosts, from the plugin that anybody's tests may load; and what only the tests here need."""
+"""Real hosts, from the plugin that any test suite may load; and fixtures of the tests here."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def shown(host: Host, name: str) -> str:
     return printed.strip()
 
 
-async def test_an_agent_killed_at_any_point_comes_back_to_the_truth(
+async def test_an_agent_killed_at_any_point_reports_the_present_state_again(
     nodes: TakeHosts, api: Kube
 ) -> None:
     (host,) = await nodes(1)
@@ -237,12 +237,12 @@ async def test_guests_that_flood_reset_and_panic_cost_no_write_but_for_their_inc
     try:
         stored = await until(api, host, lambda hv: active(hv) == ["flood", "reset"])
         storm = ("--event", "reboot", "--loop", "--timeout", "5", "--domain", "reset")
-        heard = await host.run("sh", "-c", f"virsh event {' '.join(storm)} || true")
+        events = await host.run("sh", "-c", f"virsh event {' '.join(storm)} || true")
         after = await api.get(Hypervisor, host.name)
     finally:
         await host.run("virsh", "-q", "destroy flood; destroy reset")
 
-    assert heard.count("event 'reboot'") > 3
+    assert events.count("event 'reboot'") > 3
     assert after is not None
     assert replace(after.status, incidents=()) == replace(stored.status, incidents=())
     assert {one.type for one in after.status.incidents} <= {"Crash", "Rebooting", "RebootLoop"}
@@ -258,7 +258,7 @@ async def test_an_agent_reports_that_the_bus_is_away_and_comes_back_with_it(
     pid = await shown(host, "MainPID")
     bus, libvirtd = ("dbus.socket", "dbus.service"), "libvirtd.service"
 
-    # Masked, for whoever starts libvirtd by its socket, as the agent does, starts the bus with it.
+    # Masked: a connection to the socket of libvirtd, as of the agent, would start the bus.
     await host.run("systemctl", "mask", "--runtime", *bus)
     await host.run("systemctl", "stop", *bus)
     try:

@@ -96,7 +96,7 @@ async def test_guests_on_two_hosts_ping_on_while_one_member_after_the_other_is_u
     await reaches(other, host)
     before = await sent(host)
     address = next(vm.title.split()[1] for vm in made if vm.name == "a")
-    await vms.tell("b", f"ping {address} 120 0.1")
+    await vms.order("b", f"ping {address} 120 0.1")
 
     for member in MEMBERS:
         others = [one for one in MEMBERS if one != member]
@@ -202,7 +202,7 @@ async def test_a_broken_bond_stays_broken_over_a_cut_a_second_up_and_a_crash_unt
     await reaches(host, other)
 
     for _ in range(2):
-        assert "whole" in await cobalt("bond", "mend", host.name, data=data)
+        assert "whole" in await cobalt("bond", "repair", host.name, data=data)
     await carries(host, *MEMBERS)
     assert "bond0" not in await cobalt("status", data=data)
 

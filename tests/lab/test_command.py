@@ -52,7 +52,7 @@ def power(table: str) -> dict[str, str]:
 
 
 @pytest.mark.timed
-async def test_a_day_with_a_lab(data: Path) -> None:
+async def test_commands_make_use_and_end_a_lab(data: Path) -> None:
     began = monotonic()
     printed = await cobalt("up", data=data)
     assert monotonic() - began < UP_SECONDS
@@ -150,7 +150,7 @@ async def test_without_root_up_reports_it_and_serves_the_api(data: Path) -> None
     assert not data.exists()
 
 
-AS_NOBODY = (  # loads everything first: nobody else may be able to read the programs
+AS_NOBODY = (  # loads everything first: other users may not be able to read the programs
     "import os, sys; import hypercobalt.cli.lab_vms; from hypercobalt.cli import main\n"
     "import hypercobalt.cli.lab as lab, hypercobalt.cli.lab_hosts\n"
     "os.setgroups([]); os.setgid(65534); os.setuid(65534); main()\n"
@@ -260,7 +260,7 @@ async def test_status_shows_that_the_renewal_of_tokens_has_died(data: Path) -> N
     assert "The renewal of tokens does not run" in await cobalt("status", data=data)
 
 
-async def test_on_a_terminal_it_ends_on_the_live_table_and_ctrl_c_leaves_the_lab(
+async def test_up_on_a_terminal_ends_on_the_live_table_and_ctrl_c_leaves_the_lab(
     data: Path,
 ) -> None:
     screen, terminal = pty.openpty()

@@ -35,7 +35,7 @@ GRACE = 50.0  # of a Node, from its last renewal
 SLACK = 15.0  # of a busy machine
 BACK = 30.0  # the heartbeat and the agent renew each 10 s
 
-Say = Callable[[str, object], None]
+RecordProperty = Callable[[str, object], None]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def seconds_until(
 
 
 async def test_a_dead_host_is_unready_within_its_leases_and_ready_again_when_it_returns(
-    lab: Lab, record_property: Say
+    lab: Lab, record_property: RecordProperty
 ) -> None:
     async with lab.control.client() as kube:
         await seconds_until(kube, Hypervisor, is_ready, UP)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
-async def test_contract(
+async def test_direct_adapter_keeps_the_contract(
     fleet: TakeFleet, switched: Lab, contract: Callable[[World], Awaitable[None]]
 ) -> None:
     await contract(LabWorld(await fleet(2), switched))
@@ -24,12 +24,12 @@ async def test_contract(
 async def test_disk_and_network_are_whole_after_a_move(fleet: TakeFleet, switched: Lab) -> None:
     world = LabWorld(await fleet(2), switched)
     await world.add("a", disk="local")
-    written = await world.vms.tell("a", "write-disk 4")
+    written = await world.vms.order("a", "write-disk 4")
 
     async with world.service() as service:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
         await ended(service, server)
 
-    assert await world.vms.tell("a", "read-disk 4") == written
+    assert await world.vms.order("a", "read-disk 4") == written
     assert await world.bound_to("a") == (B,)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @dataclass(frozen=True, slots=True)
 class TlsDirectory:
-    """Hosts as the flags of the operator say by default, and where its certificate lies."""
+    """Hosts as the default flags of the operator expect, and the path of its certificate."""
 
     hosts: tuple[Host, ...]
     client: Path
@@ -53,7 +53,7 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear
     world = LabWorld(await fleet(2), switched)
     hosts = (world.vms.host(A), world.vms.host(B))
     await world.add("a", disk="local")
-    written = await world.vms.tell("a", "write-disk 4")
+    written = await world.vms.order("a", "write-disk 4")
     authority = trustme.CA()
     for host in hosts:
         await serve_tls(host, authority)
@@ -78,6 +78,6 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear
 
     assert await world.where() == [("a", B, "running")]
     assert await world.local_files("a") == [B]
-    assert await world.vms.tell("a", "read-disk 4") == written
+    assert await world.vms.order("a", "read-disk 4") == written
     for host in hosts:
         await host.crash()  # the next test gets a fresh one

@@ -1,4 +1,4 @@
-"""Real hosts still report what was recorded of every fate that a domain can have."""
+"""Real hosts still report what was recorded of each domain scenario."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def test_every_scenario_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_what_happens_is_what_was_recorded(lab: Lab, hosts: TakeHosts, name: str) -> None:
+async def test_each_scenario_happens_as_it_was_recorded(
+    lab: Lab, hosts: TakeHosts, name: str
+) -> None:
     taken, recorded = await hosts(SCENARIOS[name].hosts), load(name)
     async with played(lab, name, taken) as stage:
         for recorder, side in zip(

@@ -1,4 +1,4 @@
-"""What keeps one instance from running twice when all else fails, and what sees it if it does."""
+"""The disk lock keeps one instance from running twice, and the witness detects it otherwise."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_second_hosts_qemu_is_refused_the_disk_of_one_that_runs(vms: Fle
 
 
 async def test_the_witness_sees_an_instance_that_runs_twice(vms: Fleet, witness: Witness) -> None:
-    """With a copy of the disk, which no lock protects."""
+    """The second one runs on a copy of the disk, which no lock protects."""
     other, shared = vms.host("kvm-2"), disk_path(VM, host_only=False)
     copy = f"{shared}.copy"
     await other.run("cp", shared, copy)

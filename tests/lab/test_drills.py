@@ -18,7 +18,7 @@ IN_CI = {name: one for name, one in DRILLS.items() if one.in_ci} | {"soak": soak
 
 
 @pytest.mark.parametrize("one", IN_CI.values(), ids=IN_CI)
-async def test_drill(one: Drill) -> None:
+async def test_drill_passes(one: Drill) -> None:
     with left_to_the_collector():  # a drill that breaks the network cancels handshakes
         result = await drill.run(one, print)
     assert result.failure == ""

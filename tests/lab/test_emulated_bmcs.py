@@ -88,7 +88,7 @@ async def test_a_wrong_password_switches_nothing(guest: Guest) -> None:
 
 
 async def test_a_bmc_that_cannot_read_the_power_gives_no_result(guest: Guest) -> None:
-    """Its libvirtd has ended, while the guest runs on."""
+    """The libvirtd of the BMC has ended, while the guest runs on."""
     guest.libvirtd.stop()
     with pytest.raises(FenceError):
         await guest.device().off(within=timedelta(seconds=10))

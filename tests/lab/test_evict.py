@@ -45,11 +45,11 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
         Request(name="d", host="kvm-2"),
     )
     await site.vms.stop("c")
-    written = {name: await site.vms.tell(name, "write-disk 4") for name in "ab"}
+    written = {name: await site.vms.order(name, "write-disk 4") for name in "ab"}
     address = {vm.name: vm.title.split()[1] for vm in made}
-    await site.vms.tell("d", f"ping {address['a']} 10 0.2")
+    await site.vms.order("d", f"ping {address['a']} 10 0.2")
     await site.pings("d", 1)
-    await site.vms.tell("d", f"ping {address['a']} 150 0.1")
+    await site.vms.order("d", f"ping {address['a']} 150 0.1")
 
     code, printed = await site.cobalt("evict", "kvm-1", "--watch")
 
@@ -64,7 +64,7 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
         "d": "running",
     }
     for name in "ab":
-        assert await site.vms.tell(name, "read-disk 4") == written[name]
+        assert await site.vms.order(name, "read-disk 4") == written[name]
     sent, received = await site.pings("d", 2)
     assert sent == 150
     assert received >= 140
@@ -77,7 +77,7 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
     await until(lambda: site.is_ready("kvm-1"))
 
 
-async def test_what_cannot_move_is_named_and_the_others_go(site: Site) -> None:
+async def test_instance_that_cannot_move_is_named_and_the_others_leave(site: Site) -> None:
     await site.vms.add(
         Request(name="a", host="kvm-1", kind="boot", disk="local"),
         Request(name="b", host="kvm-1", kind="boot", disk="shared"),
@@ -99,7 +99,7 @@ async def test_what_cannot_move_is_named_and_the_others_go(site: Site) -> None:
     assert [host for name, host, _ in await site.where() if name == "b"] != ["kvm-1"]
 
 
-async def _asked(site: Site) -> bool:
+async def _requested(site: Site) -> bool:
     return bool((await site.kube.list(Eviction)).items)
 
 
@@ -114,7 +114,7 @@ async def _arrived(site: Site) -> bool:
     )
 
 
-@pytest.mark.parametrize("point", [_asked, _moving, _arrived])
+@pytest.mark.parametrize("point", [_requested, _moving, _arrived])
 async def test_an_operator_that_is_killed_loses_and_doubles_nothing(
     site: Site, point: Callable[[Site], Awaitable[bool]]
 ) -> None:
@@ -122,7 +122,7 @@ async def test_an_operator_that_is_killed_loses_and_doubles_nothing(
         Request(name="a", host="kvm-1", disk="local"), Request(name="b", host="kvm-1")
     )
     await site.vms.stop("b")
-    written = await site.vms.tell("a", "write-disk 4")
+    written = await site.vms.order("a", "write-disk 4")
     await site.make_slow("a")
 
     await site.cobalt("evict", "kvm-1")
@@ -137,7 +137,7 @@ async def test_an_operator_that_is_killed_loses_and_doubles_nothing(
     ]
     assert len(await site.emulators("a")) == 1
     assert await site.emulators("b") == []
-    assert await site.vms.tell("a", "read-disk 4") == written
+    assert await site.vms.order("a", "read-disk 4") == written
 
 
 async def test_a_target_that_dies_costs_another_attempt(site: Site) -> None:

@@ -79,7 +79,7 @@ async def test_a_slow_bmc_is_waited_for(bmc: Bmc) -> None:
 
 
 async def test_a_bmc_that_is_slower_than_the_deadline_gives_no_result(bmc: Bmc) -> None:
-    """By IPMI the agent gives up itself, shortly before."""
+    """With IPMI the fence agent gives up by itself, shortly before."""
     bmc.faults.write(Fault.SLOW)
     with pytest.raises(FenceError, match=r"no answer|timed out"):
         await bmc.device().off(within=timedelta(seconds=SLOW_SECONDS))
@@ -125,14 +125,14 @@ async def test_a_bmc_that_lost_its_power_with_its_host_proves_nothing(bmc: Bmc) 
 
 
 async def test_a_lying_bmc_is_believed_by_the_adapter_alone(bmc: Bmc) -> None:
-    """So whoever takes its answer for a proof looks for signs of life."""
+    """A caller that needs proof has to check for signs of life."""
     bmc.faults.write(Fault.LYING)
     await bmc.device().off(within=WITHIN)
     assert bmc.chassis.is_on()
 
 
 async def test_the_password_is_in_no_arguments(bmc: Bmc) -> None:
-    """Of any process of the machine, while the agent runs: it is watched all the while."""
+    """All processes of the machine are watched while the fence agent runs."""
     asking = asyncio.create_task(bmc.device().off(within=WITHIN))
     seen: set[str] = set()
     while not asking.done():

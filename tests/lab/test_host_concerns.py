@@ -97,7 +97,7 @@ class RealSystem(system.World):
         self._host = host
 
     async def update(self, pretty_version: str) -> None:
-        # As updates do: beside its place, then renamed.
+        # Written beside its place and renamed, as updates do.
         await self._host.run("tee", "/etc/new", stdin=f'PRETTY_NAME="{pretty_version}"\n')
         await self._host.run("mv", "/etc/new", "/etc/os-release")
 
@@ -115,7 +115,7 @@ async def test_logind_keeps_the_contract_of_the_fake(hosts: TakeHosts) -> None:
     await host.run("mkdir", "-p", "/root/contract")
     for name, source in (("keeps.py", KEEPS), ("shutdown.py", inspect.getsource(shutdown))):
         await host.run("tee", f"/root/contract/{name}", stdin=source)
-    # A service of the host: logind knows no process from outside, and ends this one in order.
+    # A service of the host: logind does not list outside processes, and ends this one in order.
     log = ("--property=StandardOutput=file:/root/kept", "--property=StandardError=file:/root/error")
     await host.run("systemd-run", "--quiet", *log, sys.executable, "/root/contract/keeps.py")
     await off(host)
@@ -260,11 +260,11 @@ class Tls:
     async def served(self) -> bytes:
         """The certificate that libvirtd shows, DER."""
 
-        def ask() -> bytes:
+        def fetch() -> bytes:
             text = ssl.get_server_certificate((self.host.address, 16514), timeout=DEADLINE)
             return ssl.PEM_cert_to_DER_cert(text)
 
-        return await asyncio.to_thread(ask)
+        return await asyncio.to_thread(fetch)
 
     async def libvirtd(self) -> str:
         show = ("systemctl", "show", "--property=MainPID", "--value", LIBVIRTD)
@@ -283,7 +283,7 @@ async def test_libvirtd_shows_each_new_certificate(api: Kube, nodes: TakeHosts) 
     tls = Tls(api, host)
     async with tls.running():
         await tls.renew()
-        # Its sockets too, as the agent's next attempt would start it again.
+        # The sockets are stopped too, as the agent's next attempt would start it again.
         await host.run("systemctl", "stop", *SOCKETS, LIBVIRTD)
         await host.run("systemctl", "start", *SOCKETS, "libvirtd-tls.socket")
         await host.run("systemctl", "start", LIBVIRTD)

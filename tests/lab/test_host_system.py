@@ -48,7 +48,7 @@ LOG = "/root/guard.log"
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
-async def test_systemd_keeps(
+async def test_systemd_keeps_the_contract(
     hosts: TakeHosts, contract: Callable[[Units], Awaitable[None]]
 ) -> None:
     (host,) = await hosts(1)
@@ -142,7 +142,9 @@ async def without_agent(host: Host) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("what", ["daemon-reload", "daemon-reexec", "restart dbus.service"])
-async def test_a_restart_of_systemd_or_the_bus_is_no_news(hosts: TakeHosts, what: str) -> None:
+async def test_a_restart_of_systemd_or_the_bus_changes_no_state(
+    hosts: TakeHosts, what: str
+) -> None:
     (host,) = await hosts(1)
     async with without_agent(host), watched(host, LIBVIRTD) as units:
         await units.until(LIBVIRTD, running)
@@ -180,10 +182,10 @@ async def test_a_bus_that_is_away_is_reported_and_comes_back(hosts: TakeHosts) -
 async def test_watching_absent_units_causes_no_traffic(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
     async with without_agent(host), watched(host, "absent.service", GOOD):
-        heard = await host.run("sh", "-c", "timeout 3 dbus-monitor --system --profile; true")
+        messages = await host.run("sh", "-c", "timeout 3 dbus-monitor --system --profile; true")
 
-    assert "NameAcquired" in heard  # it did listen
-    assert "ListUnitsByNames" not in heard
+    assert "NameAcquired" in messages  # the monitor was connected
+    assert "ListUnitsByNames" not in messages
 
 
 async def test_an_update_of_os_release_shows(hosts: TakeHosts) -> None:
@@ -251,7 +253,7 @@ async def guarded(host: Host) -> AsyncIterator[Guard]:
         yield guard
     finally:
         if host.power is Power.RUNNING:
-            with contextlib.suppress(LabError):  # it may be going down
+            with contextlib.suppress(LabError):  # the host may be going down
                 await guard.kill()
 
 

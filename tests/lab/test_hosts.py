@@ -39,7 +39,7 @@ async def test_three_hosts_boot_side_by_side_and_reach_each_other_by_name(hosts:
         "virsh capabilities",  # begins with the host's UUID
     ],
 )
-async def test_no_two_hosts_are_twins(hosts: TakeHosts, command: str) -> None:
+async def test_hosts_have_distinct_identities(hosts: TakeHosts, command: str) -> None:
     first, second = await hosts(2)
     assert await first.run(*command.split()) != await second.run(*command.split())
 
@@ -159,10 +159,10 @@ async def test_a_frozen_host_does_nothing_until_it_is_thawed(hosts: TakeHosts) -
 
 async def test_an_orderly_shutdown_waits_for_a_delay_inhibitor(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
-    # The inhibitor ends, and so lets go, when it has heard of the shutdown.
+    # The inhibitor ends, and so lets go, when it has received the shutdown signal.
     script = (
         "dbus-monitor --system \"type='signal',member='PrepareForShutdown'\" | "
-        "{ grep -m1 'boolean true' >/root/heard && pkill dbus-monitor; }"
+        "{ grep -m1 'boolean true' >/root/signals && pkill dbus-monitor; }"
     )
     inhibit = ("systemd-inhibit", "--what=shutdown", "--mode=delay", "sh", "-c", script)
     holding = asyncio.create_task(host.run(*inhibit))
@@ -172,7 +172,7 @@ async def test_an_orderly_shutdown_waits_for_a_delay_inhibitor(hosts: TakeHosts)
 
     holding.cancel()
     assert host.power is Power.OFF
-    assert (host.disk.root / "root/heard").read_text().strip() == "boolean true"
+    assert (host.disk.root / "root/signals").read_text().strip() == "boolean true"
 
 
 async def test_the_journal_of_a_host_survives_its_crash(lab: Lab, hosts: TakeHosts) -> None:
@@ -221,7 +221,7 @@ async def test_a_slow_cable_adds_its_delay_each_way_until_it_is_restored(hosts: 
 @pytest.mark.timed
 async def test_a_lossy_cable_loses_its_share(hosts: TakeHosts) -> None:
     first, second = await hosts(2)
-    await second.run("busybox", "ping", "-c", "1", "-W", "2", first.name)  # now it knows the MAC
+    await second.run("busybox", "ping", "-c", "1", "-W", "2", first.name)  # now it has the MAC
     await first.wire.worsen(loss_percent=50)
     ping = f"busybox ping -c 200 -i 0.01 -W 1 {first.name} || true"
     summary = await second.run("sh", "-c", ping)
@@ -271,7 +271,7 @@ async def test_a_new_host_uses_the_emulator_cache_of_earlier_ones(
     names = ("first", "second", "third")
     try:
         first = await lab.add_host(names[0], setup=BARE)
-        await first.run("virsh", "capabilities", within=timedelta(minutes=1))  # QEMU was asked
+        await first.run("virsh", "capabilities", within=timedelta(minutes=1))  # QEMU was probed
         await first.run("sh", "-c", f"sed -i s/alias=.pc./alias=\\'marked\\'/ {EMULATORS}/*.xml")
 
         for name in names[1:]:
@@ -288,7 +288,7 @@ async def test_a_host_runs_libvirtd_on_one_cpu_and_guests_on_all(hosts: TakeHost
     await make(host, document("guest"), start=True)
 
     async def masks(pid_file: str) -> set[int]:
-        """Of all threads of a process."""
+        """CPU masks of all threads of a process."""
         text = await host.run("sh", "-c", f"cat /proc/$(cat {pid_file})/task/*/status")
         lines = (line.split() for line in text.splitlines())
         return {int(line[1].replace(",", ""), 16) for line in lines if line[0] == "Cpus_allowed:"}
@@ -299,7 +299,7 @@ async def test_a_host_runs_libvirtd_on_one_cpu_and_guests_on_all(hosts: TakeHost
 
 
 def _works(pid: int) -> bool:
-    """Whether a process is there, and more than an entry that nobody has read yet."""
+    """Whether a process is there, and more than an unreaped entry."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -18,7 +18,7 @@ UUID = "5e0c2b58-0000-4000-8000-00000000000{}"
 
 
 async def started(api: Kube, host: Host, number: int) -> str:
-    """A domain that is defined, and runs; the agent knows it."""
+    """A domain that is defined and runs; the agent has seen it."""
     uuid, name = UUID.format(number), f"incident-{number}"
     await make(host, document(name, uuid=f"<uuid>{uuid}</uuid>"), start=False)
     await host.run("virsh", "-q", "start", name)
@@ -73,7 +73,7 @@ async def test_a_qemu_that_dies_while_its_agent_is_away_is_found(
     assert len(await recoveries(api, host)) == 1
 
 
-async def test_what_a_client_ends_is_not_recovered(nodes: TakeHosts, api: Kube) -> None:
+async def test_instance_that_a_client_ends_is_not_recovered(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
     name = await started(api, host, 3)

@@ -206,13 +206,13 @@ class Cable:
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         async with server:
             yield server.sockets[0].getsockname()[1]
-            self.mend()
+            self.repair()
         await asyncio.wait(self._carrying)  # they end with their connections
 
     def cut(self) -> None:
         self._whole.clear()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         self._whole.set()
 
     async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
@@ -249,7 +249,7 @@ async def test_a_cut_cable_is_noticed_and_events_follow_once_it_is_mended(
         hand.define(libvirtd.guest("a"))
         uuid = hand.uuid("a")
 
-        cable.mend()
+        cable.repair()
         await listener.lifecycle(uuid, Lifecycle.DEFINED)
         (domain,) = await subject.domains()
         assert domain.name == "a"

@@ -66,10 +66,10 @@ async def test_loss_and_return_are_noticed_within_a_second(
     libvirtd: Daemon, how: signal.Signals
 ) -> None:
     async with connected(libvirtd.uri) as (subject, listener):
-        asked = monotonic()
+        begun = monotonic()
         await asyncio.to_thread(libvirtd.stop, how)
         assert (await disconnected(listener)).reason
-        assert monotonic() - asked < NOTICED
+        assert monotonic() - begun < NOTICED
         with pytest.raises(LibvirtError, match="libvirt is not connected: "):
             await subject.domains()
 
@@ -92,10 +92,10 @@ async def test_a_hung_daemon_is_noticed_within_a_second_and_so_is_its_return(
         libvirtd.send(signal.SIGSTOP)
         assert "has not answered" in (await disconnected(listener)).reason
         assert monotonic() - hung < NOTICED
-        asked = monotonic()
+        begun = monotonic()
         with pytest.raises(LibvirtError, match="has not answered"):
             await subject.domains()
-        assert monotonic() - asked < 0.1
+        assert monotonic() - begun < 0.1
 
         back = monotonic()
         libvirtd.send(signal.SIGCONT)
@@ -129,7 +129,7 @@ async def test_a_daemon_that_hangs_and_then_dies_is_connected_to_again(libvirtd:
 
 
 def attempts() -> list[asyncio.Task[object]]:
-    """To connect, that are under way."""
+    """Attempts to connect that are under way."""
     return [one for one in asyncio.all_tasks() if one.get_name() == "libvirt-attempt"]
 
 
@@ -323,7 +323,7 @@ async def test_emulators_that_hang_are_found_up_to_a_number_and_the_rest_is_serv
 
 
 async def stats_again(subject: LibvirtConnection) -> tuple[DomainStats, ...]:
-    """The counters, once libvirtd has answered what it was asked before."""
+    """The counters, once libvirtd has answered the earlier calls."""
     async with asyncio.timeout(30):
         while True:
             with suppress(DomainHungError):

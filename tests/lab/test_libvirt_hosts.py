@@ -81,7 +81,7 @@ async def test_a_host_whose_power_was_cut_is_connected_to_when_it_is_up_again(
         assert (await subject.capabilities()).arch
 
 
-async def test_tls_with_the_right_and_with_a_foreign_certificate(
+async def test_tls_accepts_the_right_and_refuses_a_foreign_certificate(
     hosts: TakeHosts, tmp_path: Path
 ) -> None:
     (host,) = await hosts(1)

@@ -1,4 +1,4 @@
-"""Sessions with a real libvirtd that stands still, as its host may: who asks must go on."""
+"""Sessions with a real libvirtd that stands still, as its host may: callers must go on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def longest_pause() -> float:
 @pytest.mark.parametrize("by_hand", [False, True], ids=["idle", "close"])
 async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> None:
     session = OnDemandConnection(libvirtd.uri, idle=IDLE)
-    assert await session.ask("version", version, DEADLINE)
+    assert await session.run("version", version, DEADLINE)
     libvirtd.send(signal.SIGSTOP)
     try:
         began = monotonic()
@@ -47,5 +47,5 @@ async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> N
     finally:
         libvirtd.send(signal.SIGCONT)
 
-    assert await session.ask("version", version, DEADLINE)
+    assert await session.run("version", version, DEADLINE)
     session.close()

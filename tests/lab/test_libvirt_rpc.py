@@ -32,7 +32,7 @@ from tests.lab.kit.libvirtd import Daemon
 from tests.lab.kit.oracle import Oracle, RefusedError, missing_packages, oracle
 
 _MOVING = ("vcpu.", "cpu", "balloon.rss")
-NOBODY = str(UUID(int=7))
+UNKNOWN = str(UUID(int=7))
 EVERYTHING = sum(DomainStat)
 EVENTS = [one for one in vars(event_types).values() if isinstance(one, EventType)]
 
@@ -62,62 +62,62 @@ async def test_the_daemon_and_its_host_are_described_alike(
         "getCapabilities": protocol.GET_CAPABILITIES,
     }
     for name, procedure in calls.items():
-        assert (await client.call(procedure, Void()))[0] == reference.ask("connection_call", name)
+        assert (await client.call(procedure, Void()))[0] == reference.call("connection_call", name)
     node = await client.call(protocol.NODE_GET_INFO, Void())
-    model, mib, *rest = reference.ask("connection_call", "getInfo")
+    model, mib, *rest = reference.call("connection_call", "getInfo")
     assert bytes(node.model[3::4]).rstrip(b"\0").decode() == model
     assert node.memory_kib // 1024 == mib
     assert [*node[2:]] == rest
 
     offered = await client.call(protocol.GET_DOMAIN_CAPABILITIES, Capabilities())
-    assert offered.text == reference.ask("connection_call", "getDomainCapabilities")
+    assert offered.text == reference.call("connection_call", "getDomainCapabilities")
 
 
 async def test_a_domain_is_described_alike_off_and_running(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
-    uuid = reference.ask("define", libvirtd.guest("näme"))
+    uuid = reference.call("define", libvirtd.guest("näme"))
     for running in (False, True):
         if running:
-            reference.ask("domain_call", uuid, "create")
+            reference.call("domain_call", uuid, "create")
         listed = await client.call(protocol.LIST_ALL_DOMAINS, protocol.ListDomains())
         (ref,) = listed.domains
-        assert [[ref.name, ref.uuid_text, ref.id]] == reference.ask("domains")
+        assert [[ref.name, ref.uuid_text, ref.id]] == reference.call("domains")
         assert await lookup(client, uuid) == ref
 
         for flags in (DocumentFlag(0), DocumentFlag.SECURE | DocumentFlag.INACTIVE):
             text = (await client.call(protocol.DOMAIN_GET_XML_DESC, DomainFlags(ref, flags))).text
-            assert text == reference.ask("domain_call", uuid, "XMLDesc", flags)
+            assert text == reference.call("domain_call", uuid, "XMLDesc", flags)
         state = await client.call(protocol.DOMAIN_GET_STATE, DomainFlags(ref))
-        assert [*state] == reference.ask("domain_call", uuid, "state")
+        assert [*state] == reference.call("domain_call", uuid, "state")
         info = await client.call(protocol.DOMAIN_GET_INFO, OneDomain(ref))
-        assert [*info][:4] == reference.ask("domain_call", uuid, "info")[:4]
+        assert [*info][:4] == reference.call("domain_call", uuid, "info")[:4]
         saved = await client.call(protocol.DOMAIN_GET_AUTOSTART, OneDomain(ref))
-        assert saved.number == reference.ask("domain_call", uuid, "autostart")
+        assert saved.number == reference.call("domain_call", uuid, "autostart")
 
 
 async def test_probes_are_answered_alike(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
-    uuid = reference.ask("define", libvirtd.guest("a"))
+    uuid = reference.call("define", libvirtd.guest("a"))
     for step in ("create", "suspend", "resume"):
-        reference.ask("domain_call", uuid, step)
+        reference.call("domain_call", uuid, step)
         ref = await lookup(client, uuid)
         control = await client.call(protocol.DOMAIN_GET_CONTROL_INFO, DomainFlags(ref))
-        assert [*control] == reference.ask("domain_call", uuid, "controlInfo")
-        asked = protocol.GetDiskErrors(ref, 256)
-        errors = await client.call(protocol.DOMAIN_GET_DISK_ERRORS, asked)
+        assert [*control] == reference.call("domain_call", uuid, "controlInfo")
+        arguments = protocol.GetDiskErrors(ref, 256)
+        errors = await client.call(protocol.DOMAIN_GET_DISK_ERRORS, arguments)
         found = {one.disk: one.error for one in errors.errors}
-        assert found == (reference.ask("domain_call", uuid, "diskErrors") or {})
+        assert found == (reference.call("domain_call", uuid, "diskErrors") or {})
 
 
 async def test_probes_are_refused_alike(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
     ping = '{"execute":"guest-ping"}'
-    uuid = reference.ask("define", libvirtd.guest("a"))
+    uuid = reference.call("define", libvirtd.guest("a"))
     off = await lookup(client, uuid)
-    for asked, name in (
+    for call, name in (
         (client.call(protocol.DOMAIN_GET_CONTROL_INFO, DomainFlags(off)), "controlInfo"),
         (
             client.call(protocol.DOMAIN_GET_DISK_ERRORS, protocol.GetDiskErrors(off, 1)),
@@ -125,12 +125,12 @@ async def test_probes_are_refused_alike(
         ),
         (client.call(protocol.DOMAIN_DESTROY, OneDomain(off)), "destroy"),
     ):
-        await _refused_alike(asked, partial(reference.ask, "domain_call", uuid, name))
-    reference.ask("domain_call", uuid, "create")
+        await _refused_alike(call, partial(reference.call, "domain_call", uuid, name))
+    reference.call("domain_call", uuid, "create")
     command = protocol.AgentCommand(await lookup(client, uuid), ping, 1)
     await _refused_alike(
         client.call(protocol.QEMU_AGENT_COMMAND, command),
-        partial(reference.ask, "agent_command", uuid, ping, 1),
+        partial(reference.call, "agent_command", uuid, ping, 1),
     )
 
 
@@ -147,11 +147,11 @@ async def test_typed_parameters_have_the_same_names_types_and_values(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
     for name in ("a", "b"):
-        reference.ask("domain_call", reference.ask("define", libvirtd.guest(name)), "create")
-    reference.ask("define", libvirtd.guest("c"))
+        reference.call("domain_call", reference.call("define", libvirtd.guest(name)), "create")
+    reference.call("define", libvirtd.guest("c"))
     answer = await client.call(protocol.GET_ALL_DOMAIN_STATS, AllStats((), EVERYTHING, 0))
     found = {one.domain.uuid_text: dict(one.parameters) for one in answer.records}
-    expected = reference.ask("stats", EVERYTHING, 0)
+    expected = reference.call("stats", EVERYTHING, 0)
 
     assert found.keys() == expected.keys()
     for uuid, values in expected.items():
@@ -166,10 +166,10 @@ async def test_typed_parameters_have_the_same_names_types_and_values(
 async def test_refusals_have_the_same_code_domain_level_and_message(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
-    uuid = reference.ask("define", libvirtd.guest("a"))
+    uuid = reference.call("define", libvirtd.guest("a"))
     off = OneDomain(await lookup(client, uuid))
-    for asked, expected in (
-        (lookup(client, NOBODY), ("domain_call", NOBODY, "XMLDesc")),
+    for call, expected in (
+        (lookup(client, UNKNOWN), ("domain_call", UNKNOWN, "XMLDesc")),
         (client.call(protocol.DOMAIN_RESUME, off), ("domain_call", uuid, "resume")),
         (client.call(protocol.DOMAIN_ABORT_JOB, off), ("domain_call", uuid, "abortJob")),
         (
@@ -189,7 +189,7 @@ async def test_refusals_have_the_same_code_domain_level_and_message(
             ("connection_call", "storagePoolLookupByTargetPath", "/nowhere"),
         ),
     ):
-        await _refused_alike(asked, partial(reference.ask, *expected))
+        await _refused_alike(call, partial(reference.call, *expected))
 
 
 async def test_a_procedure_that_the_daemon_lacks_is_not_supported(client: Client) -> None:
@@ -200,32 +200,32 @@ async def test_a_procedure_that_the_daemon_lacks_is_not_supported(client: Client
 async def test_the_same_events_come_in_the_same_order(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
-    heard: list[list[object]] = []
+    received: list[list[object]] = []
     undefined = asyncio.Event()
 
     def listen(event: EventType[Any], data: bytes) -> None:
-        heard.append(flat(event, data))
-        if heard[-1][0] == event_types.LIFECYCLE.id and heard[-1][3] == Lifecycle.UNDEFINED:
+        received.append(flat(event, data))
+        if received[-1][0] == event_types.LIFECYCLE.id and received[-1][3] == Lifecycle.UNDEFINED:
             undefined.set()
 
     for event in EVENTS:
         if event.program == protocol.REMOTE:
             client.listen(event, partial(listen, event))
             await client.call(protocol.EVENT_REGISTER, protocol.Subscribe(event.id))
-    reference.ask("subscribe")
+    reference.call("subscribe")
 
-    uuid = reference.ask("define", libvirtd.guest("a"))
+    uuid = reference.call("define", libvirtd.guest("a"))
     for step in ("create", "suspend", "resume"):
-        reference.ask("domain_call", uuid, step)
-    reference.ask("domain_call", uuid, "pinVcpu", 0, [True])
-    reference.ask("domain_call", uuid, "reset")
+        reference.call("domain_call", uuid, step)
+    reference.call("domain_call", uuid, "pinVcpu", 0, [True])
+    reference.call("domain_call", uuid, "reset")
     for step in ("destroy", "undefine"):
-        reference.ask("domain_call", uuid, step)
+        reference.call("domain_call", uuid, step)
     async with asyncio.timeout(10):
         await undefined.wait()
 
-    assert heard == reference.ask("heard", len(heard))
-    assert {one[0] for one in heard} >= {0, 1, 17}
+    assert received == reference.call("received", len(received))
+    assert {one[0] for one in received} >= {0, 1, 17}
 
 
 def flat(event: EventType[Any], data: bytes) -> list[object]:

@@ -1,4 +1,4 @@
-"""Real migrations through faults of the hosts between which they are: each Migration ends truly."""
+"""Real migrations through faults of their hosts: each Migration ends with the right type."""
 
 from __future__ import annotations
 

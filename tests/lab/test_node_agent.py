@@ -59,7 +59,7 @@ async def test_odd_domains_break_nothing(nodes: TakeHosts, api: Kube) -> None:
 
 
 @pytest.mark.timed
-async def test_200_domains_are_all_there(nodes: TakeHosts, api: Kube) -> None:
+async def test_200_domains_are_all_reported(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
     await make(host, *(document(f"many-{n}") for n in range(200)), start=False)
@@ -135,7 +135,7 @@ async def test_a_minute_without_the_api_loses_nothing(
     assert await main_pid(host) == agent
 
 
-async def test_a_killed_agent_comes_back_to_the_truth(nodes: TakeHosts, api: Kube) -> None:
+async def test_a_killed_agent_reports_the_present_state_again(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
     await make(host, document("one"), document("two"), start=True)
@@ -151,7 +151,7 @@ async def test_a_killed_agent_comes_back_to_the_truth(nodes: TakeHosts, api: Kub
 async def test_an_idle_agent_writes_nothing(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
-    for _ in range(3):  # what an agent finds out after its start it writes; later there is no more
+    for _ in range(3):  # the agent writes what it reads at its start; later there are no writes
         if not (written := await writes(api, host, seconds=20)):
             return
     raise AssertionError("\n".join(written))
@@ -187,7 +187,7 @@ async def test_a_migration_shows_every_second_and_ends_completed(
     assert len(seen) >= took - 2
 
 
-async def test_a_migration_that_is_called_off_is_cancelled(
+async def test_a_migration_that_is_aborted_is_cancelled(
     nodes: TakeHosts, api: Kube, lab: Lab
 ) -> None:
     fleet, (one, other), known = await moving(nodes, api, lab)

@@ -164,7 +164,7 @@ async def test_person_captures_a_guest_s_ping_and_reads_the_journal_and_nothing_
     made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
     address = {vm.name: vm.title.split()[1] for vm in made}
     tap = (await host.run("sh", "-c", "virsh domiflist a | awk '/tap|vnet/ {print $1}'")).strip()
-    await site.vms.tell("b", f"ping {address['a']} 400 0.1")
+    await site.vms.order("b", f"ping {address['a']} 400 0.1")
     code, printed = await site.cobalt(
         *("capture", "kvm-1", tap, "--filter", "icmp", "--packets", "4", "-w", str(file))
     )
@@ -259,12 +259,12 @@ async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_h
 ) -> None:
     made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
     address = {vm.name: vm.title.split()[1] for vm in made}
-    await site.vms.tell("b", f"ping {address['a']} 10 0.2")
+    await site.vms.order("b", f"ping {address['a']} 10 0.2")
     await site.pings("b", 1)
 
     assert "hangs" in await ovn(site, "hang", "sb")
     began = monotonic()
-    await site.vms.tell("b", f"ping {address['a']} 100 0.1")
+    await site.vms.order("b", f"ping {address['a']} 100 0.1")
     assert "hangs" in await ovn(site, "hang", "sb")
     for name in HOSTS:
         await switch(
@@ -287,7 +287,7 @@ async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_h
     assert "runs" in await ovn(site, "start", "sb")
     await until(lambda: _is_evicted(site))
     assert ("a", "kvm-1", "running") not in await site.where()
-    await site.vms.tell("b", f"ping {address['a']} 10 0.1")
+    await site.vms.order("b", f"ping {address['a']} 10 0.1")
     assert (await site.pings("b", 3))[1] > 0
 
 
@@ -297,7 +297,7 @@ async def test_without_northd_or_the_northbound_database_ports_wait_and_traffic_
     made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
     address = {vm.name: vm.title.split()[1] for vm in made}
     central, data = site.lab.central, str(site.lab.layout.data)
-    await site.vms.tell("b", f"ping {address['a']} 10 0.2")
+    await site.vms.order("b", f"ping {address['a']} 10 0.2")
     await site.pings("b", 1)
     try:
         assert "northd hangs" in await ovn(site, "hang", "northd")
@@ -309,7 +309,7 @@ async def test_without_northd_or_the_northbound_database_ports_wait_and_traffic_
         assert "does not run" in await ovn(site, "stop", "nb", "northd")
         code, printed = await site.cobalt("lab", "vm", "add", "c", "--data", data)
         assert (code, "`cobalt lab ovn start nb` starts it" in printed) == (1, True), printed
-        await site.vms.tell("b", f"ping {address['a']} 10 0.1")
+        await site.vms.order("b", f"ping {address['a']} 10 0.1")
         assert await site.pings("b", 2) == (10, 10)
         for name in HOSTS:
             await network(site, name, "True/Healthy")

@@ -75,7 +75,7 @@ async def test_down_ends_what_a_killed_up_was_about_to_change(tmp_path: Path) ->
     assert not data.exists()
 
 
-async def test_what_a_killed_up_has_written_first_goes_too(tmp_path: Path) -> None:
+async def test_state_that_a_killed_up_has_written_first_is_removed_too(tmp_path: Path) -> None:
     data = tmp_path / "lab"
     data.mkdir()
     (data / "state.new").write_text("{")

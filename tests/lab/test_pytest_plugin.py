@@ -1,4 +1,4 @@
-"""The test bed as a suite of somebody else's uses it."""
+"""The test bed in the suite of another project."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from hypercobalt.api.hypervisor import Hypervisor
 
 @pytest.mark.asyncio
-async def test_a_fault(hosts, lab):
+async def test_a_crashed_host_is_off(hosts, lab):
     pathlib.Path("id").write_text(lab.state.id)
     pathlib.Path("data").write_text(str(lab.layout.data))
     first, = await hosts(1)
@@ -28,12 +28,12 @@ async def test_a_fault(hosts, lab):
     assert first.power == "off"
 
 @pytest.mark.asyncio
-async def test_an_object(nodes, api):
+async def test_a_node_has_its_hypervisor(nodes, api):
     first, = await nodes(1)
     assert await api.get(Hypervisor, first.name)
 
 @pytest.mark.asyncio
-async def test_no_agent_of_another_test(hosts):
+async def test_a_host_runs_no_agent_of_another_test(hosts):
     first, = await hosts(1)
     units = await first.run("systemctl", "list-units", "--type=service", "--plain", "--no-legend")
     assert "libvirtd.service" in units

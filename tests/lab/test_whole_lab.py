@@ -40,7 +40,7 @@ def found(data: Path) -> State:
     return state
 
 
-async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
+async def test_up_makes_the_whole_lab_and_down_leaves_nothing(data: Path) -> None:
     lab = await Lab.make(data)
     await lab.up(Setup(hosts=2))
 
@@ -111,7 +111,7 @@ async def test_lab_can_be_in_any_directory(tmp_path: Path) -> None:
     assert leftovers(lab.state, data) == []
 
 
-async def test_what_a_person_has_mounted_there_stays_when_the_lab_goes(tmp_path: Path) -> None:
+async def test_mounts_of_a_person_stay_when_the_lab_goes(tmp_path: Path) -> None:
     data, own = tmp_path / "mounted", tmp_path / "mounted" / "own"
     points = (data, own)
     try:

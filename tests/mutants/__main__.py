@@ -43,7 +43,7 @@ _QUICK: Final = ("-xqs", "--tb=no", "--assert=plain", "-Wignore::pytest.PytestAs
 
 
 class Survivor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mutant that may live: where, which, and why no test can or need tell it."""
+    """A mutant that may live: where, which, and why no test can or need detect it."""
 
     place: str
     change: str
@@ -167,7 +167,7 @@ def _warm(module: Module) -> None:
 
 
 def judge(module: Module) -> list[str]:
-    """Print what becomes of a module's mutants; gives the faults."""
+    """Print the results of a module's mutants; return the faults."""
     began = time.monotonic()
     _warm(module)
     source = module.source.read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """Puts a mutant in the place of a module that is imported already.
 
 Importing is most of what a mutant costs. A change inside a function needs none: the function gets
-the changed code, and whoever imported it calls that. What changes elsewhere (a default, a field of
-a class) needs the module to be imported anew.
+the changed code, which modules that imported it call. What changes elsewhere (a default, a field
+of a class) needs the module to be imported anew.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A client of OpenStack's APIs, as small as a test needs: what is sent and answered stays visible.
 
-It knows a cloud by its identity service's address and an account, and nothing else; so the same
+It needs the address of a cloud's identity service and an account, and nothing else; so the same
 tests run against any cloud, real or simulated.
 """
 
@@ -23,7 +23,7 @@ _MICROVERSION_NAMES = {"compute": "compute", "placement": "placement"}
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who asks, where.
+    """A user of a cloud.
 
     Args:
         auth_url: of the identity service, with its `/v3`.
@@ -116,7 +116,7 @@ class Session:
         return token
 
     def endpoint(self, service: str) -> str:
-        """The address of a service, from the catalogue; identity is where we asked for it."""
+        """The address of a service, from the catalogue; identity has the address of the account."""
         return self._endpoints.get(service) or {"identity": self._account.auth_url}[service]
 
     async def __call__(
@@ -130,7 +130,7 @@ class Session:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Answer:
-        """Ask a service.
+        """Call a service.
 
         Args:
             service: its type in the catalogue.

@@ -1,4 +1,4 @@
-"""What a test knows of the cloud that it runs against: where it is, who asks, what is in it.
+"""The cloud that a test runs against: its address, its users, what is in it.
 
 The tests of this ring hold for the real OpenStack; whatever stands in for it elsewhere must give
 the same `Cloud` and pass the same tests.
@@ -21,7 +21,7 @@ class Names:
         large_flavor: 1 GiB, one vCPU, a disk of 1 GiB.
         empty: an image without an operating system.
         guest: an image with one, that writes a line a second to its console.
-        network: where everybody may have ports.
+        network: in which every project may have ports.
     """
 
     flavor: str
@@ -41,7 +41,7 @@ class Cloud:
         names: of what is in it.
         hosts: names of at least two hypervisors.
         crash: cuts the power of a host.
-        restore: boots a host that is off; Nova hears of its compute service a little later.
+        restore: boots a host that is off; Nova shows its compute service as up a little later.
         add_image: adds a public image of a name, with an operating system whose console has some
             words on each line.
         hinder: makes the live migrations of a server take minutes, those to come.

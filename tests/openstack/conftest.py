@@ -2,7 +2,7 @@
 
 The real one is started for the first test and gone after the last. `--openstack DATA` uses one that
 `python -m tests.openstack.env up DATA` has started, and leaves it. Where none can be started the
-tests are skipped and say why; with CI=true they fail.
+tests are skipped with the reason; with CI=true they fail.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def on_real(config: pytest.Config) -> bool:
 
 @pytest.fixture
 async def cloud(request: pytest.FixtureRequest) -> AsyncIterator[Cloud]:
-    """What the tests of the API's behaviour know of it: nothing that only one of them has."""
+    """The cloud for tests of the API's behaviour: without what only one of them has."""
     if on_real(request.config):
         openstack: OpenStack = request.getfixturevalue("openstack")
         yield openstack.cloud
@@ -133,7 +133,7 @@ async def admin(cloud: Cloud) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def tester(cloud: Cloud) -> AsyncIterator[Session]:
-    """The session of somebody with a project and no other right."""
+    """The session of a user with a project and no other right."""
     async with Session(cloud.tester) as session:
         yield session
 

@@ -55,7 +55,7 @@ class Servers:
         network: str = "",
         version: str = VERSION,
     ) -> str:
-        """Ask for a server, and give its id.
+        """Create a server and return its id.
 
         Args:
             host: that it must start on; the scheduler's choice when not given.
@@ -118,7 +118,7 @@ class Servers:
         return await until(lambda: self.show(server), wanted, within)
 
     async def act(self, server: str, action: Json, *, version: str = VERSION) -> Answer:
-        """Ask for an action on a server: `{"os-stop": None}`."""
+        """Request an action on a server: `{"os-stop": None}`."""
         return await self._session(
             "compute", "POST", f"/servers/{server}/action", action, version=version
         )
@@ -141,7 +141,7 @@ class Servers:
         return int(lines[-1].split()[-1]) if lines else 0
 
     async def live_migrate(self, server: str, host: str | None, version: str = VERSION) -> Answer:
-        """Ask for a live migration, to the scheduler's choice when no host is given."""
+        """Request a live migration, to the scheduler's choice when no host is given."""
         move: Json = {"host": host, "block_migration": "auto"}
         if version == "2.30" and host is not None:
             move["force"] = False

@@ -109,7 +109,7 @@ async def test_a_host_is_added_once_and_removed_once(cloud: Cloud, plain: Aggreg
 
 
 async def test_a_host_that_is_not_there_cannot_be_added(plain: Aggregate) -> None:
-    assert (await plain.add("nobody")).code == 404
+    assert (await plain.add("no-such-host")).code == 404
 
 
 async def test_a_host_is_in_one_zone_only(cloud: Cloud, admin: Session, zone: Aggregate) -> None:

@@ -48,7 +48,7 @@ async def test_a_running_server_runs_again_at_the_target(cloud: Cloud, servers: 
     assert shown["OS-EXT-SRV-ATTR:host"] == target
 
 
-async def test_the_source_is_held_until_what_left_it_is_confirmed(
+async def test_allocation_at_the_source_is_held_until_the_move_is_confirmed(
     cloud: Cloud, admin: Session, servers: Servers
 ) -> None:
     source, target = cloud.hosts[:2]
@@ -72,7 +72,7 @@ async def test_the_source_is_held_until_what_left_it_is_confirmed(
     await until(lambda: holders(source), lambda found: record["uuid"] not in found)
 
 
-async def test_with_nowhere_to_go_the_server_stays_as_it_was(
+async def test_server_without_a_valid_host_stays_as_it_was(
     cloud: Cloud, servers: Servers, disabled: str
 ) -> None:
     source = next(host for host in cloud.hosts if host != disabled)
@@ -85,7 +85,7 @@ async def test_with_nowhere_to_go_the_server_stays_as_it_was(
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", source)
 
 
-async def test_what_makes_no_sense_is_refused(cloud: Cloud, servers: Servers) -> None:
+async def test_invalid_actions_are_refused(cloud: Cloud, servers: Servers) -> None:
     server = await servers.boot(host=cloud.hosts[0])
 
     here = {"migrate": {"host": cloud.hosts[0]}}

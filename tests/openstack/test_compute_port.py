@@ -88,12 +88,14 @@ async def flavor(admin: Session, name: str) -> str:
 
 
 @pytest.mark.parametrize("contract", NAMES.values(), ids=NAMES)
-async def test_contract(contract: Callable[[Site], Awaitable[None]], site: Site) -> None:
+async def test_nova_adapter_keeps_the_contract(
+    contract: Callable[[Site], Awaitable[None]], site: Site
+) -> None:
     await contract(site)
     assert site.service.trouble == ""
 
 
-async def test_a_paused_server_whose_move_is_called_off_is_as_it_was(
+async def test_a_paused_server_whose_move_is_aborted_is_as_it_was(
     cloud: Cloud, servers: Servers, site: Site
 ) -> None:
     moves, (source, target) = site.service.moves, site.hosts

@@ -99,8 +99,8 @@ async def test_a_host_that_is_forced_down_stays_down_however_healthy(
     cloud: Cloud, admin: Session, doomed: str
 ) -> None:
     await set_service(admin, doomed, forced_down=True)
-    heard = (await service(admin, doomed))["updated_at"]
+    reported = (await service(admin, doomed))["updated_at"]
 
-    shown = await until(lambda: service(admin, doomed), lambda s: s["updated_at"] != heard)
+    shown = await until(lambda: service(admin, doomed), lambda s: s["updated_at"] != reported)
 
     assert (shown["state"], shown["forced_down"]) == ("down", True)

@@ -32,7 +32,7 @@ _KEYS = {
 }
 
 
-async def test_since_2_88_a_hypervisor_has_no_sizes(
+async def test_hypervisor_has_no_sizes_since_2_88(
     cloud: Cloud, admin: Session, servers: Servers
 ) -> None:
     server = await servers.boot(host=cloud.hosts[0])
@@ -57,7 +57,7 @@ async def test_a_pattern_is_any_part_of_the_name(cloud: Cloud, admin: Session) -
     )
     assert set(await hypervisors(admin, f"?hypervisor_hostname_pattern={name}")) == {name}
     path = "/os-hypervisors/detail?hypervisor_hostname_pattern="
-    assert (await admin("compute", "GET", f"{path}nobody", version=VERSION)).code == 404
+    assert (await admin("compute", "GET", f"{path}no-such-host", version=VERSION)).code == 404
     assert (await admin("compute", "GET", f"{path}{name}&limit=1", version=VERSION)).code == 400
 
 
@@ -85,7 +85,7 @@ async def test_lists_come_in_pages(cloud: Cloud, admin: Session, servers: Server
     assert sum(await pages("/servers/detail?all_tenants=1&", "servers")) == 2
 
 
-async def test_candidates_have_room_and_lack_what_is_forbidden(
+async def test_candidates_have_capacity_and_lack_what_is_forbidden(
     cloud: Cloud, admin: Session, disabled: str
 ) -> None:
     async def candidates(resources: str, query: str = "") -> dict[str, Any]:
@@ -105,7 +105,7 @@ async def test_candidates_have_room_and_lack_what_is_forbidden(
     assert len(await candidates("VCPU:1", "&limit=1")) == 1
 
 
-async def test_before_2_88_it_has(cloud: Cloud, admin: Session) -> None:
+async def test_hypervisor_has_sizes_before_2_88(cloud: Cloud, admin: Session) -> None:
     answer = await admin("compute", "GET", "/os-hypervisors/detail", version="2.87")
 
     for one in answer.ok()["hypervisors"]:
@@ -131,7 +131,7 @@ async def test_a_provider_has_the_name_and_id_of_its_hypervisor(
         assert await provider_id(admin, name) == found["id"]
 
 
-async def test_sizes_and_what_is_used_are_in_placement(
+async def test_placement_has_sizes_and_usage_of_a_host(
     cloud: Cloud, admin: Session, servers: Servers
 ) -> None:
     provider = await provider_id(admin, cloud.hosts[0])
@@ -206,18 +206,20 @@ async def test_a_trait_that_does_not_exist_cannot_be_set(cloud: Cloud, admin: Se
 
     async def put() -> int:
         seen = await trait_document(admin, provider)
-        body = seen | {"traits": [*seen["traits"], "CUSTOM_NOBODY_MADE"]}
+        body = seen | {"traits": [*seen["traits"], "CUSTOM_DOES_NOT_EXIST"]}
         return (await admin("placement", "PUT", path, body, version=PLACEMENT)).code
 
     assert await until(put, lambda code: code != 409) == 400
 
 
 async def test_unknown_things_are_not_found(cloud: Cloud, admin: Session) -> None:
-    nobody = "00000000-0000-0000-0000-000000000000"
+    unknown = "00000000-0000-0000-0000-000000000000"
     for kind in ("servers", "os-services", "os-hypervisors", "os-aggregates"):
-        answer = await admin("compute", "GET", f"/{kind}/{nobody}", version=VERSION)
+        answer = await admin("compute", "GET", f"/{kind}/{unknown}", version=VERSION)
         assert answer.code in {400, 404}, kind
-    answer = await admin("placement", "GET", "/resource_providers?name=nobody", version=PLACEMENT)
+    answer = await admin(
+        "placement", "GET", "/resource_providers?name=no-such-host", version=PLACEMENT
+    )
     assert answer.ok()["resource_providers"] == []
 
 

@@ -29,7 +29,7 @@ async def test_a_wrong_password_is_refused(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("service", ["compute", "placement", "network"])
-async def test_a_token_that_is_none_is_refused(admin: Session, service: str) -> None:
+async def test_an_invalid_token_is_refused(admin: Session, service: str) -> None:
     admin.token = "gAAAAABnone"
     path = {"compute": "/servers", "placement": "/traits", "network": "/v2.0/ports"}[service]
 

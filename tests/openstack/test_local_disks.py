@@ -19,7 +19,7 @@ async def local(cloud: Cloud, servers: Servers) -> AsyncIterator[Servers]:
     await cloud.share_disks(True)
 
 
-async def test_they_move_with_their_disks(cloud: Cloud, local: Servers) -> None:
+async def test_servers_with_local_disks_move_with_their_disks(cloud: Cloud, local: Servers) -> None:
     source, target = cloud.hosts[:2]
     server = await local.boot(host=source, image=cloud.names.guest)
     before = await until(lambda: local.beats(server), lambda n: n >= 2)
@@ -35,7 +35,7 @@ async def test_they_move_with_their_disks(cloud: Cloud, local: Servers) -> None:
     await local.until_migrated(server, "completed")
     assert await until(lambda: local.beats(server), lambda n: n > before) > before
 
-    # And back, stopped.
+    # The stopped server is moved back.
     (await local.act(server, {"os-stop": None})).ok()
     await local.until(server, lambda s: s["status"] == "SHUTOFF")
     assert (await local.act(server, {"migrate": {"host": source}})).code == 202

@@ -15,7 +15,7 @@ REASON = {"lock": {"locked_reason": "a host has failed"}}
 
 @pytest.fixture
 async def owned(cloud: Cloud, tester: Session) -> AsyncIterator[Servers]:
-    """Servers of somebody without rights."""
+    """Servers of a user without rights."""
     made = Servers(tester, cloud.names)
     yield made
     await made.remove_all()
@@ -79,4 +79,4 @@ async def test_locked_servers_are_listed_by_a_filter_from_2_73_on(
 
     assert await listed("true", "2.73") & {locked, free} == {locked}
     assert await listed("false", "2.73") & {locked, free} == {free}
-    assert await listed("true", "2.72") >= {locked, free}, "an older one does not know the filter"
+    assert await listed("true", "2.72") >= {locked, free}, "an older one has no such filter"

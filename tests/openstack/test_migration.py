@@ -43,7 +43,7 @@ async def test_without_a_target_the_record_ends_in_error_and_the_server_stays(
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", source)
 
 
-async def test_until_2_30_nowhere_to_go_is_an_answer(
+async def test_no_valid_host_is_a_400_until_2_30(
     cloud: Cloud, servers: Servers, disabled: str
 ) -> None:
     source = next(host for host in cloud.hosts if host != disabled)
@@ -69,7 +69,7 @@ async def test_the_port_moves_with_its_server(
     assert await until(port, lambda p: p[1] == "ACTIVE") == (source, "ACTIVE")
     await servers.live_migrate(server, target)
     await servers.until_migrated(server, "completed")
-    # Its status is no sign: it may stay DOWN when OVN was quicker than the binding.
+    # The port status does not count: it may stay DOWN when OVN was quicker than the binding.
     await until(port, lambda p: p[0] == target)
 
 
@@ -86,5 +86,5 @@ async def test_guest_is_requested_to_stop(cloud: Cloud, servers: Servers) -> Non
     server = await servers.boot(image=cloud.names.guest)
     await until(lambda: servers.console(server), lambda text: ": alive 1" in text)
     assert (await servers.act(server, {"os-stop": None})).code == 202
-    # One that does not listen is switched off after 60 s.
+    # A guest that ignores the request is switched off after 60 s.
     await servers.until(server, lambda s: s["status"] == "SHUTOFF", within=45)

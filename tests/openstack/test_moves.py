@@ -34,7 +34,7 @@ async def _until_progress(admin: Session, server: str) -> Json:
     return found
 
 
-async def test_it_reports_its_progress_and_can_be_aborted(
+async def test_live_migration_reports_its_progress_and_can_be_aborted(
     cloud: Cloud, admin: Session, servers: Servers, moving: str
 ) -> None:
     source, target = cloud.hosts[:2]
@@ -68,7 +68,7 @@ async def test_it_reports_its_progress_and_can_be_aborted(
     assert "is in an invalid state" in late.body["conflictingRequest"]["message"]
 
 
-async def test_one_that_is_forced_ends(
+async def test_forced_live_migration_completes(
     cloud: Cloud, admin: Session, servers: Servers, moving: str
 ) -> None:
     found = await _until_progress(admin, moving)
@@ -110,7 +110,7 @@ async def test_a_paused_server_moves_and_stays_paused(cloud: Cloud, servers: Ser
 
 
 @pytest.mark.parametrize(("action", "status"), [("suspend", "SUSPENDED"), ("os-stop", "SHUTOFF")])
-async def test_one_that_does_not_run_does_not_move_live(
+async def test_server_that_does_not_run_is_not_migrated_live(
     cloud: Cloud, servers: Servers, action: str, status: str
 ) -> None:
     server = await servers.boot(host=cloud.hosts[0])
@@ -125,7 +125,7 @@ async def test_one_that_does_not_run_does_not_move_live(
         assert (await servers.act(server, {"migrate": None})).code == 409
 
 
-async def test_one_that_its_owner_has_locked_is_moved_by_an_administrator(
+async def test_server_that_its_owner_has_locked_is_moved_by_an_administrator(
     cloud: Cloud, servers: Servers
 ) -> None:
     source, target = cloud.hosts[:2]
@@ -141,10 +141,10 @@ async def test_one_that_its_owner_has_locked_is_moved_by_an_administrator(
 async def test_an_unknown_target_is_refused(servers: Servers) -> None:
     server = await servers.boot()
 
-    assert (await servers.live_migrate(server, "nobody")).code == 400
+    assert (await servers.live_migrate(server, "no-such-host")).code == 400
 
 
-async def test_one_in_error_moves_neither_way(
+async def test_server_in_error_is_migrated_neither_live_nor_cold(
     cloud: Cloud, servers: Servers, disabled: str
 ) -> None:
     server = await servers.create(host=disabled)

@@ -1,4 +1,4 @@
-"""Nothing of an environment outlives those who started it, however they end."""
+"""An environment ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_nothing_is_left_when_the_tests_are_killed(tmp_path: Path) -> None
     owner = await asyncio.create_subprocess_exec(sys.executable, "-c", _OWNER, data, cwd=_ROOT)
 
     async def roles() -> set[str]:
-        """What runs of it."""
+        """Processes of the environment that run."""
         state = records.load(Layout.at(data)) if data.exists() else None
         return {process.role for process in processes.find(state.id)} if state else set()
 

@@ -64,7 +64,7 @@ async def test_services_have_uuids_and_the_time_of_their_last_report(
     cloud: Cloud, admin: Session
 ) -> None:
     for host in cloud.hosts:
-        # One that has just begun has not reported yet.
+        # A service that has just started has not reported yet.
         found = await until(partial(service, admin, host), lambda s: s["updated_at"])
         assert len(found["id"]) == 36
         assert found["binary"] == "nova-compute"

@@ -1,6 +1,6 @@
 """A simulated cloud as a process: `python -m tests.simulated_openstack --hosts 1000`.
 
-It writes its addresses as one line of JSON when it answers. Benchmarks ask below `/simulated`:
+It writes its addresses as one line of JSON when it is ready. Benchmarks call `/simulated`:
 `GET /simulated/calls` how often each kind of call came, `GET /simulated/times` when each came first
 (by the machine's monotonic clock), `DELETE /simulated/calls` to count anew.
 """

@@ -94,7 +94,7 @@ class App:
         return answer
 
     def _control(self, method: str, path: str) -> Answer:
-        """What a benchmark in another process asks."""
+        """Calls of a benchmark in another process."""
         if path == "/times":
             return Answer(200, self._script.times)
         counted = dict(self._script.calls)
@@ -106,8 +106,8 @@ class App:
         error = request.service.error
         try:
             request.version = _version(request)
-            request.asker = self._tokens.find(request.headers.get("x-auth-token", ""))
-            if request.asker is None and not (found and found[0].public):
+            request.caller = self._tokens.find(request.headers.get("x-auth-token", ""))
+            if request.caller is None and not (found and found[0].public):
                 text = "The request you have made requires authentication."
                 shown = {"error": {"code": 401, "title": "Unauthorized", "message": text}}
                 return Answer(401, shown)
@@ -131,7 +131,7 @@ def _action(request: Request) -> str:
 
 
 def _version(request: Request) -> tuple[int, int]:
-    """The microversion that a request asks for; the oldest when it asks for none.
+    """The microversion of a request; the oldest when it names none.
 
     Raises:
         RefusalError: 406: the service has not got it.

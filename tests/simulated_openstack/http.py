@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Request:
-    """What somebody asks of a service.
+    """A request to a service.
 
     Args:
         path: below the service's root.
@@ -60,17 +60,17 @@ class Request:
     headers: Mapping[str, str]
     content: bytes
     version: tuple[int, int] = (0, 0)
-    asker: Token | None = None
+    caller: Token | None = None
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def token(self) -> Token:
-        """Who asks; routes that anybody may use do not look."""
-        assert self.asker is not None
-        return self.asker
+        """The token of the caller; open routes do not read it."""
+        assert self.caller is not None
+        return self.caller
 
     def must_be_admin(self, what: str) -> None:
-        """Refuse everybody else.
+        """Refuse callers that are no administrator.
 
         Raises:
             RefusalError: 403.

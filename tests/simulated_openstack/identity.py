@@ -24,7 +24,7 @@ _CATALOGUE: Final = (  # type, name, path of the endpoint
 
 
 class Tokens:
-    """Those that were given out and are good."""
+    """Tokens that were issued and are valid."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -53,7 +53,7 @@ class Tokens:
         self._known.pop(id, None)
 
     def revoke_all(self) -> None:
-        """As if all had expired."""
+        """Revoke all tokens, as if all had expired."""
         self._known.clear()
 
 
@@ -113,10 +113,10 @@ def _version(request: Request) -> Answer:
 
 
 def _user(request: Request, auth: Json) -> User:
-    """Who has sent name and password.
+    """Return the user of a name and password.
 
     Raises:
-        RefusalError: 401: nobody that is known.
+        RefusalError: 401: the user is unknown.
     """
     try:
         wanted = auth["identity"]["password"]["user"]
@@ -134,7 +134,7 @@ def _user(request: Request, auth: Json) -> User:
 
 
 def _project(world: World, user: User, auth: Json) -> Project:
-    """The project that is asked for.
+    """The requested project.
 
     Raises:
         RefusalError: 401: there is none, or the user has no role in it.

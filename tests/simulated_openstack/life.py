@@ -17,7 +17,7 @@ _MIB: Final = 1024**2
 
 
 class AbortedError(Exception):
-    """Somebody has ended a migration."""
+    """A migration was aborted."""
 
 
 class Life:
@@ -136,7 +136,7 @@ class Life:
             return
         server.set()
         if world.failures_break and migration.status in {"cancelled", "failed"}:
-            # As in Nova 34: what was taken back in full is noted as an error all the same.
+            # As in Nova 34: a move that was rolled back in full is still recorded as an error.
             migration.set("error")
             await asyncio.sleep(world.pace.short)
             server.set("error")
@@ -156,7 +156,7 @@ class Life:
         """Copy disks, then memory, step by step.
 
         Raises:
-            AbortedError: somebody has ended it.
+            AbortedError: it was aborted.
             RefusalError: it fails.
         """
         world, server = self._world, migration.server

@@ -128,7 +128,7 @@ class Host:
     disabled_reason: str | None = None
     forced_down: bool = False
     power: asyncio.Event = field(default_factory=asyncio.Event)
-    heard: float = field(default_factory=time.monotonic)
+    last_report: float = field(default_factory=time.monotonic)
     silent: bool = False
     refuses: str = ""
     service: bool = True
@@ -148,7 +148,7 @@ class Host:
 
     @property
     def alive(self) -> bool:
-        """Its nova-compute runs."""
+        """Whether nova-compute of the host runs."""
         return self.power.is_set()
 
     def room_for(self, wanted: Resources) -> bool:
@@ -171,7 +171,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Acted:
-    """Something that was asked of a server; nobody's is the service's own."""
+    """An action on a server; one without a user is the service's own."""
 
     action: str
     user: str | None
@@ -201,7 +201,7 @@ class Server:
         pace: how long a live migration of it takes, the world's pace when None.
         power_state: of its guest, as Nova knew it last: neither an error nor a reset changes it.
         locked_by: `owner` or `admin`; "" while it is not locked.
-        acted: what was asked of it, oldest first.
+        acted: actions on it, oldest first.
     """
 
     id: str
@@ -234,7 +234,7 @@ class Server:
 
     @property
     def status(self) -> str:
-        """As the API shows it."""
+        """The status as the API shows it."""
         task = self.task_state or ""
         if task == "migrating" and self.vm_state in {"active", "paused"}:
             return "MIGRATING"
@@ -332,7 +332,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Who asks."""
+    """The user that calls."""
 
     id: str
     user: str

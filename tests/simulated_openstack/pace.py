@@ -16,7 +16,7 @@ class Pace:
         evacuation: the rebuild of a server elsewhere.
         stop: of a guest.
         short: anything else: start, reboot, pause, delete, confirm.
-        report: how often a compute service is heard of.
+        report: how often a compute service reports.
         down_after: silence after which a compute service counts as down.
         beat: from one line on a guest's console to the next.
         token: lifetime of a token.

@@ -1,4 +1,4 @@
-"""As much of Glance, Neutron and Cinder as somebody who boots a server asks for."""
+"""As much of Glance, Neutron and Cinder as the boot of a server needs."""
 
 from __future__ import annotations
 

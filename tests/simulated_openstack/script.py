@@ -1,4 +1,4 @@
-"""What goes wrong, and what was asked: faults to inject, hooks for races, counts for budgets.
+"""Faults to inject, hooks for races, and counts of the calls for budgets.
 
 A call's kind is its service, method and path as the API's reference writes it, for actions with
 the action: `compute GET /servers/detail`, `compute POST /servers/{id}/action os-migrateLive`.
@@ -58,7 +58,7 @@ class CutError(Exception):
 
 
 class HungError(Exception):
-    """No answer ever comes."""
+    """Raised for a call that is never answered."""
 
 
 Hook = Callable[[Request], None]

@@ -34,7 +34,7 @@ class Simulation:
     Args:
         url: of its server.
         world: what is there; change it as a test needs, in the loop that serves.
-        script: what goes wrong, and what was asked.
+        script: what goes wrong, and which calls were made.
         tokens: that were given out.
     """
 
@@ -53,7 +53,7 @@ class Simulation:
 
     @property
     def cloud(self) -> Cloud:
-        """What the tests know of a cloud, real or not."""
+        """The cloud as tests see it, real or not."""
 
         async def crash(name: str) -> None:
             self.world.crash(name)
@@ -62,7 +62,7 @@ class Simulation:
             self.world.restore(name)
 
         async def add_image(name: str, _words: str) -> None:
-            image = Image(stable_uuid("image", name), name)  # guests always say their names
+            image = Image(stable_uuid("image", name), name)  # guests always print their names
             self.world.images[image.id] = image
 
         async def hinder(server: str) -> None:
@@ -79,7 +79,7 @@ class Simulation:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the caller's business."""
+    """A server that leaves signals to its caller."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""What is in a simulated cloud, and how its parts hang together."""
+"""The objects of a simulated cloud, and how they depend on each other."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ class World:
     def crash(self, name: str) -> None:
         """Cut a host's power: nothing happens there any more."""
         host = self.hosts[name]
-        host.heard = time.monotonic()
+        host.last_report = time.monotonic()
         host.power.clear()
 
     def restore(self, name: str) -> None:
-        """Boot a host that is off; it puts away what was evacuated from it."""
+        """Boot a host that is off; it removes what was evacuated from it."""
         host = self.hosts[name]
         host.power.set()
         if not host.service:
@@ -156,16 +156,16 @@ class World:
         fresh = Host(host.name, host.hostname, host.inventory, service_id=str(uuid.uuid4()))
         self.hosts[host.name] = self.by_id[fresh.id] = self.by_service[fresh.service_id] = fresh
 
-    def heard(self, host: Host) -> float:
-        """When its compute service was last heard of, by the monotonic clock."""
+    def last_report(self, host: Host) -> float:
+        """When its compute service last reported, by the monotonic clock."""
         if not host.alive:
-            return host.heard
+            return host.last_report
         pace = self.pace.report
         return time.monotonic() // pace * pace
 
     def is_up(self, host: Host) -> bool:
-        """What the API calls its state."""
-        silence = time.monotonic() - self.heard(host)
+        """Whether the API shows the host as up."""
+        silence = time.monotonic() - self.last_report(host)
         return not host.forced_down and (host.alive or silence < self.pace.down_after)
 
     def sync_disabled(self, host: Host) -> None:
@@ -276,7 +276,7 @@ class World:
         self.allocate(server.id, host, server.flavor.resources)
 
     def place(self, server: Server, host: str) -> None:
-        """Say where a server is."""
+        """Put a server on a host."""
         if server.host in self.hosts:
             self.hosts[server.host].servers.pop(server.id, None)
         server.host = host
@@ -305,7 +305,7 @@ class World:
     def power_sync(self, server: Server) -> None:
         """Have Nova find, some seconds after a guest crashed, that its server does not run.
 
-        It calls its own stop for one that is active, in nobody's name.
+        It calls its own stop for one that is active, without a user.
         Source: nova, compute/manager.py, `_sync_instance_power_state`.
         """
         if server.vm_state == "active" and server.task_state is None:
@@ -328,7 +328,7 @@ class World:
     # -- scheduling --------------------------------------------------------------------------------
 
     def candidates(self, wanted: Resources) -> Iterator[Host]:
-        """Hosts with room, as Placement knows them."""
+        """Hosts with capacity, as Placement has them."""
         return (h for h in self.hosts.values() if h.provider and h.room_for(wanted))
 
     def choose(self, server: Server, *, only: str = "", zone: str | None = None) -> Host:

@@ -87,7 +87,7 @@ class Recorder:
         await self.until(lambda: bool(self.links) and not self.links[-1].lost)
 
     async def side(self) -> Side:
-        """All that was reported, and the domain as it is now."""
+        """Everything that was reported, and the present domain."""
         return Side(tuple(self.events), tuple(self.links), await self._found())
 
     async def _found(self) -> Found | None:
@@ -402,7 +402,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "libvirtd_hung": Scenario("libvirtd is stopped by a signal, and goes on", libvirtd_hung),
     "dies_unseen": Scenario("QEMU is killed while libvirtd is down", dies_unseen),
     "host_reboots": Scenario("the host loses power and boots", host_reboots),
-    "hung": Scenario("QEMU is stopped by a signal, then asked for its disks", hung),
+    "hung": Scenario("QEMU is stopped by a signal, then its disks are queried", hung),
 }
 
 

@@ -1,4 +1,4 @@
-"""One recorded fate of a domain: what libvirt reported on its host, and how the domain was then."""
+"""One recorded domain scenario: what libvirt reported on its host, and the domain afterwards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True):
         state: virDomainState.
         reason: of the state.
         id: of its start; -1 while it is off.
-        control: of the way to its emulator, after that was asked once; None while it is off.
+        control: of the way to its emulator, after one call to it; None while it is off.
         errors: of its disks, by their targets.
     """
 
@@ -88,12 +88,12 @@ class DomainTrace(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def names() -> list[str]:
-    """Of the records that there are."""
+    """Names of all records."""
     return sorted(file.stem for file in FOLDER.glob("*.json"))
 
 
 def load(name: str) -> DomainTrace:
-    """One record."""
+    """Load one record."""
     return msgspec.json.decode((FOLDER / f"{name}.json").read_bytes(), type=DomainTrace)
 
 

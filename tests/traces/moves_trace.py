@@ -41,7 +41,7 @@ class MoveTrace(msgspec.Struct, frozen=True):
 
 
 def load(name: str) -> MoveTrace:
-    """One record."""
+    """Load one record."""
     return msgspec.json.decode((FOLDER / f"{name}.json").read_bytes(), type=MoveTrace)
 
 

@@ -1,6 +1,6 @@
 """Record migrations between two real hosts of a lab, as root: `python -m tests.traces.record`.
 
-Each scenario moves a running Linux guest; both libvirts are listened to and asked for the job.
+Each scenario moves a running Linux guest; events and the job of both libvirts are recorded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Recorder:
             elif isinstance(event, DomainEvent) and event.uuid == self._uuid:
                 self.events.append(Recorded.of(event, self._since(event.at)))
 
-    async def ask(self) -> None:
+    async def poll(self) -> None:
         """Keep the job whenever it differs from the time before."""
         await self.listens.wait()
         while True:
@@ -76,7 +76,7 @@ class Recorder:
 async def recording(host: Host, uuid: str, began: datetime) -> AsyncIterator[Recorder]:
     async with connect(f"qemu+tcp://{host.address}/system") as libvirt:
         recorder = Recorder(libvirt, uuid, began)
-        tasks = [asyncio.create_task(work()) for work in (recorder.listen, recorder.ask)]
+        tasks = [asyncio.create_task(work()) for work in (recorder.listen, recorder.poll)]
         try:
             await recorder.listens.wait()
             yield recorder

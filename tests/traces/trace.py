@@ -48,7 +48,7 @@ class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The domain's job, asked for at `at`; None when there was none."""
+    """The domain's job, read at `at`; None when there was none."""
 
     at: float
     job: JobStats | None = None
@@ -90,12 +90,12 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def names() -> list[str]:
-    """Of the records that there are."""
+    """Names of all records."""
     return sorted(file.stem for file in FOLDER.glob("*.json"))
 
 
 def load(name: str) -> Trace:
-    """One record."""
+    """Load one record."""
     return msgspec.json.decode((FOLDER / f"{name}.json").read_bytes(), type=Trace)
 
 

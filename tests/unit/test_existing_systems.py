@@ -66,7 +66,7 @@ def test_each_documented_behaviour_is_held_by_tests_that_exist() -> None:
     assert absent(one for row in found for one in named(row[3])) == []
 
 
-def test_each_difference_from_documented_behaviour_is_argued() -> None:
+def test_each_difference_from_documented_behaviour_has_a_reason() -> None:
     here = {row[0]: row[2] for row in documented()}
     assert [number for number, text in here.items() if not re.match("same|differs: ", text)] == []
     argued = section(read("compatibility.md"), "## What differs, on purpose")

@@ -1,4 +1,4 @@
-"""What tests share lies in modules of its own: a module of tests is imported by nobody."""
+"""What tests share lies in modules of its own: no test imports from a module of tests."""
 
 from __future__ import annotations
 

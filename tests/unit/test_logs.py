@@ -69,7 +69,7 @@ def test_secrets_are_blanked(written_logs: io.StringIO) -> None:
     assert "its-name" in written_logs.getvalue()
 
 
-def test_secrets_are_blanked_for_handlers_of_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_blanked_for_handlers_of_libraries(caplog: pytest.LogCaptureFixture) -> None:
     log.warning("x", bearer_token="s3cret", host="kvm-a")
     assert caplog.messages == ["x bearer_token=*** host=kvm-a"]
 

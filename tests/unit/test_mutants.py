@@ -50,7 +50,7 @@ def test_a_rule_changes_in_one_place(rule: str, changed: set[str]) -> None:
         "from a import b",
     ],
 )
-def test_what_decides_nothing_stays(source: str) -> None:
+def test_code_that_decides_nothing_is_not_changed(source: str) -> None:
     assert list(mutants(source)) == []
 
 
@@ -79,7 +79,7 @@ def are_held_pure() -> set[str]:
 
 
 def is_pure(name: str, source: str) -> bool:
-    """Whether a module lies in such a room, or its docstring says so."""
+    """Whether a module lies in such a package, or is declared pure by its docstring."""
     dotted = "hypercobalt." + name.removesuffix(".py").replace("/", ".")
     if any(f"{dotted}.".startswith(f"{room}.") for room in are_held_pure()):
         return True

@@ -7,7 +7,7 @@ import gc
 from tests.sockets import left_to_the_collector
 
 
-def test_one_in_another_leaves_the_collector_off_for_the_rest_of_the_outer_one() -> None:
+def test_nested_block_leaves_the_collector_off_for_the_outer_one() -> None:
     with left_to_the_collector():
         with left_to_the_collector():
             pass

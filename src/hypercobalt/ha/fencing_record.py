@@ -39,7 +39,7 @@ def holds(stored: Fencing) -> bool:
 
 
 def is_under_way(stored: Fencing, now: datetime) -> bool:
-    """Whether a recorded attempt may still switch the host off, whatever boot it is about."""
+    """Whether a recorded attempt may still switch the host off, of any boot."""
     begun = stored.phase in {FencingPhase.ATTEMPTING, FencingPhase.FAILED}
     return begun and stored.deadline is not None and now < stored.deadline
 

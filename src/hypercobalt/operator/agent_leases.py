@@ -57,7 +57,7 @@ class LeaseState(IntEnum):
     EXPIRED = auto()
     """Its duration is over; of a Lease that was released, too."""
     ABSENT = auto()
-    """There is none."""
+    """The agent has no Lease."""
 
 
 @dataclass(frozen=True, slots=True)

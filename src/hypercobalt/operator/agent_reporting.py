@@ -119,7 +119,7 @@ def unknown(found: Condition | None, verdict: LeaseVerdict, now: datetime) -> Co
 
 
 def initial(hypervisor: Hypervisor, seen: Sighting | None, now: datetime) -> tuple[Condition, ...]:
-    """The condition for the first write of a status, whoever makes it: it costs no write then.
+    """The condition for the first write of a status, by any controller: it costs no write then.
 
     Nothing of an agent that is silent: more follows from that.
 

@@ -37,7 +37,7 @@ _FIRST_SPEC: Final = HypervisorSpec(
     createCertManagerCertificate=False,
     installCertificate=True,
 )
-"""What a Hypervisor starts with; afterwards it belongs to whoever changes it."""
+"""The spec of a new Hypervisor; later, each field belongs to the manager that changes it."""
 
 
 def first(node: Node, copied: Collection[str]) -> Hypervisor:

@@ -171,7 +171,7 @@ class StatusWriter:
         except InvalidError:
             if not gone:
                 raise
-            # Others own a piece of a condition that we let go; what is left of it is none.
+            # Another manager owns a part of a released condition; the rest would be invalid.
             await self._remove(stored, gone)
             unconditional = replace(mine, metadata=replace(meta, resourceVersion=""))
             answer = await self._kube.apply(unconditional, force=True, subresource="status")
@@ -184,7 +184,7 @@ class StatusWriter:
     async def _remove(
         self, stored: Hypervisor, types: set[str], fields: Iterable[str] = ()
     ) -> Hypervisor:
-        """Take conditions and fields away, whoever owns them."""
+        """Remove conditions and fields, of any owner."""
         places = [n for n, c in enumerate(stored.conditions) if c.type in types]
         paths = [f"conditions/{place}" for place in reversed(places)]
         removals: list[Operation] = [

@@ -50,6 +50,6 @@ async def drained(process: Process) -> None:
 
 
 async def stopped(process: Process) -> int:
-    """Ask the process to stop; gives its exit code."""
+    """Terminate the process; return its exit code."""
     process.terminate()
     return await asyncio.wait_for(process.wait(), SECONDS)

@@ -98,7 +98,7 @@ def register(settings: Settings, manager: Manager) -> None:
                 await kube.create(new_object(settings))
 
     async def load() -> None:
-        """Nothing reads the files."""
+        """Load no files."""
 
     def wanted(found: OVSNode) -> Wanted:
         issuer = IssuerReference("ovs-ca", "Issuer", "cert-manager.io")

@@ -85,11 +85,11 @@ async def site(server: Server) -> AsyncIterator[Site]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
-async def test_admission(site: Site, case: Case) -> None:
+async def test_agent_admits_or_refuses_each_caller(site: Site, case: Case) -> None:
     await case.check(site.agent, site.shown)
 
 
-async def test_use_is_an_event_and_so_is_its_refusal(site: Site) -> None:
+async def test_use_and_refusal_are_recorded_as_events(site: Site) -> None:
     await answer(site.agent, site.shown["jane"], "GET", f"{ECHO}?port=%1b%5B1mtap1")
     used = await site.event("DiagnosticsUsed", "?[1mtap1")
     assert used.startswith("user jane used echo (port=?[1mtap1) for 0.")
@@ -211,7 +211,7 @@ async def test_trust_follows_the_client_ca_of_the_cluster(site: Site) -> None:
         await publish(other.certificate.decode())
         await eventually(lambda: admitted(jane), seconds=10)
         assert not await admitted(site.shown["jane"])
-        await publish("nonsense")  # what was good stays
+        await publish("nonsense")  # the agent keeps the last valid CA
         assert await admitted(jane)
     finally:
         await publish(site.ca.certificate.decode())
@@ -232,7 +232,7 @@ async def test_person_with_a_certificate_finds_the_agent(site: Site, tmp_path: P
         await agents.whole(OVSNode, "kvm-z", "echo", kubeconfig=own)
 
 
-async def test_person_learns_which_agent_does_not_answer(site: Site, tmp_path: Path) -> None:
+async def test_error_names_the_agent_that_does_not_answer(site: Site, tmp_path: Path) -> None:
     node = await site.kube.get(OVSNode, NODE, SPACE)
     assert node is not None
     assert node.status.diagnostics is not None

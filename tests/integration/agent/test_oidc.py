@@ -19,7 +19,7 @@ WHO = "https://idp.example.org#jane"
 
 @dataclass
 class Site:
-    """An API server that knows who a token is of, and the address of an agent."""
+    """An API server that authenticates tokens, and the address of an agent."""
 
     server: ScriptedServer
     agent: asyncio.Server

@@ -344,7 +344,7 @@ async def prepare(api: Client) -> None:
 
 
 def request(damage: Damage) -> tuple[str, str, Object]:
-    """One request: method, path and what goes with it."""
+    """Build one request: method, path, headers and body."""
     collection = damage.choice(*OBJECTS)
     body: JSON = {"metadata": {}, **OBJECTS[collection]}
     body["metadata"] = {**METADATA, **body["metadata"]}
@@ -375,7 +375,7 @@ def request(damage: Damage) -> tuple[str, str, Object]:
 
 
 async def check(api: Client) -> None:
-    """Everything stored can still be shown in every form and watched."""
+    """Check that every stored object can be read in every form and watched."""
     for path in OBJECTS:
         for accept in ACCEPT[1:4]:
             answer = await api.get(path, headers={"accept": accept})

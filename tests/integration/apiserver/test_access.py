@@ -1,4 +1,4 @@
-"""Who gets in: tokens and client certificates; and that what is secret stays so."""
+"""Authentication by tokens and client certificates; secrets stay out of logs."""
 
 from __future__ import annotations
 
@@ -198,17 +198,17 @@ async def test_a_kubeconfig_with_contexts_of_others_is_not_replaced(
 async def test_logs_hold_no_token_and_no_secret(
     options: Options, written_logs: io.StringIO
 ) -> None:
-    """Not even when a bug of ours writes a traceback: here, the store breaks under a request."""
-    secret = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-somebody"}}
+    """A traceback has none either: here, the store breaks under a request."""
+    secret = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-a-user"}}
     async with serve(options) as server, Client(server.url) as api:
         assert (await api.post(SECRETS, json=secret)).status_code == 201
         await api.post(SECRETS, json={**secret, "data": {"x": "not base64"}})
         await api.get(f"{SECRETS}/s", params={"access_token": "secret-admin"})
-        for body in (b"{", b'{"metadata":{"name":"dear-to-somebody"}}', b"\xff"):
+        for body in (b"{", b'{"metadata":{"name":"dear-to-a-user"}}', b"\xff"):
             await api.post(SECRETS, content=body)
     written = written_logs.getvalue()
     assert "server_started" in written
-    for text in ("secret-admin", "dear-to-somebody", "ZGVhci10by1zb21lYm9keQ", "PRIVATE KEY"):
+    for text in ("secret-admin", "dear-to-a-user", "ZGVhci10by1zb21lYm9keQ", "PRIVATE KEY"):
         assert text not in written
 
 
@@ -228,7 +228,7 @@ async def test_a_running_server_prints_no_secret(tmp_path: Path) -> None:
         line = await asyncio.wait_for(process.stdout.readline(), 20)
         url = line.decode().removeprefix("serving on ").strip()
         async with Client(url) as api:
-            body = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-somebody"}}
+            body = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-a-user"}}
             assert (await api.post(SECRETS, json=body)).status_code == 201
             await api.post(SECRETS, content=b"{" * 1000)
         process.terminate()
@@ -238,4 +238,4 @@ async def test_a_running_server_prints_no_secret(tmp_path: Path) -> None:
             process.kill()
     assert process.returncode == 0
     assert b"secret-admin" not in out + err
-    assert b"dear-to-somebody" not in out + err
+    assert b"dear-to-a-user" not in out + err

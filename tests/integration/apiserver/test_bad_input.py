@@ -1,4 +1,4 @@
-"""Nothing a client sends gets more than an error, a Status, and the server goes on for others."""
+"""Bad requests are answered with a Status, and the server goes on for other clients."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def costly_to_read() -> bytes:
 
 
 def costly_to_judge() -> bytes:
-    """Each container lacks all it needs."""
+    """A body with many containers that lack all required fields."""
     return b'{"metadata":{"name":"p"},"spec":{"containers":[%s{}]}}' % (b"{}," * 30_000)
 
 
@@ -266,7 +266,7 @@ def costly_to_check() -> bytes:
 
 
 def costly_to_apply() -> bytes:
-    """As many items of a set as a body may have."""
+    """A body with as many items of a set as fit."""
     names = [f"e.com/{number}" for number in range(150_000)]
     return msgspec.json.encode(config_map(finalizers=names))
 
@@ -280,7 +280,7 @@ def costly_to_apply() -> bytes:
         pytest.param(costly_to_apply(), "apply-patch+yaml", ONE, 413, id="costly-to-apply"),
     ],
 )
-async def test_others_are_answered_while_a_costly_body_is_handled(
+async def test_other_clients_are_answered_while_a_costly_body_is_handled(
     api: Client, body: bytes, kind: str, path: str, code: int
 ) -> None:
     headers = {"content-type": f"application/{kind}"}
@@ -294,9 +294,9 @@ async def test_others_are_answered_while_a_costly_body_is_handled(
     )
     slowest = 0.0
     while not sending.done():
-        asked = loop.time()
+        begun = loop.time()
         assert (await api.get("/readyz")).status_code == 200
-        slowest = max(slowest, loop.time() - asked)
+        slowest = max(slowest, loop.time() - begun)
     assert (await sending).status_code == code, sending.result().text[:500]
     assert slowest < (loop.time() - begin) / 2
     assert len(sending.result().content) < MAX_BODY, "not every cause is reported"
@@ -335,7 +335,7 @@ async def test_objects_do_not_grow_beyond_the_limit_by_patches(api: Client) -> N
         pytest.param("TRACE", CONFIG_MAPS, 405, id="trace"),
     ],
 )
-async def test_paths_and_methods_that_are_not_served(
+async def test_unserved_paths_and_methods_are_refused(
     api: Client, method: str, path: str, code: int
 ) -> None:
     answer = await api.request(method, path)

@@ -1,4 +1,4 @@
-"""Clients that are slow, vanish, never read or speak no HTTP: others do not notice."""
+"""Clients that are slow, vanish, never read or speak no HTTP: other clients are not affected."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def test_a_watcher_that_never_reads_is_cut_off_and_costs_little(
 async def test_500_connections_at_once_are_served(api: Client) -> None:
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(350):
-            await stack.enter_async_context(connection(api, tls=False))  # which say nothing
+            await stack.enter_async_context(connection(api, tls=False))  # which send nothing
         crowd = [await stack.enter_async_context(connection(api)) for _ in range(150)]
         for _, writer in crowd:
             writer.write(f"GET {CONFIG_MAPS} HTTP/1.1\r\n".encode() + HEAD + b"\r\n")

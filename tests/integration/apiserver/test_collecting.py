@@ -1,4 +1,4 @@
-"""What a delete sets in motion: dependents, finalizers, namespaces, definitions, Events, pods."""
+"""Effects of a delete: dependents, finalizers, namespaces, definitions, Events, pods."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ async def test_orphans_stay_and_forget_their_owner(api: Client) -> None:
         pytest.param({"apiVersion": "a.com/v1", "uid": "x"}, True, id="its-group-is-not-served"),
     ],
 )
-async def test_an_owner_that_is_not_there(api: Client, changed: Object, *, stays: bool) -> None:
+async def test_a_dependent_of_an_absent_owner_goes_unless_the_kind_is_not_served(
+    api: Client, changed: Object, *, stays: bool
+) -> None:
     owner = await create(api, CONFIG_MAPS, "owner")
     references = [{**owned_by(owner)[0], **changed}]
     await create(api, CONFIG_MAPS, "c", ownerReferences=references)
@@ -211,7 +213,9 @@ async def test_a_namespace_goes_after_its_contents(api: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "merge-patch", "apply-patch"])
-async def test_what_holds_a_namespace_is_not_dropped_by_a_write(api: Client, method: str) -> None:
+async def test_finalizers_of_a_namespace_are_not_dropped_by_a_write(
+    api: Client, method: str
+) -> None:
     """Its spec.finalizers; as `kubectl replace` of a file with metadata only would."""
     space, inside = f"{NAMESPACES}/doomed", f"{NAMESPACES}/doomed/configmaps"
     bare: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "doomed"}}
@@ -301,7 +305,7 @@ async def test_objects_go_with_their_definition_whose_stored_version_is_not_serv
         await api.until_gone(f"{DEFINITIONS}/things.example.com")
 
 
-async def test_what_the_objects_of_a_definition_own_goes_with_it(api: Client) -> None:
+async def test_dependents_of_custom_objects_go_with_the_definition(api: Client) -> None:
     things = "/apis/example.com/v1/namespaces/default/things"
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
     assert (await api.post(DEFINITIONS, json=definition())).status_code == 201
@@ -372,7 +376,7 @@ def _encode(obj: Object, _revision: int) -> bytes:
     return msgspec.json.encode(obj)
 
 
-async def test_what_a_stopped_server_had_to_collect_is_collected_by_the_next(
+async def test_collection_that_a_stop_interrupted_is_finished_after_the_restart(
     tmp_path: Path,
 ) -> None:
     """The store holds what a crash right after each write would leave behind."""

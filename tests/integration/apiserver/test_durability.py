@@ -1,4 +1,4 @@
-"""What was answered is still there, whatever happens to the process, the disk or the file."""
+"""Answered writes survive failures of the process, the disk and the file."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_corrupt_file_is_reported_and_left_as_it_is(tmp_path: Path) -> N
 
 async def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "cobalt.db"
-    file.write_bytes(b"not a database, but something dear to somebody" * 100)
+    file.write_bytes(b"not a database, but data of another program" * 100)
     with pytest.raises(StoreError, match="left as it is"):
         await Store.open(tmp_path)
     assert file.read_bytes().startswith(b"not a database")

@@ -68,7 +68,7 @@ async def test_a_write_to_a_frozen_disk_is_a_timeout_and_reads_go_on(
             assert (await api.get(CONFIG_MAPS)).json()["items"] == []
         async with asyncio.timeout(10):
             while (await api.get(f"{CONFIG_MAPS}/a")).status_code != 200:
-                pass  # it was on its way, and is not lost
+                pass  # the write was under way, and is not lost
 
 
 async def test_a_frozen_disk_makes_the_server_unready_by_name(
@@ -148,7 +148,7 @@ async def test_a_damaged_object_is_named_and_deletable_and_others_are_served(
         assert "damaged" not in (await api.get("/readyz", params={"verbose": ""})).text
 
 
-async def test_what_a_damaged_object_owns_is_kept(options: Options) -> None:
+async def test_dependents_of_a_damaged_object_are_kept(options: Options) -> None:
     async with serve(options) as server, Client(server.url) as api:
         owner = config_map("owner", text="owner-content")
         uid = (await api.post(CONFIG_MAPS, json=owner)).json()["metadata"]["uid"]

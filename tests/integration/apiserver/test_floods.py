@@ -136,7 +136,7 @@ async def test_requests_under_way_are_bounded_and_leave_room_for_others(
 async def test_a_flooding_agent_keeps_the_operator_waiting_for_a_few_of_its_requests(
     tmp_path: Path,
 ) -> None:
-    """Both are as fast as the server lets them be; so counts tell, and no clock."""
+    """Both send as fast as the server allows; so the test compares counts, not times."""
     connections, turns = 180, 100
     answered = {b"200": 0, b"429": 0}
 

@@ -98,7 +98,7 @@ async def test_objects_are_deleted_with_options(kubectl: Kubectl) -> None:
     assert all(o["metadata"]["finalizers"] == ["orphan"] for o in left)
 
 
-async def test_reviews(kubectl: Kubectl) -> None:
+async def test_access_reviews_are_answered(kubectl: Kubectl) -> None:
     assert (await kubectl("auth", "can-i", "get", "pods")).strip() == "yes"
     assert "kubernetes-admin" in await kubectl("auth", "whoami")
     assert "*.*" in await kubectl("auth", "can-i", "--list")
@@ -122,7 +122,7 @@ async def test_a_node_is_drained_by_evictions(kubectl: Kubectl) -> None:
     await kubectl("create", "-f", "-", stdin=NODE)
     await kubectl("create", "-f", "-", stdin=POD)
 
-    # Nobody plays the kubelet here, so the pod may not ask for time to stop.
+    # There is no kubelet here, so the pod must have no grace period.
     await kubectl("drain", "n1", "--force", "--grace-period=0", "--timeout=20s")
 
     assert await kubectl("get", "pods", "-o", "name") == ""

@@ -33,7 +33,7 @@ async def make_node(api: Client, name: str) -> None:
 
 
 async def post_status(api: Client, name: str, beat: str = "2026-11-22T10:00:00Z") -> None:
-    """What a kubelet writes of itself."""
+    """Write the status that a kubelet writes."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": beat}
     body = {"status": {"conditions": [ready]}}
     kind = "strategic-merge-patch+json"

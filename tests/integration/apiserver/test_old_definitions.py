@@ -50,7 +50,7 @@ def thing(plural: str, spec: object) -> Object:
 
 
 def rewrite_stored(database: Path, old: str, new: str) -> None:
-    """Change the stored objects behind the server's back, as an older version would have."""
+    """Change the stored objects in the file, as an older version would have written them."""
     with contextlib.closing(sqlite3.connect(database)) as db, db:
         db.execute("UPDATE objects SET data = CAST(replace(data, ?, ?) AS BLOB)", (old, new))
         db.create_function("of", 5, lambda *row: checksums.of_object(Key(*row[:3]), *row[3:]))

@@ -72,7 +72,7 @@ async def test_roles_are_created_bound_and_reviewed(kubectl: Kubectl) -> None:
     assert "*.*" not in listed
 
 
-async def test_token_of_an_account_is_used(kubectl: Kubectl) -> None:
+async def test_token_of_an_account_is_accepted(kubectl: Kubectl) -> None:
     await kubectl("create", "serviceaccount", "robot")
     code, token = await kubectl("create", "token", "robot", "--duration=10m")
     assert code == 0, token

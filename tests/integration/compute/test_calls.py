@@ -1,4 +1,4 @@
-"""What is asked of OpenStack, by whom, and how often."""
+"""Calls to OpenStack: which, by whom, and how often."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ async def host(nova: Nova, name: str = "node1") -> Host:
 
 
 async def test_a_single_read_is_of_its_own_host(adapter: Adapter) -> None:
-    nova, asked = adapter.nova(), list[str]()
+    nova, requested = adapter.nova(), list[str]()
     adapter.simulation.script.after(
-        LISTING, lambda r: asked.append(r.query.get("hypervisor_hostname_pattern", "(all)"))
+        LISTING, lambda r: requested.append(r.query.get("hypervisor_hostname_pattern", "(all)"))
     )
     await nova.hosts.get("node1.zone.example")
-    assert asked == ["node1"]
+    assert requested == ["node1"]
 
 
 async def test_a_thousand_reads_at_once_share_one_listing(adapter: Adapter) -> None:
@@ -61,7 +61,7 @@ async def test_a_thousand_reads_at_once_share_one_listing(adapter: Adapter) -> N
 
 
 async def crowd(nova: Nova) -> None:
-    """So many passes that a listing of the fleet is shared by those of the next two seconds."""
+    """Run so many passes that a listing of the fleet is shared by those of the next two seconds."""
     async with asyncio.TaskGroup() as group:
         for _ in range(FEW + 1):
             group.create_task(nova.hosts.get("node1"))
@@ -119,7 +119,7 @@ async def test_listing_of_a_large_fleet_is_shared_for_longer(adapter: Adapter) -
     assert made[LISTING]
 
 
-async def test_room_on_a_host_that_registers_after_a_shared_listing_is_found(
+async def test_capacity_of_a_host_that_registers_after_a_shared_listing_is_found(
     adapter: Adapter,
 ) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
@@ -130,7 +130,7 @@ async def test_room_on_a_host_that_registers_after_a_shared_listing_is_found(
     assert "newcomer" in {room.host for room in await nova.moves.candidates(server)}
 
 
-async def test_a_fresh_read_is_fresh(adapter: Adapter) -> None:
+async def test_a_fresh_read_bypasses_the_shared_listing(adapter: Adapter) -> None:
     nova = adapter.nova()
     async with asyncio.TaskGroup() as group:
         for _ in range(FEW + 1):
@@ -142,7 +142,7 @@ async def test_a_fresh_read_is_fresh(adapter: Adapter) -> None:
     assert not (await host(nova)).enabled
 
 
-async def test_what_this_process_changed_is_seen_at_once(adapter: Adapter) -> None:
+async def test_changes_by_this_process_are_seen_at_once(adapter: Adapter) -> None:
     nova = adapter.nova()
     async with asyncio.TaskGroup() as group:
         for _ in range(FEW + 1):
@@ -170,7 +170,7 @@ async def test_own_changes_of_aggregates_are_laid_over_a_listing(adapter: Adapte
         await nova.aggregates.add(other, "node1")
         assert await members() == [{"node2"}, {"node1"}]
     assert "compute GET /os-aggregates" not in made
-    world.aggregates[2].hosts.pop("node1")  # somebody else
+    world.aggregates[2].hosts.pop("node1")  # another client
     assert await members(fresh=True) == [{"node2"}, set()]
     assert await members() == [{"node2"}, set()]
 
@@ -217,7 +217,7 @@ async def test_a_pass_of_an_eviction_makes_two_calls_for_any_number_of_servers(
     assert made == {"compute GET /servers/detail": 1, "compute GET /os-migrations": 1}
 
 
-async def test_servers_of_one_size_are_one_question_for_room(adapter: Adapter) -> None:
+async def test_servers_of_one_size_share_one_placement_query(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     for _ in range(20):
         world.add_server("node1")
@@ -239,7 +239,7 @@ async def test_a_listing_of_many_servers_is_read_page_by_page(adapter: Adapter) 
 
 
 async def onboard(nova: Nova, name: str) -> None:
-    """As the operator goes: ids, test aggregates, enable, traits, aggregates of the spec."""
+    """Onboard as the operator does: ids, test aggregates, enable, traits, aggregates."""
 
     async def into(*names: str) -> None:
         known = await nova.aggregates.list()
@@ -398,7 +398,7 @@ def found_provider(world: World, host: Host) -> bool:
 
 
 async def forget(nova: Nova, host: Host) -> None:
-    """As offboarding does."""
+    """Delete the service and the provider as offboarding does."""
     await nova.hosts.remove(host)
     if await nova.hosts.has_provider(host):
         await nova.hosts.remove_provider(host)
@@ -413,7 +413,7 @@ async def test_an_empty_host_is_forgotten(adapter: Adapter) -> None:
     await forget(nova, found)  # again, after a crash
 
 
-async def test_a_host_whose_provider_is_gone_is_forgotten_without_asking_for_another(
+async def test_a_host_whose_provider_is_gone_is_deleted_without_requesting_another(
     adapter: Adapter,
 ) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
@@ -422,8 +422,10 @@ async def test_a_host_whose_provider_is_gone_is_forgotten_without_asking_for_ano
     with counted(adapter.simulation.script) as made:
         await forget(nova, found)
     assert await nova.hosts.get("node1", fresh=True) is None
-    asked = {kind: number for kind, number in made.items() if kind.startswith("placement GET /")}
-    assert asked == {"placement GET /resource_providers/{id}": 1}
+    requested = {
+        kind: number for kind, number in made.items() if kind.startswith("placement GET /")
+    }
+    assert requested == {"placement GET /resource_providers/{id}": 1}
 
 
 async def test_a_host_with_servers_is_not_forgotten(adapter: Adapter) -> None:
@@ -465,7 +467,7 @@ async def test_test_servers_are_of_the_project_for_tests(adapter: Adapter) -> No
         (SmokeSettings(flavor="no-such", network=NO_NETWORK), "no-such"),
     ],
 )
-async def test_what_a_test_server_lacks_is_named(
+async def test_resource_that_a_test_server_lacks_is_named(
     adapter: Adapter, settings: SmokeSettings, missing: str
 ) -> None:
     nova = adapter.nova(smoke=settings)

@@ -130,7 +130,7 @@ async def test_a_refusal_has_novas_message(adapter: Adapter) -> None:
         b"\xff\xfe",
     ],
 )
-async def test_garbage_is_no_answer(adapter: Adapter, body: bytes) -> None:
+async def test_garbage_is_reported_as_unreadable(adapter: Adapter, body: bytes) -> None:
     nova = adapter.nova()
     adapter.simulation.script.add(Fault(LISTING, code=200, body=body))
     error = await fails(nova)
@@ -138,7 +138,9 @@ async def test_garbage_is_no_answer(adapter: Adapter, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"default backend - 404", b"", b"<html>", b"no route"])
-async def test_a_404_that_is_not_novas_is_no_absence(adapter: Adapter, body: bytes) -> None:
+async def test_a_404_that_is_not_novas_is_not_taken_for_absence(
+    adapter: Adapter, body: bytes
+) -> None:
     nova, script = adapter.nova(), adapter.simulation.script
     found = await host(nova)
     for call in (LISTING, "compute GET /servers/detail", "compute DELETE /os-services/{id}"):
@@ -162,7 +164,7 @@ async def test_server_groups_that_may_not_be_listed_hold_up_no_servers(adapter: 
 
 
 async def test_refusals_are_requested_as_json(adapter: Adapter) -> None:
-    """webob, which services are made of, refuses anybody else with a page."""
+    """webob, which services are made of, answers other clients with a page."""
     seen = set[str]()
     adapter.simulation.script.before("*", lambda request: seen.add(request.headers["accept"]))
     found = await host(nova := adapter.nova())
@@ -188,10 +190,10 @@ async def test_refusals_are_requested_as_json(adapter: Adapter) -> None:
         b"\xff\xfe",
     ],
 )
-async def test_garbage_in_place_of_a_token_is_no_answer(
+async def test_garbage_in_place_of_a_token_is_reported(
     adapter: Adapter, code: int, body: bytes
 ) -> None:
-    headers = {"X-Subject-Token": "gAAAAAB-of-nobody"}
+    headers = {"X-Subject-Token": "gAAAAAB-unknown"}
     fault = adapter.simulation.script.add(Fault(TOKENS, code=code, body=body, headers=headers))
     nova = adapter.nova()
     assert "Keystone" in str(await fails(nova))
@@ -212,12 +214,12 @@ async def test_a_listing_whose_pages_never_end_is_given_up(adapter: Adapter) -> 
         await nova.moves.servers("node1")
 
 
-async def test_silence_ends_at_the_deadline(adapter: Adapter) -> None:
+async def test_an_unanswered_call_ends_at_the_deadline(adapter: Adapter) -> None:
     nova = adapter.nova()
     await host(nova)
     adapter.simulation.script.add(Fault(LISTING, hang=True))
-    request = Request("ask", "compute", "GET", "/os-hypervisors/detail", deadline=0.3)
-    with pytest.raises(NoAnswerError, match=r"ask: .* (did not answer within|timed out)"):
+    request = Request("read", "compute", "GET", "/os-hypervisors/detail", deadline=0.3)
+    with pytest.raises(NoAnswerError, match=r"read: .* (did not answer within|timed out)"):
         await adapter.clients[0].call(request)
 
 
@@ -232,14 +234,14 @@ async def test_a_listing_of_the_fleet_may_take_as_long_as_its_deadline(
     assert adapter.simulation.script.count(LISTING) == 2
 
 
-async def test_calls_that_hang_do_not_hold_up_the_end(adapter: Adapter) -> None:
+async def test_calls_that_hang_do_not_delay_closing(adapter: Adapter) -> None:
     nova = adapter.nova()
     await host(nova)
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     adapter.simulation.script.add(Fault(LISTING, after=True, hang=True))
-    adapter.simulation.script.after(LISTING, lambda _: asked.set())
+    adapter.simulation.script.after(LISTING, lambda _: requested.set())
     waiting = asyncio.create_task(nova.hosts.get("node1"))
-    await asked.wait()
+    await requested.wait()
     waiting.cancel()
     async with asyncio.timeout(1):
         await nova.close()
@@ -251,18 +253,18 @@ async def test_a_service_that_is_away_gets_few_calls_and_comes_back(adapter: Ada
     fault = script.add(Fault("compute *", code=503))
     await fails(nova)
     await fails(nova)
-    asked = script.count("compute *")
+    calls = script.count("compute *")
     assert "503" in nova.trouble
     for _ in range(20):
         error = await fails(nova)
         assert "not sent" in str(error)
         assert error.retry_after is not None
-    assert script.count("compute *") == asked
+    assert script.count("compute *") == calls
 
     adapter.clock.ahead += 10
-    assert nova.trouble == ""  # somebody should try
+    assert nova.trouble == ""  # the next call is sent
     await fails(nova)
-    assert script.count("compute *") == asked + 1  # one probe
+    assert script.count("compute *") == calls + 1  # one probe
     assert "503" in nova.trouble
 
     script.faults.remove(fault)
@@ -271,7 +273,7 @@ async def test_a_service_that_is_away_gets_few_calls_and_comes_back(adapter: Ada
     assert nova.trouble == ""
 
 
-async def test_one_service_away_leaves_the_others(adapter: Adapter) -> None:
+async def test_outage_of_one_service_leaves_the_others_usable(adapter: Adapter) -> None:
     nova = adapter.nova()
     found = await host(nova)
     adapter.simulation.script.add(Fault("placement *", cut=True))
@@ -358,7 +360,7 @@ async def test_a_catalogue_that_changes_is_seen_with_the_next_token(
     assert any(call.startswith("elsewhere") for call in calls)
 
 
-async def test_another_region_is_another_cloud(
+async def test_configured_region_selects_the_endpoints(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_REGION_NAME", ELSEWHERE)
@@ -449,21 +451,21 @@ async def test_a_nova_that_is_too_old_is_reported(adapter: Adapter) -> None:
     )
     assert "2.1 to 2.60" in str(await fails(nova))
     assert "needed is one of 2.65 to 2.98" in nova.trouble
-    adapter.simulation.script.faults.remove(fault)  # it was upgraded
+    adapter.simulation.script.faults.remove(fault)  # Nova was upgraded
     assert (await host(nova)).name == "node1"
     assert nova.trouble == ""
 
 
-@pytest.mark.parametrize(("offered", "asked"), [("2.79", "2.79"), ("2.96", "2.87")])
+@pytest.mark.parametrize(("offered", "requested"), [("2.79", "2.79"), ("2.96", "2.87")])
 async def test_the_newest_common_version_is_requested(
-    adapter: Adapter, offered: str, asked: str
+    adapter: Adapter, offered: str, requested: str
 ) -> None:
     nova, seen = adapter.nova(), list[str]()
     script = adapter.simulation.script
     script.add(Fault("compute GET /", code=200, body=answers(offered)("2.1")))
     script.after(LISTING, lambda request: seen.append(".".join(map(str, request.version))))
     await host(nova)
-    assert seen == [asked]
+    assert seen == [requested]
 
 
 async def test_calls_are_counted_by_service_method_and_code(adapter: Adapter) -> None:

@@ -1,4 +1,4 @@
-"""What a leader that has lost its lease still asks of OpenStack."""
+"""Calls to OpenStack of a leader that has lost its lease."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypercobalt.errors import TransientError
 
 
 class Lease:
-    """Ours, until it is lost."""
+    """A lease that this process holds until it is lost."""
 
     held = True
 
     def __call__(self) -> None:
         if not self.held:
-            raise TransientError("the lease is somebody else's")
+            raise TransientError("the lease is another's")
 
 
 async def test_a_process_that_may_not_act_reads_and_changes_nothing(adapter: Adapter) -> None:
@@ -25,7 +25,7 @@ async def test_a_process_that_may_not_act_reads_and_changes_nothing(adapter: Ada
     host = await nova.hosts.get("node1")
     assert host is not None
     for _ in range(10):  # no fault of Nova's, for a circuit breaker to count
-        with pytest.raises(TransientError, match="somebody else's"):
+        with pytest.raises(TransientError, match="another's"):
             await nova.hosts.disable(host, "stale")
     assert await nova.hosts.get("node1", fresh=True) == host
     assert adapter.simulation.world.hosts["node1"].enabled
@@ -42,6 +42,6 @@ async def test_a_lease_that_is_lost_while_a_token_is_fetched_stops_the_call(
     assert host is not None
     adapter.simulation.tokens.revoke_all()
     script.before("identity POST /auth/tokens", lambda _: setattr(lease, "held", False))
-    with pytest.raises(TransientError, match="somebody else's"):
+    with pytest.raises(TransientError, match="another's"):
         await nova.hosts.disable(host, "stale")
     assert adapter.simulation.world.hosts["node1"].enabled

@@ -1,4 +1,4 @@
-"""Servers that are restarted and evacuated in the simulated Nova, and what others asked of them."""
+"""Restarts and evacuations of servers in the simulated Nova, and actions of other users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACTING = "compute POST /servers/{id}/action*"
 
 @contextmanager
 def acted(adapter: Adapter) -> Iterator[list[tuple[object, tuple[int, int]]]]:
-    """Bodies of the actions that are asked for in the block, each with its microversion."""
+    """Bodies of the actions that are requested in the block, each with its microversion."""
     made = list[tuple[object, tuple[int, int]]]()
     adapter.simulation.script.after(
         ACTING, lambda request: made.append((request.json(), request.version))
@@ -83,7 +83,7 @@ async def test_host_that_was_forced_down_a_moment_ago_is_down_in_an_older_listin
     ("vm_state", "version", "after"),
     [("active", (2, 94), "ACTIVE"), ("stopped", (2, 95), "SHUTOFF"), ("error", (2, 94), "ACTIVE")],
 )
-async def test_what_ran_runs_elsewhere_and_what_was_off_stays_off(
+async def test_running_server_runs_elsewhere_and_stopped_server_stays_off(
     adapter: Adapter, vm_state: str, version: tuple[int, int], after: str
 ) -> None:
     nova = adapter.nova(evacuate_local_disks=True)
@@ -233,7 +233,7 @@ async def test_rebuild_whose_host_has_died_is_begun_again(adapter: Adapter, old:
 
 
 @pytest.mark.parametrize("old", [False, True])
-async def test_what_was_being_done_when_the_host_died_is_in_nobodys_way(
+async def test_task_state_at_the_death_of_the_host_does_not_block_the_evacuation(
     adapter: Adapter, old: bool
 ) -> None:
     nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
@@ -249,7 +249,7 @@ async def test_what_was_being_done_when_the_host_died_is_in_nobodys_way(
     assert (await _settled(nova, made)).host != "node1"
 
 
-async def test_disk_that_would_be_made_anew_waits_for_its_host(adapter: Adapter) -> None:
+async def test_server_whose_disk_would_be_lost_waits_for_its_host(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     made, on_volume = world.add_server("node1"), world.add_server("node1")
     on_volume.image = ""
@@ -269,7 +269,7 @@ async def test_disk_that_would_be_made_anew_waits_for_its_host(adapter: Adapter)
         ("error", {"reboot": {"type": "HARD"}}),
     ],
 )
-async def test_restart_starts_what_is_off_and_reboots_the_rest_hard(
+async def test_restart_starts_stopped_servers_and_hard_reboots_the_others(
     adapter: Adapter, vm_state: str, action: object
 ) -> None:
     nova = adapter.nova()
@@ -280,7 +280,7 @@ async def test_restart_starts_what_is_off_and_reboots_the_rest_hard(
     assert (await _settled(nova, made)).status == "ACTIVE"
 
 
-async def test_users_stop_is_theirs_and_that_after_a_crash_is_novas(adapter: Adapter) -> None:
+async def test_stop_by_a_user_and_stop_after_a_crash_are_distinguished(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     stopped, crashed = world.add_server("node1"), world.add_server("node1")
     stopped.project = crashed.project = next(

@@ -36,7 +36,7 @@ class Site:
 
 @pytest.fixture(scope="module", autouse=True)
 def abandoned_sockets() -> Generator[None]:
-    """Those that asyncio's server leaves of handshakes that fail; they outlive a test's loop."""
+    """Collect the sockets of failed handshakes, which outlive a test's loop."""
     with left_to_the_collector():
         yield
 

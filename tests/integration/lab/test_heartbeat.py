@@ -34,7 +34,7 @@ SOON = 30.0
 
 @contextlib.asynccontextmanager
 async def serving(data: Path, grace: timedelta = node_lifecycle.GRACE) -> AsyncIterator[Kube]:
-    """An administrator's client of a server that knows the Node and its Lease."""
+    """An administrator's client of a server that has the Node and its Lease."""
     options = Options(data, port=0, node_grace=grace)
     async with serve(options) as server, Kube(load_connection(server.kubeconfig)) as client:
         node = await client.create(Node(metadata=ObjectMeta(name=NAME)))

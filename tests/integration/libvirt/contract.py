@@ -28,12 +28,12 @@ from hypercobalt.adapters.libvirt.vocabulary import (
 from tests.lab.kit.hand import Hand
 
 BOUND = 20.0
-NOBODY = "00000000-0000-4000-8000-000000000000"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 MIB = 1024**2
 
 
 class Subject(Libvirt, Control, Protocol):
-    """What is under test."""
+    """The libvirt under test."""
 
 
 class World(ABC):
@@ -63,7 +63,7 @@ class World(ABC):
 
 
 class DaemonWorld(World):
-    """Changes are made by virsh.
+    """A libvirtd that is changed by virsh.
 
     Args:
         subject: under test.
@@ -232,7 +232,7 @@ class Contract:
 
             for completed in (False, True):
                 assert await world.libvirt.job_stats(uuid, completed=completed) is None
-                assert await world.libvirt.job_stats(NOBODY, completed=completed) is None
+                assert await world.libvirt.job_stats(UNKNOWN, completed=completed) is None
 
     async def test_a_host_has_cells_with_memory_and_cpus(self, world: World) -> None:
         async with listening(world.libvirt):
@@ -307,15 +307,15 @@ class Contract:
             (stopped,) = await listener.lifecycle(uuid, Lifecycle.STOPPED)
             (domain,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
             await world.libvirt.destroy(uuid)
-            await world.libvirt.destroy(NOBODY)
+            await world.libvirt.destroy(UNKNOWN)
         assert stopped.detail == Stopped.DESTROYED
         assert (domain.active, domain.reason) == (False, ShutoffReason.DESTROYED)
 
-    async def test_no_domain_and_one_that_is_off_have_nothing_to_probe(self, world: World) -> None:
+    async def test_absent_and_stopped_domains_have_nothing_to_probe(self, world: World) -> None:
         async with listening(world.libvirt) as listener:
             uuid = await world.define("a")
             await listener.lifecycle(uuid, Lifecycle.DEFINED)
-            for off in (uuid, NOBODY):
+            for off in (uuid, UNKNOWN):
                 assert await world.libvirt.control_info(off) is None
                 assert await world.libvirt.block_stats(off) is None
                 assert await world.libvirt.block_stats_of([off]) == {}
@@ -324,10 +324,10 @@ class Contract:
 
     async def test_calls_for_an_unknown_domain_are_refused(self, world: World) -> None:
         async with listening(world.libvirt):
-            for ask in (world.libvirt.resume, world.libvirt.document):
+            for call in (world.libvirt.resume, world.libvirt.document):
                 with pytest.raises(LibvirtRefusedError):
-                    await ask(NOBODY)
-            await world.libvirt.undefine(NOBODY)
+                    await call(UNKNOWN)
+            await world.libvirt.undefine(UNKNOWN)
 
     async def test_a_document_defines_its_domain_again(self, world: World) -> None:
         async with listening(world.libvirt) as listener:
@@ -346,7 +346,7 @@ class Contract:
 
 
 class QemuContract(Contract):
-    """Besides, what libvirt's test driver does not have."""
+    """More cases, which libvirt's test driver does not support."""
 
     async def test_a_domain_is_undefined(self, world: World) -> None:
         async with listening(world.libvirt) as listener:
@@ -368,7 +368,7 @@ class QemuContract(Contract):
             (Lifecycle.STOPPED, Stopped.DESTROYED),
         ]
 
-    async def test_a_domain_that_is_well_is_found_well(self, world: World) -> None:
+    async def test_a_healthy_domain_is_reported_healthy(self, world: World) -> None:
         async with listening(world.libvirt) as listener:
             uuid = await world.define("a")
             await world.start(uuid)
@@ -378,11 +378,11 @@ class QemuContract(Contract):
             assert (control.state, control.seconds) == (ControlState.OK, 0)
             counted = await world.libvirt.block_stats(uuid)
             assert counted is not None
-            assert await world.libvirt.block_stats_of([NOBODY, uuid]) == {uuid: counted}
+            assert await world.libvirt.block_stats_of([UNKNOWN, uuid]) == {uuid: counted}
             assert await world.libvirt.disk_errors(uuid) == ()
             assert await world.libvirt.agent_answers(uuid) is None
 
-    async def test_to_abort_no_job_is_no_error(self, world: World) -> None:
+    async def test_aborting_without_a_job_is_no_error(self, world: World) -> None:
         async with listening(world.libvirt) as listener:
             uuid = await world.define("a")
             await world.start(uuid)

@@ -1,4 +1,4 @@
-"""Attempts to connect that nobody answers."""
+"""Attempts to connect that get no answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_ano
     attempts: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
 
     async def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        attempts.put_nowait(writer)  # and say nothing, as a machine that is gone
+        attempts.put_nowait(writer)  # and never answer, as a machine that is gone
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -86,7 +86,7 @@ def boot(
 
 @dataclass
 class Agent:
-    """What writes the Hypervisor's status, running."""
+    """The running writer of the Hypervisor's status."""
 
     libvirt: FakeLibvirt
     board: Board
@@ -94,7 +94,7 @@ class Agent:
     writes: list[HypervisorStatus]
 
     async def wrote(self, good: Callable[[HypervisorStatus], bool]) -> None:
-        """Wait until the agent knows that it has written such a status."""
+        """Wait until the agent has written such a status."""
         await eventually(lambda: bool(self.writes) and good(self.writes[-1]), seconds=DEADLINE)
 
 
@@ -143,16 +143,16 @@ def definition(*rules: dict[str, str]) -> dict[str, object]:
 
 @contextlib.asynccontextmanager
 async def refusing_instances(kube: Kube) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-    """A definition that refuses a status with instances; gives what mends it."""
+    """A definition that refuses a status with instances; gives what repairs it."""
     name = "hypervisors.kvm.cloud.sap"
 
-    async def mend() -> None:
+    async def repair() -> None:
         await kube.merge_patch(CustomResourceDefinition, name, definition())
 
     without = "!has(self.instances) || size(self.instances) == 0"
     rules = definition({"rule": without, "message": "no instances for now"})
     await kube.merge_patch(CustomResourceDefinition, name, rules)
     try:
-        yield mend
+        yield repair
     finally:
-        await mend()
+        await repair()

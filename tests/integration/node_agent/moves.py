@@ -27,7 +27,7 @@ class Move:
     def begin(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
         self.began = time.monotonic() - elapsed / 1000
         self.run(operation=operation, elapsed=elapsed, **values)
-        self.source.tell(self.uuid, EventKind.MIGRATION_ITERATION, detail=1)
+        self.source.emit_of(self.uuid, EventKind.MIGRATION_ITERATION, detail=1)
 
     def run(self, *, operation: int = 5, elapsed: int | None = None, **values: JobValue) -> None:
         if elapsed is None:
@@ -39,9 +39,9 @@ class Move:
         boot(self.target, self.uuid, detail=1)
 
     def complete(self, **values: JobValue) -> None:
-        """As libvirt does: statistics, then the stop at the source, then the start of the guest."""
+        """Complete the move: statistics, the stop at the source, the start of the guest."""
         reported = JobStats(JobType.COMPLETED, {"operation": 5, "downtime": 16, **values})
         self.source.lifecycle(self.uuid, Lifecycle.SUSPENDED, 1)
-        self.source.tell(self.uuid, EventKind.JOB_COMPLETED, stats=reported)
+        self.source.emit_of(self.uuid, EventKind.JOB_COMPLETED, stats=reported)
         self.source.stop(self.uuid, detail=3)
         self.target.lifecycle(self.uuid, Lifecycle.RESUMED, 1)

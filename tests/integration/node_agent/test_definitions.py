@@ -86,7 +86,7 @@ class Host:
                 seen = await self.cache.changed(seen)
 
     async def has(self, right: Callable[[HostDefinitions], bool]) -> HostDefinitions:
-        """What is stored, once it is right."""
+        """Wait until the right definitions are stored."""
         last: list[HostDefinitions] = []
 
         async def found() -> bool:
@@ -98,7 +98,7 @@ class Host:
         return last[0]
 
     async def settled(self) -> None:
-        """Everything that was due has been looked at."""
+        """Wait until everything that was due has been read."""
         read = self.libvirt.calls["domains"]
         self.stored.on_event(Lost())
         await eventually(lambda: self.libvirt.calls["domains"] > read, seconds=DEADLINE)
@@ -140,7 +140,7 @@ async def test_the_secret_goes_with_its_hypervisor(kube: Kube) -> None:
     assert (owner.kind, owner.uid) == ("Hypervisor", kvm.own.metadata.uid)
 
 
-async def test_what_changes_nothing_is_not_written(kube: Kube) -> None:
+async def test_unchanged_definition_is_not_written(kube: Kube) -> None:
     async with host(kube) as kvm:
         kvm.libvirt.add(domain(A))
         kvm.libvirt.start(A)
@@ -198,7 +198,7 @@ async def test_a_domain_is_left_out_while_its_document_is_refused(kube: Kube) ->
 
 @pytest.mark.parametrize("boot", [BOOT, "b0"], ids=["this boot", "the boot before"])
 @pytest.mark.parametrize("phase", [FencingPhase.ATTEMPTING, FencingPhase.FENCED])
-async def test_what_ran_stays_stored_while_its_host_is_fenced(
+async def test_definition_of_a_running_instance_stays_stored_while_its_host_is_fenced(
     kube: Kube, phase: FencingPhase, boot: str
 ) -> None:
     async with host(kube) as kvm:

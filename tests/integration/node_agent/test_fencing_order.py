@@ -49,7 +49,7 @@ class Host:
 
     @property
     def record(self) -> Fencing | None:
-        """As the agent has it."""
+        """The fencing record as the agent has it."""
         return self.own.value.status.fencing if self.own.value is not None else None
 
     async def fence(self, fencing: Fencing | None) -> Hypervisor:
@@ -123,12 +123,12 @@ async def test_an_order_for_this_boot_ends_every_guest(
         (FencingPhase.FENCED, FencingMethod.BMC, None),
     ],
 )
-async def test_anything_else_ends_none(
+async def test_other_fencing_ends_no_guest(
     kube: Kube, phase: FencingPhase, method: FencingMethod, of: str | None
 ) -> None:
     async with host(kube) as kvm:
         await kvm.fence(Fencing(phase=phase, method=method, bootID=of, startedAt=STARTED))
-        # The order after it is obeyed, so this one was looked at.
+        # The order after it is carried out, so the first was read.
         before = kvm.libvirt.calls["destroy"]
         order = Fencing(phase=FencingPhase.ATTEMPTING, method=FencingMethod.AGENT, bootID=BOOT)
         kvm.libvirt.delays["destroy"] = 0.01
@@ -168,7 +168,7 @@ async def test_guest_that_is_started_after_the_order_was_withdrawn_runs_on(kube:
         assert kvm.guests == 1
 
 
-async def test_an_order_that_was_taken_back_ends_none(kube: Kube) -> None:
+async def test_a_withdrawn_order_ends_no_guest(kube: Kube) -> None:
     async with host(kube) as kvm:
         read = kvm.libvirt.calls["domains"]
         order = FencingOrder(

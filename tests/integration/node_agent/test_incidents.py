@@ -81,8 +81,8 @@ class Watching:
 
         await eventually(lambda: number() >= count, seconds=DEADLINE * 3)
 
-    async def knows(self, uuid: str) -> None:
-        """Wait until it has seen an instance run."""
+    async def until_running(self, uuid: str) -> None:
+        """Wait until the agent has seen an instance run."""
         await eventually(
             lambda: (
                 self.board.parts.inventory is not None
@@ -152,7 +152,7 @@ async def test_a_crash_makes_an_incident_and_its_eviction(server: Server, kube: 
     await create(kube)
     async with watching(server, FakeLibvirt()) as agent:
         boot_persistent(agent.libvirt, U1, "vm1")
-        await agent.knows(U1)
+        await agent.until_running(U1)
         agent.libvirt.stop(U1, Stopped.FAILED)
 
         stored = await until(kube, lambda h: any(one.eviction for one in incidents_of(h)))
@@ -178,7 +178,7 @@ def boot_persistent(libvirt: FakeLibvirt, uuid: str, name: str) -> None:
 
 async def crash(agent: Watching, uuid: str = U1) -> None:
     boot_persistent(agent.libvirt, uuid, "vm1")
-    await agent.knows(uuid)
+    await agent.until_running(uuid)
     agent.libvirt.stop(uuid, Stopped.FAILED)
 
 
@@ -292,7 +292,7 @@ async def test_a_crash_while_the_agent_was_away_is_found(
     libvirt = FakeLibvirt()
     async with watching(server, libvirt, tmp_path) as agent:
         boot_persistent(libvirt, U1, "vm1")
-        await agent.knows(U1)
+        await agent.until_running(U1)
         await eventually(lambda: is_remembered(tmp_path, U1), seconds=DEADLINE)
     libvirt.put(
         with_fields(
@@ -319,7 +319,7 @@ async def test_open_incidents_survive_the_agent(server: Server, kube: Kube, tmp_
         await eventually(lambda: is_remembered(tmp_path, "ha-"), seconds=DEADLINE)
     before = incidents_of(stored)
     async with watching(server, libvirt, tmp_path) as agent:
-        await agent.knows(U1)
+        await agent.until_running(U1)
         await eventually(lambda: bool(agent.board.parts.incidents), seconds=DEADLINE)
         after = await kube.get(Hypervisor, NODE)
 
@@ -355,7 +355,9 @@ async def test_repeated_events_of_a_crash_make_one_eviction(server: Server, kube
         await crash(agent)
         stored = await until(kube, lambda h: any(one.eviction for one in incidents_of(h)))
         (eviction,) = await evictions(kube)
-        agent.libvirt.tell(U1, EventKind.LIFECYCLE, type_=Lifecycle.STOPPED, detail=Stopped.FAILED)
+        agent.libvirt.emit_of(
+            U1, EventKind.LIFECYCLE, type_=Lifecycle.STOPPED, detail=Stopped.FAILED
+        )
         await agent.judged(2)
 
     assert [one.metadata.uid for one in await evictions(kube)] == [eviction.metadata.uid]
@@ -366,11 +368,11 @@ async def test_a_storm_of_errors_is_one_incident_and_few_writes(server: Server, 
     await create(kube)
     async with watching(server, FakeLibvirt()) as agent:
         boot_persistent(agent.libvirt, U1, "vm1")
-        await agent.knows(U1)
+        await agent.until_running(U1)
         before = len(agent.writes)
         for _ in range(100):
             for _ in range(100):
-                agent.libvirt.tell(
+                agent.libvirt.emit_of(
                     U1, EventKind.IO_ERROR, detail=IoErrorAction.REPORT, path="/disks/a.raw"
                 )
             await asyncio.sleep(0)
@@ -386,7 +388,7 @@ async def test_crashes_while_the_api_is_away_are_recovered_once_it_is_back(
     tmp_path: Path, certificates: Path
 ) -> None:
     options = fresh(tmp_path, certificates)
-    everybody = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(20)]
+    uuids = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(20)]
     libvirt = FakeLibvirt()
     async with serve(options) as server:
         options = with_fields(options, port=int(server.url.rsplit(":", 1)[1]))
@@ -394,11 +396,11 @@ async def test_crashes_while_the_api_is_away_are_recovered_once_it_is_back(
             await create(person)
         agent_of = watching(server, libvirt, tmp_path / "state")
         agent = await agent_of.__aenter__()
-        for uuid in everybody:
+        for uuid in uuids:
             boot_persistent(libvirt, uuid, uuid[:8])
-        await agent.knows(everybody[-1])
+        await agent.until_running(uuids[-1])
     try:
-        for uuid in everybody[:2]:
+        for uuid in uuids[:2]:
             libvirt.stop(uuid, Stopped.FAILED)
         await agent.judged(2)
         async with serve(options) as server, Kube(load_connection(server.kubeconfig)) as person:
@@ -406,7 +408,7 @@ async def test_crashes_while_the_api_is_away_are_recovered_once_it_is_back(
             made = await evictions(person)
     finally:
         await agent_of.__aexit__(None, None, None)
-    assert {one.spec.instances for one in made} == {(everybody[0],), (everybody[1],)}
+    assert {one.spec.instances for one in made} == {(uuids[0],), (uuids[1],)}
 
 
 async def has_evictions(kube: Kube, count: int = 1) -> bool:

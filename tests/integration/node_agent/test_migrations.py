@@ -55,7 +55,7 @@ async def agent(
     names: MigrationNames = MigrationNames.START,
     retention: Retention | None = None,
 ) -> AsyncIterator[None]:
-    """The migrations of one host; `guard` is asked before each write."""
+    """The migrations of one host; `guard` is called before each write."""
     given = Settings(node, node, namespace=SPACE, names=names, retention=retention or Retention())
     with left_to_the_collector():
         async with Kube(load_connection(server.kubeconfig)) as kube:
@@ -89,11 +89,11 @@ class Slow(FakeLibvirt):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.requested, self.answers = asyncio.Event(), asyncio.Event()
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
         if not completed:
-            self.asked.set()
+            self.requested.set()
             await self.answers.wait()
         return await super().job_stats(uuid, completed=completed)
 
@@ -136,7 +136,9 @@ def types(found: list[Migration]) -> list[str | None]:
     return [one.status.type for one in found]
 
 
-async def test_a_migration_from_start_to_end(server: Server, kube: Kube, move: Move) -> None:
+async def test_a_migration_is_recorded_from_start_to_end(
+    server: Server, kube: Kube, move: Move
+) -> None:
     async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
         move.arrive()
         move.begin(data_total=4 * 1024**3)
@@ -158,7 +160,7 @@ async def test_a_migration_from_start_to_end(server: Server, kube: Kube, move: M
     assert status.errMsg is None
 
 
-async def test_one_that_is_over_at_once_is_kept_whole(
+async def test_a_migration_that_is_over_at_once_is_recorded_whole(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
@@ -191,7 +193,7 @@ async def test_each_migration_has_its_object_or_reuses_one_by_choice(
 
 
 @pytest.mark.parametrize(("operation", "kind"), [(2, "managed save"), (6, "snapshot"), (8, "dump")])
-async def test_what_is_no_migration_makes_none(
+async def test_jobs_of_other_operations_make_no_migration(
     server: Server, kube: Kube, move: Move, operation: int, kind: str
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
@@ -199,7 +201,7 @@ async def test_what_is_no_migration_makes_none(
         move.source.lifecycle(UUID, Lifecycle.SUSPENDED, 0)
         move.source.lifecycle(UUID, Lifecycle.RESUMED, 0)
         given = JobStats(JobType.COMPLETED, {"operation": operation})
-        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=given)
+        move.source.emit_of(UUID, EventKind.JOB_COMPLETED, stats=given)
         other = "00000000-6bef-4fdb-bfdc-0388df68bed9"
         boot(move.source, other)
         Move(move.source, move.target, other).begin()
@@ -209,7 +211,9 @@ async def test_what_is_no_migration_makes_none(
     assert [one.metadata.labels["kvm.cloud.sap/server"] for one in found] == [other], kind
 
 
-async def test_a_migration_that_fails_quietly(server: Server, kube: Kube, move: Move) -> None:
+async def test_a_migration_that_ends_without_an_event_has_failed(
+    server: Server, kube: Kube, move: Move
+) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         del move.source.jobs[UUID]
@@ -222,17 +226,17 @@ async def test_a_migration_that_fails_quietly(server: Server, kube: Kube, move: 
 
 
 @pytest.mark.parametrize("ending", [JobType.CANCELLED, JobType.FAILED])
-async def test_a_bad_end_that_the_job_shows_for_a_moment_is_seen(
+async def test_a_failure_that_the_job_shows_for_a_moment_is_recorded(
     server: Server, kube: Kube, move: Move, ending: JobType
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         move.run(memory_iteration=3)
         await until(kube, has_iteration(3))  # the next look is in a second
-        asked = move.source.calls["job_stats"]
+        calls = move.source.calls["job_stats"]
         move.source.jobs[UUID] = JobStats(ending, {"operation": 5})
-        move.source.tell(UUID, EventKind.MIGRATION_STATUS)
-        await eventually(lambda: move.source.calls["job_stats"] > asked, seconds=0.5)
+        move.source.emit_of(UUID, EventKind.MIGRATION_STATUS)
+        await eventually(lambda: move.source.calls["job_stats"] > calls, seconds=0.5)
         del move.source.jobs[UUID]
 
         (one,) = await until(kube, lambda all_: types(all_) == [ending.value])
@@ -240,27 +244,33 @@ async def test_a_bad_end_that_the_job_shows_for_a_moment_is_seen(
     assert one.status.errMsg
 
 
-async def test_a_bad_end_that_only_qemu_reported(server: Server, kube: Kube, move: Move) -> None:
+async def test_a_cancellation_that_only_qemu_reports_is_recorded(
+    server: Server, kube: Kube, move: Move
+) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         del move.source.jobs[UUID]
-        move.source.tell(UUID, EventKind.MIGRATION_STATUS, reason="cancelled")
+        move.source.emit_of(UUID, EventKind.MIGRATION_STATUS, reason="cancelled")
 
         await until(kube, lambda all_: types(all_) == ["cancelled"])
 
 
-async def test_one_that_libvirt_calls_cancelled(server: Server, kube: Kube, move: Move) -> None:
+async def test_a_migration_that_libvirt_reports_cancelled_is_cancelled(
+    server: Server, kube: Kube, move: Move
+) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         given = JobStats(JobType.CANCELLED, {"operation": 5, "errmsg": "aborted by user"})
-        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=given)
+        move.source.emit_of(UUID, EventKind.JOB_COMPLETED, stats=given)
 
         (one,) = await until(kube, lambda all_: types(all_) == ["cancelled"])
 
     assert one.status.errMsg == "aborted by user"
 
 
-async def test_an_instance_that_dies_on_the_way(server: Server, kube: Kube, move: Move) -> None:
+async def test_an_instance_that_dies_on_the_way_fails_its_migration(
+    server: Server, kube: Kube, move: Move
+) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         move.source.stop(UUID, detail=2)
@@ -283,7 +293,7 @@ async def test_a_driver_without_statistics_still_gets_an_object(
     assert one.status.operation == "migration_out"
 
 
-async def test_one_that_runs_when_the_agent_starts_is_followed(
+async def test_a_migration_that_runs_when_the_agent_starts_is_followed(
     server: Server, kube: Kube, move: Move
 ) -> None:
     move.run(elapsed=120_000)
@@ -313,7 +323,7 @@ async def test_an_agent_killed_on_the_way_goes_on_with_the_same_object(
 
 
 @pytest.mark.parametrize("turns", [1, 3, 10, 30, 100])
-async def test_an_agent_stopped_at_any_point_leaves_one_object_with_the_truth(
+async def test_an_agent_stopped_at_any_point_leaves_one_correct_object(
     server: Server, kube: Kube, move: Move, turns: int
 ) -> None:
     async with agent(server, move.target, "kvm-b"):
@@ -338,7 +348,7 @@ async def test_an_end_that_the_killed_agent_missed_is_reported_by_the_next_start
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
-    del move.source.jobs[UUID]  # it failed while nobody looked
+    del move.source.jobs[UUID]  # it failed while no agent ran
     async with agent(server, move.source, "kvm-a"):
         await until(kube, lambda all_: types(all_) == ["failed"])
 
@@ -347,7 +357,7 @@ def by_start(found: list[Migration]) -> list[Migration]:
     return sorted(found, key=lambda one: one.metadata.name)
 
 
-async def test_another_migration_of_a_server_is_none_of_what_a_killed_agent_left(
+async def test_a_new_migration_is_not_taken_for_the_one_that_a_killed_agent_left(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
@@ -370,7 +380,7 @@ async def test_another_migration_of_a_server_is_none_of_what_a_killed_agent_left
 
 
 @pytest.mark.parametrize("names", MigrationNames)
-async def test_the_end_of_one_is_written_before_the_next_one(
+async def test_the_end_of_a_migration_is_written_before_the_next_one(
     server: Server, kube: Kube, move: Move, names: MigrationNames
 ) -> None:
     away, refused = False, 0
@@ -386,11 +396,11 @@ async def test_the_end_of_one_is_written_before_the_next_one(
         await until(kube, lambda all_: types(all_) == ["unbounded"])
         away = True
         del move.source.jobs[UUID]
-        move.source.tell(UUID, EventKind.MIGRATION_STATUS, reason="cancelled")
+        move.source.emit_of(UUID, EventKind.MIGRATION_STATUS, reason="cancelled")
         await eventually(lambda: refused > 0)
-        asked = move.source.calls["job_stats"]
+        calls = move.source.calls["job_stats"]
         move.begin(elapsed=60_000)
-        await eventually(lambda: move.source.calls["job_stats"] >= asked + 2)
+        await eventually(lambda: move.source.calls["job_stats"] >= calls + 2)
         away = False
         wanted = ["cancelled", "unbounded"] if names is MigrationNames.START else ["unbounded"]
         recent = datetime.now(UTC) - timedelta(minutes=5)
@@ -420,7 +430,7 @@ async def test_a_server_that_left_unseen_was_completed_if_the_other_host_has_it(
     assert one.status.destination == "kvm-b"
 
 
-async def test_the_destination_ends_it_when_the_source_does_not(
+async def test_the_destination_ends_a_migration_that_the_source_does_not(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.target, "kvm-b"):
@@ -443,7 +453,7 @@ async def claimed(kube: Kube, move: Move) -> None:
     await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
 
 
-async def test_the_destination_ends_one_that_never_arrived_when_the_source_is_dead(
+async def test_the_destination_ends_a_migration_that_never_arrived_from_a_dead_source(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.target, "kvm-b"):
@@ -503,16 +513,16 @@ async def test_an_arrival_is_not_that_of_an_earlier_unclaimed_migration(
     assert [one.status.origin for one in by_start(found)] == ["kvm-a", "kvm-b"]
 
 
-@pytest.mark.parametrize("heard", [True, False], ids=["by event", "libvirt was away"])
+@pytest.mark.parametrize("received", [True, False], ids=["by event", "libvirt was away"])
 async def test_a_paused_server_arrives_paused(
-    server: Server, kube: Kube, move: Move, heard: bool
+    server: Server, kube: Kube, move: Move, received: bool
 ) -> None:
     async with agent(server, move.target, "kvm-b"):
         async with agent(server, move.source, "kvm-a"):
             await claimed(kube, move)
         (there,) = await move.target.domains()
         move.target.put(replace(there, state=DomainState.PAUSED))
-        if heard:
+        if received:
             move.target.lifecycle(UUID, Lifecycle.SUSPENDED, 0)
         else:
             move.target.disconnect()
@@ -529,15 +539,17 @@ async def test_a_server_that_is_still_on_its_way_when_libvirt_comes_back_has_not
             await claimed(kube, move)
         (there,) = await move.target.domains()
         move.target.put(replace(there, state=DomainState.PAUSED))
-        asked = move.target.calls["job_stats"]
+        calls = move.target.calls["job_stats"]
         move.target.disconnect()
         move.target.connect()
-        await eventually(lambda: move.target.calls["job_stats"] > asked)
+        await eventually(lambda: move.target.calls["job_stats"] > calls)
         move.target.stop(UUID, detail=5)
         await until(kube, lambda all_: types(all_) == ["failed"])
 
 
-async def test_an_arrival_that_stops_soon_was_one(server: Server, kube: Kube, move: Move) -> None:
+async def test_an_instance_that_stops_soon_after_its_arrival_has_arrived(
+    server: Server, kube: Kube, move: Move
+) -> None:
     async with agent(server, move.target, "kvm-b"):
         async with agent(server, move.source, "kvm-a"):
             await claimed(kube, move)
@@ -547,12 +559,12 @@ async def test_an_arrival_that_stops_soon_was_one(server: Server, kube: Kube, mo
 
 
 @pytest.mark.parametrize(
-    ("heard", "text"),
+    ("received", "text"),
     [(True, "the instance did not start to run on kvm-b"), (False, "outcome not seen")],
-    ids=["the destination knows", "the destination hears nothing"],
+    ids=["the destination gets an event", "the destination gets no event"],
 )
-async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_destination(
-    server: Server, kube: Kube, move: Move, heard: bool, text: str
+async def test_a_server_that_is_off_at_its_origin_is_not_taken_for_moved(
+    server: Server, kube: Kube, move: Move, received: bool, text: str
 ) -> None:
     move.source.forget(UUID)
     move.source.add(Domain(UUID, "vm1", True, DomainState.RUNNING))
@@ -560,7 +572,7 @@ async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_d
     async with agent(server, move.target, "kvm-b"):
         async with agent(server, move.source, "kvm-a"):
             await claimed(kube, move)
-        if heard:
+        if received:
             move.target.stop(UUID, detail=5)
         move.source.stop(UUID, detail=1)
         async with agent(server, move.source, "kvm-a"):
@@ -570,15 +582,15 @@ async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_d
     assert text in (one.status.errMsg or "")
 
 
-async def test_an_event_that_comes_late_shows_how_it_ended(
+async def test_a_late_event_shows_how_a_migration_ended(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a", grace=timedelta(minutes=1)):
         await begun(kube, move)
-        asked = move.source.calls["domains"]
+        calls = move.source.calls["domains"]
         del move.source.jobs[UUID]
         move.source.forget(UUID)
-        await eventually(lambda: move.source.calls["domains"] > asked + 1)  # and is gone
+        await eventually(lambda: move.source.calls["domains"] > calls + 1)  # and is gone
         stop = int(Lifecycle.STOPPED)
         late = DomainEvent(EventKind.LIFECYCLE, UUID, "vm1", datetime.now(UTC), stop, 3)
         move.source.emit(late)
@@ -610,7 +622,7 @@ async def test_statistics_that_come_after_the_stop_are_of_the_same_migration(
     assert (one.status.type, one.status.destination) == ("completed", "kvm-b")
 
 
-async def test_the_next_use_of_an_object_is_not_ended_for_the_one_before(
+async def test_a_reused_object_is_not_ended_for_its_earlier_migration(
     server: Server, kube: Kube, move: Move
 ) -> None:
     names, grace = MigrationNames.SERVER, timedelta(seconds=3)
@@ -623,7 +635,7 @@ async def test_the_next_use_of_an_object_is_not_ended_for_the_one_before(
         await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
         move.target.stop(UUID, detail=5)
         del move.source.jobs[UUID]
-        move.source.tell(UUID, EventKind.MIGRATION_STATUS, reason="failed")
+        move.source.emit_of(UUID, EventKind.MIGRATION_STATUS, reason="failed")
         await until(kube, lambda all_: types(all_) == ["failed"])
         move.begin()
         for second in range(1, 5):
@@ -669,7 +681,7 @@ async def test_a_silent_qemu_holds_up_no_other_migration(
         await until(kube, lambda all_: types(all_) == ["completed"])
 
 
-async def test_events_that_a_busy_domain_had_no_room_for_are_made_up_for(
+async def test_events_dropped_from_a_full_mailbox_are_made_up_for(
     server: Server, kube: Kube, move: Move
 ) -> None:
     """More events than a mailbox keeps, while the QEMU of the destination is silent."""
@@ -678,8 +690,8 @@ async def test_events_that_a_busy_domain_had_no_room_for_are_made_up_for(
     async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
         await begun(kube, move)
         for _ in range(LIMIT):
-            move.target.tell(UUID, EventKind.MIGRATION_ITERATION)
-        await slow.asked.wait()
+            move.target.emit_of(UUID, EventKind.MIGRATION_ITERATION)
+        await slow.requested.wait()
         move.target.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
         move.arrive()
         move.complete()
@@ -689,21 +701,21 @@ async def test_events_that_a_busy_domain_had_no_room_for_are_made_up_for(
         await until(kube, lambda all_: all_[0].status.destination == "kvm-b")
 
 
-async def test_libvirt_away_for_a_moment_does_not_end_it(
+async def test_a_short_loss_of_libvirt_does_not_end_a_migration(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         move.source.disconnect()
-        asked = move.source.calls.total()
-        await eventually(lambda: move.source.calls.total() > asked + 1)
+        calls = move.source.calls.total()
+        await eventually(lambda: move.source.calls.total() > calls + 1)
         move.run(memory_iteration=4)
         move.source.connect()
 
         await until(kube, lambda all_: all_[0].status.memIteration == 4)
 
 
-async def test_finished_ones_are_removed_when_they_are_too_many(
+async def test_finished_migrations_are_removed_when_they_are_too_many(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):

@@ -25,7 +25,7 @@ def agent(*arguments: str) -> contextlib.AbstractAsyncContextManager[Process]:
     return started(COBALT, "node-agent", *arguments, env={"EMULATE": "1"})
 
 
-async def test_from_start_to_stop(server: Server, kube: Kube) -> None:
+async def test_agent_runs_from_start_to_stop(server: Server, kube: Kube) -> None:
     await create(kube)
     arguments = ("--kubeconfig", str(server.kubeconfig), "--node", NODE)
     free = "127.0.0.1:0"
@@ -50,14 +50,14 @@ async def test_readiness_names_why_the_status_is_refused(server: Server, kube: K
     await create(kube)
     arguments = ("--kubeconfig", str(server.kubeconfig), "--node", NODE)
     async with (
-        refusing_instances(kube) as mend,
+        refusing_instances(kube) as repair,
         agent(*arguments, "--health-probe-bind-address", "127.0.0.1:0") as process,
     ):
         (*_, serving) = await lines_until(process, "endpoints_opened")
         await lines_until(process, "status_write_refused")
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{serving['port']}") as client:
             refused = await client.get("/readyz")
-            await mend()
+            await repair()
             async with asyncio.timeout(SECONDS):
                 while (await client.get("/readyz")).status_code != 200:
                     pass  # each turn is a request
@@ -101,7 +101,7 @@ async def test_flags_of_the_existing_agent_are_accepted(server: Server, kube: Ku
     assert "debug" in {line["level"] for line in lines}
 
 
-async def test_the_version_is_printed_before_anything_is_looked_at() -> None:
+async def test_version_is_printed_before_arguments_are_checked() -> None:
     process = await asyncio.create_subprocess_exec(
         COBALT,
         *("node-agent", "--version", "--metrics-bind-address", "here"),
@@ -140,7 +140,7 @@ async def test_a_second_agent_of_the_host_stands_by_until_the_first_has_ended(
         (["--zap-log-level", "loud"], "--zap-log-level 'loud'"),
     ],
 )
-async def test_what_cannot_be_used_is_named(
+async def test_unusable_arguments_are_named(
     server: Server, arguments: list[str], text: str
 ) -> None:
     given = ["--kubeconfig", str(server.kubeconfig), "--health-probe-bind-address", "127.0.0.1:0"]

@@ -102,7 +102,7 @@ async def test_an_instance_is_resumed(kube: Kube) -> None:
     assert acting.case.step is Step.PROBE
 
 
-async def test_what_happens_to_an_instance_while_another_is_resumed_is_kept(kube: Kube) -> None:
+async def test_changes_of_an_instance_while_another_is_resumed_are_kept(kube: Kube) -> None:
     class Meanwhile(FakeLibvirt):
         async def resume(self, uuid: str) -> None:
             await super().resume(uuid)
@@ -179,7 +179,7 @@ async def ended(kube: Kube, acting: Acting, reason: EvictionReason, message: str
 
 
 async def test_an_eviction_that_failed_is_made_again_after_a_while(kube: Kube) -> None:
-    """Its instance is off still: what has prevented it may be over."""
+    """The instance is still off, and the cause of the failure may be over."""
     acting = Acting(kube)
     made = await ended(kube, acting, EvictionReason.FAILED, "no valid host")
     acting.clock.advance(timedelta(seconds=31))
@@ -259,7 +259,7 @@ async def test_a_second_incident_waits_for_the_eviction_of_the_first(kube: Kube)
     assert [one.metadata.name for one in (await kube.list(Eviction)).items] == [first.eviction]
 
 
-async def test_what_maintenance_holds_back_is_recovered_once_it_is_over(kube: Kube) -> None:
+async def test_incident_held_back_by_maintenance_is_recovered_once_it_is_over(kube: Kube) -> None:
     await create(kube)
     acting = Acting(kube)
     acting.libvirt.put(Domain(U1, "vm1", False, DomainState.SHUTOFF))

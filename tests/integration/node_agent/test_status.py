@@ -94,7 +94,7 @@ async def test_a_domain_that_is_forgotten_after_its_stop_goes_without_an_event(
         await until(kube, lambda h: h.status.numInstances == 0)
 
 
-async def test_fields_that_another_agent_wrote_pass_to_us(server: Server, kube: Kube) -> None:
+async def test_agent_takes_over_fields_that_another_agent_wrote(server: Server, kube: Kube) -> None:
     await create(kube)
     stale = {"instances": [{"id": "u9", "name": "gone", "active": True}], "numInstances": 1}
     await kube.as_manager("kvm-node-agent").merge_patch(
@@ -104,7 +104,7 @@ async def test_fields_that_another_agent_wrote_pass_to_us(server: Server, kube: 
         await until(kube, lambda h: h.status.numInstances == 0 and not h.status.instances)
 
 
-async def test_what_others_write_stays(server: Server, kube: Kube) -> None:
+async def test_fields_of_other_managers_stay(server: Server, kube: Kube) -> None:
     await create(kube)
     theirs = {
         "numInstances": 0,
@@ -134,7 +134,7 @@ async def test_an_idle_agent_writes_nothing(server: Server, kube: Kube) -> None:
         before = await until(kube, lambda h: names(h) == ["vm1"])
         await agent.wrote(lambda status: bool(status.instances))
         written = len(agent.writes)
-        # Said again, and read again: events without news.
+        # Reported again, and read again: events without a change.
         agent.libvirt.lifecycle("u1", Lifecycle.DEFINED)
         agent.board.put_condition("LibVirtConnection", TRUE, "Connected")
         calls = agent.libvirt.calls.total()
@@ -161,7 +161,7 @@ async def test_our_field_changed_by_another_is_put_right(server: Server, kube: K
 async def test_agent_takes_back_its_connection_that_the_operator_held_for_unknown(
     server: Server, kube: Kube
 ) -> None:
-    """As after a network that was cut: agent and libvirt never stopped."""
+    """The network was cut: agent and libvirt never stopped."""
     await create(kube)
     operator = kube.as_manager("agent-reporting")
     silent = LeaseVerdict("False", AgentReportingReason.AGENT_SILENT, "no renewal", silent=True)
@@ -228,7 +228,7 @@ async def test_libvirt_away_and_back_is_reported_within_a_second(
         stopped = await until(
             kube, lambda h: connection(h) == ("False", "LibVirtServiceNotRunning"), deadline=1
         )
-        agent.libvirt.forget("u1")  # it died while nobody looked
+        agent.libvirt.forget("u1")  # it stopped without an event
         agent.libvirt.connect()
         back = await until(kube, lambda h: connection(h) == ("True", "Connected"), deadline=1)
         await until(kube, lambda h: names(h) == [], deadline=1)
@@ -446,10 +446,10 @@ async def test_refused_status_is_written_once_the_definition_is_mended(
     await create(kube)
     libvirt = FakeLibvirt()
     boot(libvirt, "u1", "vm1")
-    async with refusing_instances(kube) as mend, running(server, libvirt) as agent:
+    async with refusing_instances(kube) as repair, running(server, libvirt) as agent:
         await eventually(lambda: agent.applier.refusal is not None, seconds=DEADLINE)
         refusal = agent.applier.refusal or ""
-        await mend()
+        await repair()
 
         await until(kube, lambda h: names(h) == ["vm1"])
         await agent.wrote(lambda status: bool(status.instances))

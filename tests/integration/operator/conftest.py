@@ -61,7 +61,7 @@ DEADLINE = 20.0
 async def kubeconfig(
     tmp_path_factory: pytest.TempPathFactory, certificates: Path
 ) -> AsyncIterator[Path]:
-    """Of one server for the whole session."""
+    """The kubeconfig of one server for the whole session."""
     directory = tmp_path_factory.mktemp("api")
     if REAL:
         with real_server(directory) as real:
@@ -85,14 +85,14 @@ async def kubeconfig(
 
 @pytest.fixture(autouse=True)
 def abandoned_sockets() -> Generator[None]:
-    """An operator is stopped in the middle of what it asks, in every test."""
+    """Every test stops an operator in the middle of its requests."""
     with left_to_the_collector():
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_crashed_pass(caplog: pytest.LogCaptureFixture) -> Generator[None]:
-    """Whatever a test does to the operator, no pass may end in an error that nobody meant."""
+    """Fail a test in which a pass of the operator ended in an unexpected error."""
     yield
     lines = (record.getMessage() for record in caplog.get_records("call"))
     assert [line for line in lines if "reconcile_crashed" in line] == []
@@ -119,7 +119,7 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
 
 
 def let_go(deleted: T) -> T:
-    """Without finalizers, whose controllers do not run any more."""
+    """Remove finalizers, whose controllers do not run any more."""
     meta = msgspec.structs.replace(deleted.metadata, finalizers=())
     return msgspec.structs.replace(deleted, metadata=meta)
 
@@ -132,7 +132,7 @@ def name() -> str:
 
 @dataclass
 class Operator:
-    """A running operator, and what it has asked the server."""
+    """A running operator and its requests to the server."""
 
     metrics: Metrics
     manager: Manager
@@ -150,7 +150,7 @@ class Operator:
 
     @property
     def writes(self) -> int:
-        """Changes of objects asked for, conflicts included; Events are not."""
+        """Requested changes of objects, conflicts included, Events excluded."""
         return self.requests("PATCH") + self.requests("POST") + self.requests("DELETE")
 
     @property
@@ -175,13 +175,13 @@ async def operator(
 ) -> AsyncIterator[Operator]:
     """Run every controller until the block is left."""
     metrics = Metrics()
-    asked = replace(DEFAULTS, **options)  # type: ignore[arg-type]
+    settings = replace(DEFAULTS, **options)  # type: ignore[arg-type]
     account = kubeconfig.with_name(ACCOUNT)  # a server that a test has made for itself has none
     mine = account if account.exists() else kubeconfig
     async with Kube(load_connection(mine), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, address=address)
         connect = (lambda *_: compute) if compute else None
-        add_controllers(manager, asked, metrics, connect, fences)
+        add_controllers(manager, settings, metrics, connect, fences)
         made = Operator(metrics, manager)
         running = asyncio.create_task(manager.run())
         try:

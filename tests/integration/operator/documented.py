@@ -102,7 +102,7 @@ class Cloud:
         ]
 
     def note(self, request: Request) -> None:
-        """Take down a change."""
+        """Record a change."""
         if request.method == "GET" or request.service.name == "identity":
             return
         body = msgspec.json.decode(request.content) if request.content else None
@@ -116,7 +116,7 @@ class Cloud:
         return await by_hand(self.kube, self.name, *conditions, spec=spec, **{**ids, **status})
 
     def aggregates(self, *names: str) -> tuple[Aggregate, ...]:
-        """As the status has them."""
+        """The aggregates in the status."""
         known = {one.name: one for one in self.world.aggregates.values()}
         return tuple(
             Aggregate(name=name, uuid=known[name].uuid, metadata=known[name].metadata)

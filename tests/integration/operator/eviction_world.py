@@ -34,14 +34,14 @@ HUGE = Size(10_000, 10_000_000, 0)
 
 @dataclass
 class World:
-    """What the controller asks: a compute service made of `FakeMoves`.
+    """The compute service of the controller, made of `FakeMoves`.
 
     Args:
         name: of the Hypervisor.
         host: what the compute service calls it.
         also: more hosts, with the same name on both sides.
         counted: what the compute service counts to the host besides what it lists there.
-        asked: how often it was asked for a host, past every cache.
+        fresh_reads: how often a host was read past every cache.
     """
 
     name: str
@@ -49,7 +49,7 @@ class World:
     moves: FakeMoves = field(default_factory=FakeMoves)
     also: tuple[str, ...] = ()
     counted: set[str] = field(default_factory=set[str])
-    asked: int = 0
+    fresh_reads: int = 0
     down: set[str] = field(default_factory=set[str])
     unknown: bool = False
     aggregates: None = None
@@ -68,7 +68,7 @@ class World:
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         if self.moves.on_call is not None:
             self.moves.on_call("host", name)
-        self.asked += fresh
+        self.fresh_reads += fresh
         if name not in {*self.names, self.host} or self.unknown:
             return None
         host = name if name in self.also else self.host
@@ -137,7 +137,7 @@ class Running:
 
     @property
     def writes(self) -> int:
-        """Changes of objects asked for; Events too."""
+        """Requested changes of objects, Events included."""
         found = 0.0
         for family in self.metrics.requests.collect():
             for sample in family.samples:

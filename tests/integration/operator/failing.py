@@ -149,13 +149,13 @@ class Host:
         await self.kube.modify(Node, self.name, changed, subresource="status")
 
     async def dies(self) -> None:
-        """Silent all round: kubelet, agent and compute service."""
+        """Silence the host: kubelet, agent and compute service."""
         self.compute.world.change_host(self.name, up=False)
         await Agent(self.kube, self.name).renews(lasts=1)
         await self.node("Unknown")
 
     async def comes_back(self, boot: str = "boot-2") -> None:
-        """Its next boot, with everything that reports."""
+        """Boot the host again, with everything that reports."""
         self.device.state = PowerState.ON
         self.compute.world.change_host(self.name, up=True)
         await self.reports("True", boot)

@@ -54,12 +54,12 @@ async def agent_reports(
 
 
 def phase(hypervisor: Hypervisor) -> str:
-    """How far its recovery is; "" for a host that is well."""
+    """Phase of the recovery of a host; "" for a healthy host."""
     return hypervisor.status.recovery.phase if hypervisor.status.recovery else ""
 
 
 def message(hypervisor: Hypervisor, type_: str) -> str:
-    """Of a condition, empty if there is none."""
+    """Message of a condition, empty if there is none."""
     found = get_condition(hypervisor.conditions, type_)
     return found.message if found else ""
 

@@ -1,4 +1,4 @@
-"""`cobalt operator` as a process, and who asks it what."""
+"""`cobalt operator` as a process, and the users that call it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ async def cobalt(*arguments: str, compute: str = "none") -> AsyncIterator[Proces
         yield made
     finally:
         if process.returncode is None:
-            process.terminate()  # it gives its lease back, or the next one waits for it
+            process.terminate()  # it releases its lease, or the next one waits for the expiry
         await asyncio.wait_for(made.rest or process.communicate(), DEADLINE)
         await asyncio.wait_for(process.wait(), DEADLINE)

@@ -12,8 +12,8 @@ from hypercobalt.runtime import Kube
 
 async def in_service(kube: Kube, name: str) -> Hypervisor:
     """Have a host onboarded."""
-    labels, asked = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
-    await add_node(kube, name, labels=labels, annotations=asked)
+    labels, annotations = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
+    await add_node(kube, name, labels=labels, annotations=annotations)
     await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
     await agent_reports(kube, name)
     return await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")

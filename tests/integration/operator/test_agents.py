@@ -40,7 +40,7 @@ async def test_silent_agent_makes_its_host_unready_and_takes_it_back(
         up = await until_state(kube, name, "True/Reporting")
         assert place(up, DirectSettings()).up
 
-        await agent.renews(lasts=1)  # and dies
+        await agent.renews(lasts=1)  # and stops renewing
         await until_state(kube, name, "Unknown/AgentSilent", "HaEnabled")
         down = await until_state(kube, name, "False/AgentSilent", "Ready")
         assert reason(down, "AgentReporting") == "False/AgentSilent"
@@ -67,7 +67,7 @@ async def test_libvirt_that_an_agent_without_lease_reports_is_taken_once_and_the
         await agent_reports(kube, name)
         await agent.renews(lasts=1)
         await until_state(kube, name, "Unknown/AgentSilent", "LibVirtConnection")
-        await agent_reports(kube, name)  # it lives, but may not renew its Lease any more
+        await agent_reports(kube, name)  # the agent runs, but may no longer renew its Lease
         await until_state(kube, name, "True/Connected", "LibVirtConnection")
         await set_label(kube, name)
         after = await until_state(kube, name, "True/Connected", "LibVirtConnection")
@@ -119,7 +119,7 @@ async def test_silence_outlives_a_restart_of_the_operator_until_a_renewal_is_see
 async def test_host_of_an_agent_without_lease_is_judged_by_what_the_agent_wrote(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    """kvm-node-agent keeps none."""
+    """kvm-node-agent has no Lease."""
     async with operator(kubeconfig, site(name)):
         ready = await in_service(kube, name)
         assert reason(ready, "AgentReporting") == "Unknown/NeverReported"

@@ -1,4 +1,4 @@
-"""Objects that ask for what cannot be: it is named where people look, and nobody else suffers."""
+"""Invalid objects: conditions name the mistake, and other objects are not affected."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def is_ready(hypervisor: Hypervisor) -> bool:
 
 
 async def in_service(kube: Kube, name: str, **node: dict[str, str]) -> None:
-    asked = {"labels": SKIP, "annotations": GENERAL} | node
-    await add_node(kube, name, **asked)  # type: ignore[arg-type]
+    options = {"labels": SKIP, "annotations": GENERAL} | node
+    await add_node(kube, name, **options)  # type: ignore[arg-type]
     await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
     await agent_reports(kube, name)
     await until(kube, Hypervisor, name, is_ready)

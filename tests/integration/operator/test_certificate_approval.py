@@ -1,4 +1,4 @@
-"""Requests of agents and of attackers, and what the operator makes of them on an API server."""
+"""Certificate requests of agents and attackers, and the operator's decisions about them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_no_hostile_request_is_approved(kube: Kube, kubeconfig: Path, name
         "name": request_of_agent(name, "192.0.2.1", names=other),
         "address": request_of_agent(name, "192.0.2.1", "192.0.2.2"),
         "claimed-by-both": request_of_agent(name, "192.0.2.3"),
-        "nobodys-address": request_of_agent(name, "198.51.100.1"),
+        "unknown-address": request_of_agent(name, "198.51.100.1"),
         "wildcard": request_of_agent(name, names="*"),
         "subdomain": request_of_agent(name, names=f"x.{name}"),
         "replayed": but(mine, request=theirs.spec.request),
@@ -161,7 +161,7 @@ async def test_request_that_cannot_be_read_holds_up_no_other(
 
 
 @pytest.mark.parametrize("type_", ["Approved", "Denied"])
-async def test_what_another_approver_decided_stays_and_is_logged(
+async def test_decision_of_another_approver_stays_and_is_logged(
     kube: Kube, kubeconfig: Path, name: str, type_: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = await kube.create(request_of_agent(name, "198.51.100.1"))

@@ -33,7 +33,7 @@ async def run_until_death(kubeconfig: Path, writes: int) -> None:
         manager = Manager(client.guarded(dying), metrics=metrics)
         add_controllers(manager, DEFAULTS, metrics)
         dying.task = asyncio.create_task(manager.run())
-        # However it ends: nobody asks a dead process what its last error was.
+        # However it ends: the last error of a killed process does not count.
         await asyncio.wait_for(asyncio.gather(dying.task, return_exceptions=True), 10)
 
 

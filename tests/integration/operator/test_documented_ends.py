@@ -155,7 +155,7 @@ async def test_host_that_does_not_leave_has_no_offboarded_condition(
     ("fails", "code", "conditions", "words"),
     [
         pytest.param(
-            "compute GET /os-hypervisors/detail", 500, ALONE, "500", id="Nova cannot be asked"
+            "compute GET /os-hypervisors/detail", 500, ALONE, "500", id="Nova does not answer"
         ),
         pytest.param("", 0, EMPTY, "Waiting for agent pods to be evicted", id="agents are there"),
         pytest.param(
@@ -200,7 +200,7 @@ async def test_servers_on_a_host_that_leaves_are_counted(cloud: Cloud) -> None:
         ("placement GET /resource_providers/{id}/allocations", "cannot clean up resource provider"),
     ],
 )
-async def test_what_openstack_refuses_to_forget_is_named_until_it_does(
+async def test_host_that_openstack_refuses_to_delete_is_named_until_it_does(
     cloud: Cloud, calls: str, words: str
 ) -> None:
     keep_provider(cloud)

@@ -156,7 +156,7 @@ async def test_server_in_error_stays_and_is_named_while_the_others_leave(cloud: 
         ),
     ],
 )
-async def test_host_that_nova_does_not_list(
+async def test_eviction_of_a_host_that_nova_does_not_list_ends(
     cloud: Cloud, end: str, text: str, *, registered: bool
 ) -> None:
     if registered:
@@ -242,7 +242,7 @@ AGGREGATE = {"aggregate": {"name": "a", "uuid": UUID, "metadata": {"k": "v"}}}
         ({}, grouped({"aggregate": {"name": "a", "uuid": ""}}), "spec.groups[0].aggregate.uuid"),
     ],
 )
-async def test_verdict_of_the_api_on_a_hypervisor(
+async def test_api_accepts_or_refuses_a_change_of_a_hypervisor(
     kube: Kube, name: str, before: dict[str, object], patch: dict[str, object], refused: str
 ) -> None:
     await kube.create(Hypervisor(metadata=ObjectMeta(name=name)))

@@ -141,7 +141,7 @@ async def test_drift_in_nova_and_placement_is_put_right_within_two_comparisons(
         await eventually(right)
 
 
-async def test_service_that_others_disabled_stays_theirs(
+async def test_service_that_others_disabled_stays_disabled(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:

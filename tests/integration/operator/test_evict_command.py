@@ -62,7 +62,7 @@ async def test_a_host_is_emptied_while_one_watches(
     assert compute.moves.most_at_once == 2
 
 
-async def test_what_could_not_be_moved_is_listed_and_the_exit_code_is_failure(
+async def test_instances_that_could_not_be_moved_are_listed_and_the_exit_code_is_failure(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compute = world(name)
@@ -172,7 +172,7 @@ async def test_some_instances_leave_a_host_in_service(
         pytest.param("ha", {}, "high-availability", id="a host that is dead"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_name(
+async def test_impossible_evictions_are_refused_with_the_reason(
     kube: Kube,
     kubeconfig: Path,
     name: str,
@@ -194,7 +194,7 @@ async def test_an_unknown_host_is_refused_with_those_there_are(
 ) -> None:
     await add_hypervisor(kube, name)
     assert (
-        await asyncio.to_thread(evict, "nobody", kubeconfig=kubeconfig)
+        await asyncio.to_thread(evict, "no-such-host", kubeconfig=kubeconfig)
         == exit_codes.INVALID_REQUEST
     )
     assert name in capsys.readouterr().err

@@ -245,8 +245,8 @@ async def test_the_end_waits_for_what_only_the_hosts_count_has(
     async with evicting(kubeconfig, compute):
         await add_eviction_of(kube, name)
         await until_it(kube, name, lambda e: state(e, "PreflightChecksSucceeded").startswith("T"))
-        asked = compute.asked
-        await eventually(lambda: compute.asked > asked)
+        before = compute.fresh_reads
+        await eventually(lambda: compute.fresh_reads > before)
         running = await kube.get(Eviction, name)
         assert running is not None
         assert state(running) == "True/Running"
@@ -275,7 +275,7 @@ async def test_a_host_that_is_unknown_for_a_moment_is_neither_empty_nor_lost(
     assert compute.moves.calls["confirm"] == 1
 
 
-async def test_a_count_without_the_host_is_no_count(
+async def test_a_count_is_not_taken_from_a_host_that_is_not_listed(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settled, "AWAY", timedelta(milliseconds=50))
@@ -285,8 +285,8 @@ async def test_a_count_without_the_host_is_no_count(
     async with evicting(kubeconfig, compute):
         await add_eviction_of(kube, name)
         await until_it(kube, name, lambda e: moving(e) == 1)
-        compute.unknown = True  # the pass goes on with what it knows of the host
-        await eventually(lambda: compute.asked > 0)
+        compute.unknown = True  # the pass goes on with its cached host
+        await eventually(lambda: compute.fresh_reads > 0)
         running = await until_it(kube, name, lambda e: "got 404" in words(e))
         assert state(running) == "True/Running"
         compute.unknown = False
@@ -296,12 +296,12 @@ async def test_a_count_without_the_host_is_no_count(
 async def test_empty_host_that_vanishes_after_the_checks_ends_the_eviction_at_once(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    compute, asked = world(name), list[str]()
+    compute, calls = world(name), list[str]()
 
     def vanish(what: str, about: str) -> None:
         if what == "host":
-            asked.append(about)
-            compute.unknown = len(asked) > 1
+            calls.append(about)
+            compute.unknown = len(calls) > 1
 
     compute.moves.on_call = vanish
     await add_hypervisor(kube, name)
@@ -543,10 +543,10 @@ async def test_a_cold_move_that_takes_longer_than_the_deletion_waits_for_others_
         await kube.delete(Eviction, name)
         enqueued = await until_it(kube, name, lambda e: state(e) == "False/Cancelled")
         assert server.id in words(enqueued)
-        asked = list[str]()
-        compute.moves.on_call = lambda call, _: asked.append(call)
-        compute.unknown = True  # which is no reason to let go of it
-        await eventually(lambda: asked.count("host") > 1)
+        calls = list[str]()
+        compute.moves.on_call = lambda call, _: calls.append(call)
+        compute.unknown = True  # an unlisted host is no reason to stop managing the move
+        await eventually(lambda: calls.count("host") > 1)
         compute.unknown = False
         await eventually(lambda: gone(kube, name))
     found = await compute.moves.server(server.id)
@@ -641,7 +641,7 @@ async def test_a_paused_server_stays_paused_when_its_move_fails_and_is_tried_aga
     assert compute.moves.calls["recover"] == 1
 
 
-async def test_what_runs_leaves_a_host_that_shuts_down_without_maintenance_the_smallest_first(
+async def test_running_instances_leave_a_host_at_its_shutdown_without_maintenance_smallest_first(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name)
@@ -664,7 +664,7 @@ async def test_what_runs_leaves_a_host_that_shuts_down_without_maintenance_the_s
     [
         pytest.param({"trigger": "NodeFailure"}, "", id="its node has failed"),
         pytest.param({}, "ha", id="in maintenance ha"),
-        pytest.param({"mode": "evacuate"}, "", id="asked for by hand"),
+        pytest.param({"mode": "evacuate"}, "", id="requested by hand"),
     ],
 )
 async def test_instances_of_a_dead_host_are_evacuated_once_it_is_proven_dead(
@@ -763,7 +763,7 @@ async def test_crashed_instance_that_does_not_run_here_is_moved_and_started_ther
     assert (calls["cold_migrate"], calls["confirm"], calls["restart"]) == (1, 1, restarts)
 
 
-async def test_what_its_owner_has_stopped_is_not_restarted(
+async def test_instance_that_its_owner_has_stopped_is_not_restarted(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name)
@@ -834,8 +834,8 @@ async def test_a_host_that_is_down_and_has_nothing_left_is_empty(
         await add_eviction_of(kube, name)
         await until_it(kube, name, lambda e: "not report" in words(e, "PreflightChecksSucceeded"))
         compute.moves.change(server.id, host="other-0")
-        asked = compute.asked
-        await eventually(lambda: compute.asked > asked)
+        before = compute.fresh_reads
+        await eventually(lambda: compute.fresh_reads > before)
         compute.counted.clear()
         done = await until_ended(kube, name)
     assert state(done) == "False/Succeeded"
@@ -847,7 +847,7 @@ async def test_a_host_that_is_down_and_has_nothing_left_is_empty(
     [(True, 0, "False/Failed"), (False, 0, "False/Succeeded"), (False, 3, "False/Failed")],
     ids=["registered once", "never registered", "never registered, but with instances"],
 )
-async def test_host_that_the_compute_service_does_not_list(
+async def test_eviction_of_a_host_that_the_compute_service_does_not_list_ends(
     kube: Kube, kubeconfig: Path, name: str, *, registered: bool, instances: int, ends: str
 ) -> None:
     compute = world(name)
@@ -887,7 +887,7 @@ async def test_events_record_the_start_each_failure_and_the_end(
     }
 
 
-async def test_what_the_operator_writes_does_not_grow_with_the_instances(
+async def test_writes_of_the_operator_do_not_grow_with_the_instances(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name)
@@ -901,7 +901,7 @@ async def test_what_the_operator_writes_does_not_grow_with_the_instances(
     assert running.writes < 20
 
 
-async def test_what_a_node_agent_sees_of_a_migration_counts_and_its_end_wakes_the_eviction(
+async def test_progress_that_a_node_agent_reports_counts_and_its_end_wakes_the_eviction(
     kube: Kube, name: str
 ) -> None:
     seen, enqueued, stop = Migrations(kube, Metrics()), list[str](), asyncio.Event()

@@ -105,7 +105,7 @@ class Process:
         )
 
     async def step(self, name: str, *, seen: Hypervisor | None = None) -> Eviction | None:
-        """One pass on what the server has, or the watch has reported; gives the Eviction then."""
+        """Run one pass on what the server has, or the watch reported; return the Eviction then."""
         eviction, host = (
             await self._kube.get(Eviction, name),
             seen or await self._kube.get(Hypervisor, name),
@@ -187,8 +187,8 @@ async def check(kube: Kube, client: Kube, compute: World, dying: Dying) -> int:
     twice = {id_ for id_, count in compute.moves.started.items() if count > 1}
     assert twice <= {compute.fails}  # type: ignore[attr-defined]
     assert sum(compute.moves.started.values()) == 4
-    asked = compute.moves.calls["live_migrate"] + compute.moves.calls["cold_migrate"]
-    assert asked <= 4 + dying.cut_off, "a move was asked for again"
+    calls = compute.moves.calls["live_migrate"] + compute.moves.calls["cold_migrate"]
+    assert calls <= 4 + dying.cut_off, "a move was requested again"
     assert compute.moves.calls["confirm"] >= 1
     assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
     return deaths
@@ -252,7 +252,7 @@ async def check_evacuation(kube: Kube, client: Kube, compute: World, dying: Dyin
     before = {server.id: server.running for server in compute.moves.on(compute.name)}
     done, deaths = await succeeds(kube, client, compute, dying)
     assert sum(compute.moves.started.values()) == 4
-    assert compute.moves.calls["evacuate"] <= 4 + dying.cut_off, "an evacuation was asked for again"
+    assert compute.moves.calls["evacuate"] <= 4 + dying.cut_off, "an evacuation was requested again"
     elsewhere = [server for n in range(2) for server in compute.moves.on(f"other-{n}")]
     assert {server.id: server.running for server in elsewhere} == before
     assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
@@ -263,7 +263,7 @@ async def check_evacuation(kube: Kube, client: Kube, compute: World, dying: Dyin
 
 
 async def unlock(kube: Kube, compute: World) -> None:
-    """One pass over the locked servers, by what the server has."""
+    """Run one pass over the locked servers, by what the server has."""
     compute.moves.on_call = compute.moves.on_done = None
     evictions, hosts = await kube.list(Eviction), await kube.list(Hypervisor)
     uids = {host.metadata.uid for host in hosts.items}

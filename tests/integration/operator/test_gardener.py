@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 PLACE = "kube-system"
 
 
-async def say(kube: Kube, name: str, **conditions: str) -> None:
+async def set_conditions(kube: Kube, name: str, **conditions: str) -> None:
     """Set conditions as the controllers do that are not part of this test."""
     found = await kube.get(Hypervisor, name)
     assert found is not None
@@ -48,9 +48,9 @@ async def test_node_is_held_until_the_host_is_offboarded(
         await until(kube, PodDisruptionBudget, mine, lambda _: True, namespace=PLACE)
 
         await kube.merge_patch(Hypervisor, name, {"spec": {"maintenance": "termination"}})
-        await say(kube, name, Evicting="False", Onboarding="False", HaEnabled="True")
+        await set_conditions(kube, name, Evicting="False", Onboarding="False", HaEnabled="True")
         await until(kube, Node, name, is_offboarding)
-        await say(
+        await set_conditions(
             kube, name, Evicting="False", Onboarding="False", HaEnabled="False", Offboarded="True"
         )
         await until(kube, Deployment, mine, lambda d: d.spec.replicas == 0, namespace=PLACE)
@@ -104,7 +104,7 @@ async def test_without_gardener_no_node_is_written_and_no_pod_holds_it(
         await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"})
         await until_settled(kube, name)
         await kube.merge_patch(Hypervisor, name, {"spec": {"maintenance": "termination"}})
-        await say(kube, name, Evicting="False", Onboarding="False", HaEnabled="False")
+        await set_conditions(kube, name, Evicting="False", Onboarding="False", HaEnabled="False")
     assert await kube.get(Deployment, f"maint-{name}", PLACE) is None
     assert await kube.get(PodDisruptionBudget, f"maint-{name}", PLACE) is None
     node = await kube.get(Node, name)

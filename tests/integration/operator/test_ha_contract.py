@@ -37,7 +37,7 @@ ON, OFF = b'{"enabled": true}', b'{"enabled": false}'
 
 @contextlib.asynccontextmanager
 async def lease_of_another(kube: Kube) -> AsyncIterator[None]:
-    """Another process leads for the time being."""
+    """Hold the lease for another process."""
     at = MicroTime.fromtimestamp(now().timestamp(), UTC)
     held = LeaseSpec(
         holderIdentity="another", leaseDurationSeconds=3600, acquireTime=at, renewTime=at
@@ -85,12 +85,14 @@ def wish(hypervisor: Hypervisor | None) -> str | None:
 
 
 async def add_hypervisor(kube: Kube, name: str) -> None:
-    """One whose hostname label is not its name."""
+    """Add a Hypervisor whose hostname label is not its name."""
     labels = {HOSTNAME_LABEL: f"{name}.example.com"}
     await kube.create(Hypervisor(metadata=ObjectMeta(name=name, labels=labels)))
 
 
-async def test_statuses_of_the_contract(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_ha_service_answers_with_the_statuses_of_the_contract(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
     host, admin = f"{name}.example.com", {"authorization": f"Bearer {ADMIN}"}
     stranger = {"authorization": f"Bearer {STRANGER}"}
     await add_hypervisor(kube, name)
@@ -140,9 +142,9 @@ async def test_without_guard_a_caller_without_a_token_is_served(
 async def test_flag_needs_this_operator_to_be_the_ha_service(kubeconfig: Path) -> None:
     flags = ("--agent-namespaces=agents", f"--ha-service-bind-address={FREE}")
     async with cobalt(f"--kubeconfig={kubeconfig}", *flags) as running:
-        _, said = await asyncio.wait_for(running.process.communicate(), 20)
+        _, errors = await asyncio.wait_for(running.process.communicate(), 20)
     assert running.process.returncode == 2
-    assert "--ha-service-bind-address 127.0.0.1:0: needs --ha internal, not external" in str(said)
+    assert "--ha-service-bind-address 127.0.0.1:0: needs --ha internal, not external" in str(errors)
 
 
 @contextlib.asynccontextmanager
@@ -155,7 +157,7 @@ async def served(kube: Kube) -> AsyncIterator[httpx2.AsyncClient]:
     url = f"http://127.0.0.1:{port}/api/hypervisors/"
     async with httpx2.AsyncClient(base_url=url) as client:
         early = await client.post("any", content=ON)
-        assert early.status_code == 503  # it does not know whether there is one
+        assert early.status_code == 503  # the informer has not listed yet
         reading = asyncio.create_task(informer.run())
         try:
             await eventually(lambda: informer.has_synced)

@@ -183,8 +183,8 @@ async def test_peer_that_reaches_a_program_stops_the_fence(
         cut_off = await start(site)
         await cut_off.dies()
         peer = site.hosts[1].name
-        asked = await until(kube, Hypervisor, peer, lambda hv: bool(probes(hv)))
-        (probe,) = probes(asked)
+        probed = await until(kube, Hypervisor, peer, lambda hv: bool(probes(hv)))
+        (probe,) = probes(probed)
         assert (probe.name, probe.address) == (name, "192.0.2.1")
         for one in site.hosts[1:]:
             report = PeerReport(
@@ -218,7 +218,7 @@ async def test_peer_that_reaches_a_program_stops_the_fence(
 async def test_recovery_waits_while_the_compute_service_is_away(
     kube: Kube, kubeconfig: Path, name: str, error: HypercobaltError
 ) -> None:
-    """Behind Nova's API they look alike; none of them makes a host dead, or loses one that is."""
+    """The outages look alike behind Nova's API; none makes a host dead, or loses a dead one."""
     site = failing_site(kube, name)
     async with recovering(kubeconfig, site.compute, site.fences):
         dead = await start(site)
@@ -348,7 +348,7 @@ async def test_device_that_lied_is_found_out_when_the_host_reports_again(
         await cut_off.dies()
         await cut_off.until("Fenced", "True/Proven")
         await eventually(lambda: site.compute.world.hosts[name].forced_down)
-        await cut_off.reports("True", "boot-1")  # it lives, in the same boot
+        await cut_off.reports("True", "boot-1")  # the host runs, in the same boot
         found = await until(
             kube,
             Hypervisor,
@@ -374,7 +374,7 @@ async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_a
         await kube.merge_patch(Hypervisor, name, note)
         await cut_off.until("Fenced", "True/Proven")
         await eventually(lambda: site.compute.world.hosts[name].forced_down)
-        await cut_off.reports("True", "boot-1")  # it lives, in the same boot
+        await cut_off.reports("True", "boot-1")  # the host runs, in the same boot
         found = await cut_off.until("Fenced", "Unknown/Failed")
         assert "shows life after the proof" in message(found, "Fenced")
         await gone(kube, name)
@@ -413,7 +413,7 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
 
         await eventually(is_disproved, seconds=20)
         if not tainted:
-            await eventually(lambda: was_told(kube, name, "FencingAssertionRemoved"), seconds=20)
+            await eventually(lambda: has_event(kube, name, "FencingAssertionRemoved"), seconds=20)
     async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
         await lives.dies()
         after = await lives.until("Fenced", "Unknown/Failed")  # by its device, not by that
@@ -421,7 +421,7 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
     assert len(site.compute.moves.on(name)) == 1
 
 
-async def was_told(kube: Kube, name: str, reason_: str) -> bool:
+async def has_event(kube: Kube, name: str, reason_: str) -> bool:
     """Whether there is an Event of the reason about a Hypervisor."""
     events = (await kube.list(Event, "default")).items
     about = (one for one in events if one.regarding is not None and one.regarding.name == name)
@@ -540,7 +540,9 @@ async def test_host_in_termination_goes_on_with_that_once_it_is_evacuated(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     site = failing_site(kube, name)
-    site.compute.moves.disabled.update(host.name for host in site.hosts)  # it cannot migrate
+    site.compute.moves.disabled.update(
+        host.name for host in site.hosts
+    )  # the instance cannot migrate
     async with recovering(kubeconfig, site.compute, site.fences):
         dead = await start(site)
         await set_spec(kube, name, maintenance="termination")

@@ -122,7 +122,7 @@ async def test_frozen_spec_does_not_hold_up_the_status(
         )
 
 
-async def test_deleted_hypervisor_comes_back(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_deleted_hypervisor_is_recreated(kube: Kube, kubeconfig: Path, name: str) -> None:
     async with operator(kubeconfig):
         await add_node(kube, name)
         first = await until(kube, Hypervisor, name, settled)

@@ -256,7 +256,7 @@ async def run(kubeconfig: Path, compute: FakeCompute, dying: Dying, death: Death
         options = replace(DEFAULTS, lifecycle=QUICK)
         add_controllers(manager, options, metrics, lambda *_: compute)
         dying.task = death.task = asyncio.create_task(manager.run())
-        # However it ends: nobody asks a dead process what its last error was.
+        # However it ends: the last error of a killed process does not count.
         await asyncio.wait_for(asyncio.gather(dying.task, return_exceptions=True), 10)
 
 

@@ -35,7 +35,7 @@ async def report(kubeconfig: Path, status: str, reason: str, message: str) -> No
         await kube.apply(made, subresource="status")
 
 
-async def test_who_waits_for_an_empty_host_waits_on_after_the_api_server_was_away(
+async def test_maintain_waits_on_for_an_empty_host_after_the_api_server_was_away(
     tmp_path: Path, certificates: Path
 ) -> None:
     options = fresh(tmp_path, certificates)

@@ -59,7 +59,7 @@ async def test_host_goes_into_maintenance_and_comes_back(
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["of one instance", "of the whole host"])
-async def test_what_an_eviction_did_before_the_maintenance_does_not_count(
+async def test_eviction_before_the_maintenance_does_not_count(
     kube: Kube, kubeconfig: Path, name: str, *, named: bool
 ) -> None:
     compute = site(name)

@@ -17,12 +17,12 @@ from hypercobalt.runtime import Address, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-LABELS, ASKED = {LIFECYCLE_LABEL: "true"}, {AGGREGATES_ANNOTATION: "general"}
+LABELS, ANNOTATIONS = {LIFECYCLE_LABEL: "true"}, {AGGREGATES_ANNOTATION: "general"}
 ANYWHERE = Address(port=0)
 
 
 async def in_service(kube: Kube, name: str) -> None:
-    await add_node(kube, name, labels=LABELS, annotations=ASKED)
+    await add_node(kube, name, labels=LABELS, annotations=ANNOTATIONS)
     await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
     await agent_reports(kube, name)
     await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")

@@ -62,7 +62,7 @@ async def until_switch(kube: Kube, name: str, expected: str) -> OVSNode:
 
 
 class Entry(ManagedFieldsEntry, frozen=True):
-    """With the fields."""
+    """An entry of managedFields with its fields."""
 
     fieldsV1: Body = msgspec.field(default_factory=dict[str, Json])
 
@@ -72,7 +72,7 @@ class Owners(ObjectMeta, frozen=True):
 
 
 class WithOwners(Object, frozen=True):
-    """An OVSNode, for who owns what of it."""
+    """An OVSNode with the managers of its fields."""
 
     resource: ClassVar[ResourceInfo] = OVSNode.resource
 
@@ -80,7 +80,7 @@ class WithOwners(Object, frozen=True):
 
 
 async def owners(kube: Kube, name: str) -> dict[str, set[str]]:
-    """Who owns which fields of the condition `Ready`; and of others, by their key."""
+    """Fields of the condition `Ready` by manager; of other conditions the managers alone."""
     found = await kube.get(WithOwners, name, SWITCHES)
     assert found is not None
     made: dict[str, set[str]] = {}
@@ -92,7 +92,7 @@ async def owners(kube: Kube, name: str) -> dict[str, set[str]]:
     return made
 
 
-async def test_silent_agent_leaves_no_green_status_and_takes_its_condition_back(
+async def test_silent_agent_leaves_no_healthy_status_and_takes_its_condition_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, agent = site(name), OVSAgent(kube, name)
@@ -191,7 +191,7 @@ async def applier(kube: Kube, name: str, written: list[OVSNodeStatus]) -> AsyncI
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_ovsnode_without_a_lease_is_not_believed_for_ever(
+async def test_ovsnode_of_an_agent_without_a_lease_becomes_unknown(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_leases, "DURATION", timedelta(seconds=1))
@@ -220,12 +220,12 @@ async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(
         down = await until_reason(kube, name, "AcceptsNewInstances", "False/NetworkBroken")
         host = compute.world.hosts[name]
         assert (host.enabled, host.disabled_reason) == (False, "Network condition: BridgeDown")
-        assert reason(down, "Ready") == "True/Ready"  # what runs there is served
+        assert reason(down, "Ready") == "True/Ready"  # instances there still have their network
         assert "it takes no new instances" in place(down, DirectSettings()).closed or (
             "disabled" in place(down, DirectSettings()).closed
         )
 
-        await agent.dies()  # and nobody knows whether it was mended
+        await agent.dies()  # and its repair is unknown
         await until_switch(kube, name, "Unknown/AgentSilent")
         await until(
             kube, Hypervisor, name, lambda hv: "last report" in message(hv, "NetworkHealthy")
@@ -279,7 +279,7 @@ def is_waiting(eviction: Eviction) -> bool:
     )
 
 
-async def test_ovsnode_that_goes_leaves_nothing_green_and_closes_nothing(
+async def test_deleted_ovsnode_leaves_nothing_healthy_and_closes_no_host(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, agent = site(name), OVSAgent(kube, name)
@@ -291,7 +291,9 @@ async def test_ovsnode_that_goes_leaves_nothing_green_and_closes_nothing(
         gone = await until_network(kube, name, "Unknown/NotReported")
         assert reason(gone, "AcceptsNewInstances") == "True/NodeHealthy"
         assert compute.world.hosts[name].enabled
-    async with operator(kubeconfig, compute, lifecycle=QUICK):  # it watches no OVSNodes any more
+    async with operator(
+        kubeconfig, compute, lifecycle=QUICK
+    ):  # the operator watches no OVSNodes any more
         await until(
             kube, Hypervisor, name, lambda hv: "watches no" in message(hv, "NetworkHealthy")
         )

@@ -73,7 +73,7 @@ async def test_a_fleet_is_compared_and_the_exit_code_is_the_verdict(
     assert (found["code"], found["hosts"]) == ("EncapAddressTaken", [names[0], names[2]])
 
 
-async def test_bridges_and_bonds_of_a_host(
+async def test_bridges_and_bonds_of_a_host_are_printed(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await OVSAgent(kube, name).appears()

@@ -67,14 +67,18 @@ async def begun(kube: Kube, name: str, **node: object) -> None:
     await agent_reports(kube, name)
 
 
-async def test_without_custom_traits(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_host_without_custom_traits_is_onboarded(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
     async with operator(kubeconfig, site(name)):
         await begun(kube, name, labels=SKIP)
         made = await until(kube, Hypervisor, name, is_ready)
     assert reason(made, "TraitsUpdated") == "True/Succeeded"
 
 
-async def test_with_a_whole_domain_name(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_host_with_a_whole_domain_name_is_onboarded(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
     compute, whole = site(name), f"{name}.example.org"
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         labels = TESTED | {HOSTNAME_LABEL: whole}
@@ -85,7 +89,9 @@ async def test_with_a_whole_domain_name(kube: Kube, kubeconfig: Path, name: str)
     assert compute.world.tests == {}
 
 
-async def test_node1_beside_node10(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_node1_and_node10_are_onboarded_side_by_side(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
     first, tenth = f"{name}1", f"{name}10"
     compute = site(first, tenth)
     compute.world.boots = ("BUILD", "")
@@ -119,7 +125,7 @@ async def test_two_nodes_of_one_host_do_not_share_it(
     assert claimed.status.serviceId is None
 
 
-async def test_although_the_test_server_cannot_be_deleted_for_a_while(
+async def test_host_is_onboarded_although_its_test_server_cannot_be_deleted_for_a_while(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, broken = site(name), [True]
@@ -136,7 +142,9 @@ async def test_although_the_test_server_cannot_be_deleted_for_a_while(
     assert compute.world.tests == {}
 
 
-async def test_lifecycle_off_and_on_again(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_host_is_tested_again_after_its_lifecycle_was_off(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await begun(kube, name, labels=TESTED, annotations=GENERAL)
@@ -366,7 +374,7 @@ async def test_invalid_traits_and_aggregates_are_named_until_they_are_put_right(
         await until(kube, Hypervisor, name, is_ready)
 
 
-async def test_where_there_are_no_traits_aggregates_and_tests(
+async def test_host_is_onboarded_without_traits_aggregates_and_tests(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig, site(name, has=())):

@@ -1,4 +1,4 @@
-"""Hosts come into service through an OpenStack that fails on the way, and conditions say how."""
+"""Hosts come into service through an OpenStack that fails on the way, and conditions report how."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Site:
         return await until(self.kube, Hypervisor, self.name, has_words)
 
     def check(self, made: Hypervisor) -> None:
-        """Everything is in OpenStack as the Node asks for, and no trouble is left in the status."""
+        """OpenStack has what the Node requests, and the status reports no failure."""
         world = self.simulation.world
         inside = {a.name for a in world.aggregates.values() if self.name in a.hosts}
         assert inside == {"zone-a", "general"}
@@ -155,7 +155,7 @@ async def test_a_token_that_expires_on_the_way_is_renewed_and_nothing_is_lost(
 
 @pytest.mark.parametrize("body", [b"<html>Please sign in</html>", b'{"cut": ["o'])
 @pytest.mark.parametrize("call", READS)
-async def test_an_answer_that_is_none_is_reported_and_waited_out(
+async def test_an_unreadable_answer_is_reported_and_waited_out(
     site: Site, call: str, body: bytes
 ) -> None:
     fault = site.script.add(Fault(call, code=200, body=body))
@@ -197,7 +197,7 @@ async def test_a_page_in_place_of_an_answer_is_not_taken_for_done(site: Site, ca
 
 
 @pytest.mark.parametrize("call", WRITES)
-async def test_what_was_done_without_an_answer_is_found_done(site: Site, call: str) -> None:
+async def test_change_whose_answer_was_lost_is_found_done(site: Site, call: str) -> None:
     site.script.add(Fault(call, cut=True, after=True, times=1))
     site.check(await site.onboard())
 
@@ -315,8 +315,8 @@ async def test_a_provider_whose_generation_changes_is_read_again_before_each_cha
         for wanted in ("CUSTOM_A,CUSTOM_B", "CUSTOM_A"):
             report()
             before = site.script.count(put)
-            asked = {"metadata": {"annotations": {TRAITS_ANNOTATION: wanted}}}
-            await site.kube.merge_patch(Node, site.name, asked)
+            patch = {"metadata": {"annotations": {TRAITS_ANNOTATION: wanted}}}
+            await site.kube.merge_patch(Node, site.name, patch)
             made = await until(site.kube, Hypervisor, site.name, has_applied(wanted))
             assert site.script.count(put) == before + 1  # none with what was known before
         site.check(made)

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def scraped(running: Process, kube: Kube, name: str, scheme: str) -> list[httpx2.Response]:
-    """What the metrics page answers to nobody, somebody unknown, a stranger and an administrator.
+    """Responses of /metrics without a token, to an unknown one, a stranger and an administrator.
 
     Raises:
         AssertionError: the health pages are not as they should be.
@@ -79,7 +79,7 @@ def chart_flags(kubeconfig: Path, *, secure: bool) -> tuple[str, ...]:
     )
 
 
-async def test_from_start_to_stop_with_the_flags_of_the_existing_chart(
+async def test_operator_runs_with_the_flags_of_the_existing_chart(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with cobalt(*chart_flags(kubeconfig, secure=False)) as running:
@@ -137,17 +137,17 @@ async def test_of_two_processes_the_second_ends_the_eviction_of_the_first(
                 await eventually(lambda: len(world.migrations) == 2)
                 one.process.send_signal(how)
                 await eventually(partial(evicted, kube, name), seconds=50)
-                if how is signal.SIGSTOP:  # it wakes up in the middle of what it did
-                    asked = changes(simulation)
+                if how is signal.SIGSTOP:  # the process goes on in the middle of its work
+                    before = changes(simulation)
                     one.process.send_signal(signal.SIGCONT)
                     await asyncio.wait_for(one.process.wait(), DEADLINE)
-                    assert changes(simulation) == asked
+                    assert changes(simulation) == before
     assert len(world.migrations) == 4
     assert {server.host for server in world.servers.values()} == {other}
 
 
 def changes(simulation: Simulation) -> dict[str, int]:
-    """How often each kind of change was asked for."""
+    """How often each kind of change was requested."""
     calls = simulation.script.calls.items()
     return {kind: n for kind, n in calls if " GET " not in kind and "identity" not in kind}
 
@@ -175,7 +175,7 @@ async def evicted(kube: Kube, name: str) -> bool:
         (("--agent-namespaces", "a", "--zap-log-level", "loud"), "--zap-log-level"),
     ],
 )
-async def test_what_cannot_be_used_is_named(
+async def test_unusable_arguments_are_named(
     kubeconfig: Path, flags: tuple[str, ...], text: str
 ) -> None:
     everywhere = ("--health-probe-bind-address", FREE)

@@ -43,7 +43,7 @@ SOON = Policy(
 
 
 def server(cloud: Cloud, state: str, task: str | None = None) -> Server:
-    """One without a local disk, and a host that it may go to."""
+    """Add a server without a local disk, and a host that it may go to."""
     if len(cloud.world.hosts) == 1:
         cloud.world.add_host(f"other-{cloud.name}")
     made = cloud.world.add_server(cloud.name, vm_state=state)
@@ -184,7 +184,7 @@ async def test_crashed_instances_are_started_or_rebooted_hard(cloud: Cloud) -> N
     assert {one.host for one in (synced, crashed)} == {cloud.name}
 
 
-async def test_what_crashes_while_a_person_empties_its_host_is_started_and_then_moved(
+async def test_instance_that_crashes_while_a_person_empties_its_host_is_started_and_then_moved(
     cloud: Cloud,
 ) -> None:
     """Nova's stop of what has crashed looks as that of a guest which has shut itself down."""
@@ -208,7 +208,7 @@ async def test_what_crashes_while_a_person_empties_its_host_is_started_and_then_
     assert (crashed.vm_state, shut_down.vm_state) == ("active", "stopped")
 
 
-async def test_what_crashes_while_others_move_is_started_before_the_servers_are_due_to_be_listed(
+async def test_instance_that_crashes_while_others_move_is_started_before_the_next_listing_is_due(
     cloud: Cloud,
 ) -> None:
     there = {one.id: one for one in (server(cloud, "active") for _ in range(3))}

@@ -30,7 +30,7 @@ NEW = "New compute service disabled due to config option."
 
 @dataclass(slots=True)
 class Booted:
-    """A test server at the moment when it was asked for."""
+    """A test server at the moment of its request."""
 
     aggregates: set[str]
     enabled: bool
@@ -56,7 +56,7 @@ class Site:
         return {a.name for a in self.world.aggregates.values() if self.name in a.hosts}
 
     def note(self, _request: Request) -> None:
-        """Take down how the cloud is when a server has been asked for."""
+        """Record the state of the cloud when a server is requested."""
         host = self.world.hosts[self.name]
         (server,) = self.world.servers.values()
         volumes = [(one.size, one.kind) for one in self.world.volumes.values()]
@@ -94,7 +94,7 @@ async def site(kube: Kube, name: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         pytest.param(SmokeSettings(volume_gib=0), [], id="from the image"),
     ],
 )
-async def test_a_new_host_boots_a_server_before_anybody_else_may_and_leaves_nothing(
+async def test_a_new_host_boots_a_test_server_before_users_may_and_leaves_nothing(
     site: Site, kubeconfig: Path, settings: SmokeSettings, volumes: list[tuple[int, str]]
 ) -> None:
     nova = Adapter(site.simulation).nova(smoke=settings)

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)
 def with_storage(site: Site, name: str) -> FakeFenceDevice:
     """A storage device for a host whose BMC has lost its power."""
     site.fences.by_node[name].failure = AWAY
-    site.fences.power_lasts = timedelta(seconds=3)  # an attempt that nobody ends is waited out
+    site.fences.power_lasts = timedelta(seconds=3)  # an attempt without an end is waited out
     return site.fences.add_storage(name)
 
 

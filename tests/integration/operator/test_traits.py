@@ -49,7 +49,7 @@ async def test_traits_in_any_order_and_without_prefix_are_set_once(
     assert (made.status.traits, puts(compute)) == (ALL, 1)
 
 
-async def test_traits_that_others_take_away_come_back(
+async def test_traits_that_others_remove_are_set_again(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)

@@ -55,7 +55,7 @@ HUGE = Size(1000, 1_000_000, 0)
 
 
 class Network:
-    """What a process's writes go through."""
+    """A guard that can cut off the writes of a process."""
 
     def __init__(self) -> None:
         self.cut = False
@@ -78,14 +78,14 @@ class Candidate(Operator):
         return any(sample.value for sample in family.samples)
 
     async def kill(self) -> None:
-        """End it as a crash does: nothing is finished, the lease is not given back."""
+        """Kill the operator as a crash does: nothing is finished, the lease is not released."""
         self.network.cut = True
         self.task.cancel()
         await asyncio.wait({self.task}, timeout=DEADLINE)
 
 
 def another(compute: FakeCompute) -> FakeCompute:
-    """The same compute service, as a second process asks it: its calls are counted apart."""
+    """The same compute service for a second process, with calls counted apart."""
     made, world = FakeCompute(now, moves=compute.moves), compute.world
     made.world.hosts, made.world.aggregates = world.hosts, world.aggregates
     made.world.traits, made.world.tests = world.traits, world.tests
@@ -115,8 +115,8 @@ async def candidate(
 
 
 async def in_service(kube: Kube, name: str) -> None:
-    labels, asked = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
-    await add_node(kube, name, labels=labels, annotations=asked)
+    labels, annotations = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
+    await add_node(kube, name, labels=labels, annotations=annotations)
     await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
     await agent_reports(kube, name)
     await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
@@ -157,7 +157,7 @@ async def test_second_takes_over_in_the_middle_of_an_eviction_and_moves_nothing_
 async def two_of_them(
     kubeconfig: Path, compute: FakeCompute, lease: str
 ) -> AsyncIterator[tuple[Candidate, Candidate]]:
-    """One that leads, and one that waits."""
+    """Run an operator that leads and one that waits."""
     async with candidate(kubeconfig, compute, lease, "one") as one:
         await eventually(lambda: one.leads)
         async with candidate(kubeconfig, another(compute), lease, "two") as two:
@@ -206,7 +206,7 @@ async def test_second_takes_over_in_the_middle_of_a_restart_and_does_not_repeat_
 
 
 class Hanging(FakeHosts):
-    """Its call to disable a host does not come back."""
+    """A compute service whose call to disable a host hangs."""
 
     def __init__(self, compute: FakeCompute) -> None:
         super().__init__(compute.world, compute.moves)

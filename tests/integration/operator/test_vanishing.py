@@ -69,7 +69,7 @@ def occupied(name: str, *others: str, **server: object) -> FakeCompute:
     return compute
 
 
-async def test_what_a_recovery_kept_goes_once_this_operator_does_not_recover(
+async def test_record_kept_for_a_recovery_goes_when_the_operator_does_not_recover(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """The host failed before `--ha` was changed."""
@@ -84,7 +84,7 @@ async def test_what_a_recovery_kept_goes_once_this_operator_does_not_recover(
         await gone(kube, name)
 
 
-async def test_in_onboarding_its_test_server_is_deleted_and_it_may_come_back(
+async def test_test_server_of_a_vanished_node_is_deleted_and_the_node_may_come_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, other = site(name, f"{name}-other"), f"{name}-other"
@@ -103,7 +103,7 @@ async def test_in_onboarding_its_test_server_is_deleted_and_it_may_come_back(
     assert sum("smoke_tests.create" in call for call in compute.world.calls) == 3
 
 
-async def test_in_onboarding_its_test_server_is_not_forgotten_while_openstack_is_away(
+async def test_test_server_of_a_vanished_node_is_not_forgotten_while_openstack_is_away(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, away = site(name), [False]
@@ -132,7 +132,7 @@ async def test_in_onboarding_its_test_server_is_not_forgotten_while_openstack_is
     assert compute.world.tests == {}
 
 
-async def test_in_an_eviction_its_moves_are_stopped(
+async def test_moves_of_a_vanished_node_are_stopped(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     other = f"{name}-other"
@@ -149,7 +149,7 @@ async def test_in_an_eviction_its_moves_are_stopped(
     assert [server.id for server in compute.moves.on(name)] == ["i1"]
 
 
-async def test_in_a_termination_it_leaves_openstack_all_the_same(
+async def test_terminating_host_leaves_openstack_although_its_node_vanishes(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = occupied(name, status="ACTIVE", running=True)
@@ -166,7 +166,7 @@ async def test_in_a_termination_it_leaves_openstack_all_the_same(
     assert compute.world.names_of(name) == set()
 
 
-async def test_in_a_termination_it_leaves_although_its_eviction_is_deleted_with_it(
+async def test_terminating_host_leaves_openstack_although_its_eviction_is_deleted(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = occupied(name, status="ACTIVE", running=True)
@@ -192,7 +192,7 @@ def without_foreground(found: Hypervisor) -> Hypervisor:
     return replace(found, metadata=replace(found.metadata, finalizers=left))
 
 
-async def test_deleted_by_hand_in_a_termination_the_hypervisor_of_a_living_node_is_made_again(
+async def test_hypervisor_deleted_by_hand_in_a_termination_is_recreated_while_its_node_lives(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = occupied(name, status="ACTIVE", running=True)
@@ -212,7 +212,7 @@ async def test_deleted_by_hand_in_a_termination_the_hypervisor_of_a_living_node_
     assert [server.id for server in compute.moves.on(name)] == ["i1"]
 
 
-async def test_in_a_termination_it_is_enough_that_openstack_has_forgotten_it(
+async def test_terminating_host_is_done_once_openstack_no_longer_lists_it(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = occupied(name, status="ERROR", fault="i1 is stuck")
@@ -226,7 +226,7 @@ async def test_in_a_termination_it_is_enough_that_openstack_has_forgotten_it(
         await gone(kube, name)
 
 
-async def test_in_a_termination_what_it_leaves_behind_is_named(
+async def test_servers_left_on_a_terminating_host_are_named(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = occupied(name, status="ERROR", fault="i1 is stuck")

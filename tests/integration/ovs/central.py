@@ -30,7 +30,7 @@ class Central(Processes):
 
     @property
     def remote(self) -> str:
-        """Of the southbound database."""
+        """The remote of the southbound database."""
         return f"unix:{self.folder}/sb.sock"
 
     def create(self) -> None:

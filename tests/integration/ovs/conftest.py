@@ -50,7 +50,7 @@ def running_central(running_daemons: Daemons) -> Iterator[Central]:
 
 @pytest.fixture
 def central(running_central: Central, daemons: Daemons) -> Iterator[Central]:
-    """With a controller that is connected; the southbound database runs afterwards."""
+    """Give a central OVN with a connected controller; the southbound database runs afterwards."""
     del daemons
     running_central.join()
     yield running_central

@@ -40,12 +40,12 @@ class Namespace:
 
     @property
     def pid(self) -> int:
-        """Of the process that holds it."""
+        """The pid of the process that holds the namespace."""
         return self._holder.pid
 
     @property
     def root(self) -> Path:
-        """Below which its `/sys` is; its `/proc/net` is that of its process."""
+        """The directory of its `/sys`; its `/proc/net` is that of its process."""
         return Path(f"/proc/{self.pid}/root")
 
     def command(self, *argv: str) -> list[str]:
@@ -109,7 +109,7 @@ class Processes:
         self.running.pop(name).wait(_WAIT)
 
     def stop(self, name: str) -> None:
-        """Let it hang."""
+        """Stop a daemon with SIGSTOP, so that it hangs."""
         self.running[name].send_signal(signal.SIGSTOP)
 
     def resume(self, name: str) -> None:

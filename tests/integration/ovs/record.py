@@ -54,7 +54,7 @@ TRACES = {
 
 
 def create(daemons: Daemons, schema: str) -> None:
-    """As `Daemons.create`, with a database of this schema."""
+    """Create daemons as `Daemons.create` does, with a database of this schema."""
     daemons.create_database("conf.db", schema)
     daemons.start(OVSDB_SERVER)
     daemons.vsctl("--no-wait", "init")

@@ -31,7 +31,7 @@ def switch(daemons: Daemons) -> HostSwitch:
 
 
 async def until(call: Callable[[], Awaitable[Value]], holds: Callable[[Value], bool]) -> Value:
-    """Ask until the answer is so: the controller notices in its own time."""
+    """Read until the answer is so: the controller notices in its own time."""
     async with asyncio.timeout(BOUND):
         while not holds(value := await call()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # no event reports it
@@ -49,7 +49,7 @@ async def generation(switch: HostSwitch, central: Central) -> tuple[int, int | N
     return found.nb_cfg, found.chassis_nb_cfg
 
 
-async def test_all_witnesses_of_a_connected_controller(
+async def test_all_witnesses_show_a_connected_controller(
     central: Central, switch: HostSwitch
 ) -> None:
     assert await switch.controller() == HEALTHY
@@ -65,7 +65,9 @@ async def test_all_witnesses_of_a_connected_controller(
     assert (await switch.flow_counts("br-int")).total > 0
 
 
-async def test_parts_of_its_work_have_been_timed(central: Central, switch: HostSwitch) -> None:
+async def test_controller_reports_how_long_parts_of_its_work_took(
+    central: Central, switch: HostSwitch
+) -> None:
     central.synchronize()
     names = {one.name for one in await switch.stopwatches() if one.samples}
     assert names >= {"flow-generation", "flow-installation", "patch-run"}
@@ -75,7 +77,7 @@ async def test_parts_of_its_work_have_been_timed(central: Central, switch: HostS
     )
 
 
-async def test_zones_parts_of_its_work_and_its_cache_are_shown(
+async def test_controller_reports_its_zones_engine_and_cache(
     central: Central, switch: HostSwitch
 ) -> None:
     central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
@@ -89,7 +91,7 @@ async def test_zones_parts_of_its_work_and_its_cache_are_shown(
     assert (await switch.lflow_cache())["total"] > 0
 
 
-async def test_bindings_with_and_without_a_logical_port(
+async def test_bindings_show_whether_they_have_a_logical_port(
     central: Central, switch: HostSwitch
 ) -> None:
     central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
@@ -114,7 +116,9 @@ async def test_a_paused_controller_claims_to_be_connected(
     assert await switch.controller() == ControllerState(connected=True, paused=True)
 
 
-async def test_a_southbound_database_that_is_killed(central: Central, switch: HostSwitch) -> None:
+async def test_a_killed_southbound_database_disconnects_the_controller(
+    central: Central, switch: HostSwitch
+) -> None:
     central.kill(SOUTHBOUND)
     found = await fault(switch.southbound(central.remote, CHASSIS))
     assert found is Fault.CONNECTION_REFUSED
@@ -122,7 +126,7 @@ async def test_a_southbound_database_that_is_killed(central: Central, switch: Ho
     assert await switch.openflow_peers("br-int") == 3
 
 
-async def test_a_southbound_database_that_hangs_is_connected_for_the_controller(
+async def test_controller_reports_connected_while_the_southbound_database_hangs(
     central: Central, switch: HostSwitch
 ) -> None:
     with central.stopped(SOUTHBOUND):

@@ -21,7 +21,7 @@ def flow(number: int) -> str:
 
 
 async def collect(switch: HostSwitch) -> int:
-    """What an agent asks for regularly; gives the number of flows."""
+    """Read what an agent reads regularly; return the number of flows."""
     await switch.daemon(VSWITCHD)
     for call in (
         switch.bridges,

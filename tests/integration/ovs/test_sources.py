@@ -106,7 +106,7 @@ async def test_switch_without_dpdk_has_no_threads_that_poll(daemons: Daemons) ->
 
 
 async def test_queues_of_a_real_switch_are_read(daemons: Daemons) -> None:
-    """Of a port that is polled without DPDK, as Open vSwitch's own tests have it."""
+    """The queues are of a port that is polled without DPDK, as Open vSwitch's own tests have it."""
     daemons.kill(VSWITCHD)
     daemons.start(VSWITCHD, "--enable-dummy")
     daemons.vsctl("add-br", "br-pmd", "--", "set", "bridge", "br-pmd", "datapath_type=dummy")

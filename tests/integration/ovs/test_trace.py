@@ -26,7 +26,7 @@ LEARN = "learn(table=9,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]
 
 @pytest.fixture
 def switch(daemons: Daemons) -> HostSwitch:
-    """With a port whose packets are learned in two ways, by the bridge and by a flow."""
+    """Give a switch with a port whose packets both the bridge and a flow learn."""
     daemons.add_link("p0", "p0-peer")
     daemons.vsctl(
         *("add-br", "br-t", "--", "set", "bridge", "br-t", "datapath_type=netdev"),

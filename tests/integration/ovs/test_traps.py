@@ -1,4 +1,4 @@
-"""What a switch shows while it does not do its work: why each witness is asked.
+"""What a switch shows while it does not do its work: why each witness is read.
 
 Each case is a state in which some source looks healthy; the test has both what looks so and what
 gives it away.
@@ -38,7 +38,7 @@ def switch(daemons: Daemons) -> HostSwitch:
 
 
 async def until(call: Callable[[], Awaitable[Value]], holds: Callable[[Value], bool]) -> Value:
-    """Ask until the answer is so: ovs-vswitchd notices in its own time."""
+    """Read until the answer is so: ovs-vswitchd notices in its own time."""
     async with asyncio.timeout(BOUND):
         while not holds(value := await call()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # no event reports it
@@ -108,7 +108,7 @@ async def test_a_cut_cable_disables_a_member_and_keeps_its_speed(
         assert bond.members[1] == BondMember("p1", enabled=True, active=True)
 
 
-async def test_a_silent_partner_of_lacp_stops_all_traffic_under_green_lights(
+async def test_a_silent_lacp_partner_stops_all_traffic_while_links_are_up(
     daemons: Daemons, switch: HostSwitch
 ) -> None:
     add_bond(daemons, "bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast")
@@ -139,7 +139,7 @@ async def test_a_port_whose_device_is_gone_keeps_its_number_and_shows_no_error(
     assert "p0" not in await switch.links()
 
 
-async def test_a_device_made_anew_under_a_name_looks_healthy_but_is_deaf(
+async def test_a_device_recreated_under_its_name_looks_healthy_but_receives_nothing(
     daemons: Daemons, switch: HostSwitch
 ) -> None:
     daemons.add_link("p0", "q0")
@@ -183,7 +183,7 @@ def send(daemons: Daemons, count: int) -> None:
 
 
 async def packets(switch: HostSwitch) -> int:
-    """That the flows of the first table have matched."""
+    """Packets that the flows of the first table have matched."""
     return sum(flow.packets for flow in await switch.flows("br-int", 0, limit=9))
 
 

@@ -218,7 +218,7 @@ async def test_rows_after_a_restart_of_the_server_are_not_filled_until_the_switc
 async def test_rows_of_a_killed_switch_stay_as_they_were(
     daemons: Daemons, watcher: Watcher
 ) -> None:
-    """Why nothing of the database is to be shown without proof that the switch answers."""
+    """So the database is not reported without proof that the switch answers."""
     daemons.add_link("p0", "q0")
     add_bridge(daemons, "--", "add-port", "br-int", "p0")
     await watcher.database(has_link("p0", up=True))

@@ -269,7 +269,7 @@ async def test_agent_that_is_killed_with_its_test_holds_up_no_other_test(
 def by_another(node: OVSNode, before: OVSNode) -> bool:
     """Whether another process than before has written the status and serves people.
 
-    Each has a certificate of its own. Times do not tell: they are in whole seconds.
+    Each has a certificate of its own. Times do not distinguish them: they are in whole seconds.
     """
     return node.status.diagnostics not in (None, before.status.diagnostics)
 

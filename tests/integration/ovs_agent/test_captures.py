@@ -1,4 +1,4 @@
-"""Captures on a real switch with the real tcpdump, and what is left of them: nothing."""
+"""Captures on a real switch with the real tcpdump, which leave nothing behind."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def capturing(
 
 
 def assert_unprivileged(capturer: Capturer) -> None:
-    """It runs as nobody, with one capability."""
+    """Check that a process runs as the user nobody, with one capability."""
     (pid,) = (one for one in _pids() if _child_of(one, capturer.process.pid) == "tcpdump")
     status = Path(f"/proc/{pid}/status").read_text()
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
@@ -250,7 +250,7 @@ def mirrors(daemons: Daemons) -> list[str]:
 
 @pytest.fixture
 def vhost(ports: Daemons) -> Daemons:
-    """A port `vhu1` whose device the kernel does not show, and a mirror of somebody else."""
+    """A port `vhu1` whose device the kernel does not show, and a mirror of another program."""
     ports.vsctl("--no-wait", "set", "interface", "p0", "type=dpdkvhostuserclient")
     other = ("--id=@p1", "get", "port", "p1", "--", "--id=@m", "create", "mirror", "name=other")
     ports.vsctl(

@@ -111,7 +111,9 @@ async def test_a_trace_reads_from_the_verdict_down(
     assert any("used trace (" in note and "from=tap1" in note for note in events)
 
 
-async def test_json_has_everything(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_json_output_has_the_whole_report(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
     flow = "in_port=tap1,tcp,nw_dst=10.0.0.2,tcp_dst=23"
     made = await asyncio.to_thread(
         trace, NODE, flow, to=vm(2), output="json", kubeconfig=site.admin
@@ -159,7 +161,7 @@ async def test_a_packet_is_followed_to_the_host_that_a_tunnel_sends_it_to(
     ]
 
 
-async def test_a_mistake_is_named_and_nothing_is_traced(
+async def test_an_invalid_argument_is_named_and_nothing_is_traced(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, flags, message in (
@@ -180,7 +182,7 @@ async def test_a_mistake_is_named_and_nothing_is_traced(
         assert message in capsys.readouterr().err
 
 
-async def test_ports_in_a_table_and_one_in_full(
+async def test_ports_are_listed_in_a_table_and_one_in_full(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await asyncio.to_thread(ports, NODE, kubeconfig=site.admin) == 0
@@ -197,14 +199,14 @@ async def test_ports_in_a_table_and_one_in_full(
     assert "port 'nope' is not a port of this host" in capsys.readouterr().err
 
 
-async def test_each_needs_its_right(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_each_command_needs_its_right(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert await asyncio.to_thread(trace, NODE, from_="tap1", to="tap2", kubeconfig=site.eve) == 1
     assert "user eve may not create ovsnodes/trace" in capsys.readouterr().err
     assert await asyncio.to_thread(ports, NODE, kubeconfig=site.eve) == 1
     assert "user eve may not get ovsnodes/diagnose" in capsys.readouterr().err
 
 
-async def test_a_switch_that_is_away_is_no_mistake_of_the_person(
+async def test_a_switch_that_is_away_is_not_reported_as_an_invalid_request(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.fake.fail(DaemonName.VSWITCHD)

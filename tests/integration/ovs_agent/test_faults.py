@@ -87,7 +87,7 @@ FAULTS: dict[str, tuple[Change, Change, float]] = {
 async def test_lost_leg_of_ovn_controller_shows_in_time_with_its_reason_and_comes_back(
     central: Central, fault: str
 ) -> None:
-    fail, mend, bound = FAULTS[fault]
+    fail, repair, bound = FAULTS[fault]
     reason, *_ = fault.split(",")
     async with judged(central.daemons) as watched:
         await watched.condition(CONTROLLER, "True/Connected")
@@ -98,7 +98,7 @@ async def test_lost_leg_of_ovn_controller_shows_in_time_with_its_reason_and_come
         assert state(lost, "VswitchdResponding") == "True/Responding"
         if reason in ("NotRunning", "Unresponsive", "Paused"):
             await watched.condition("FlowsInSync", "False/FlowsFrozen")
-        mend(central)
+        repair(central)
         await watched.condition(CONTROLLER, "True/Connected")
         await watched.condition("FlowsInSync", "True/InSync")
 
@@ -132,7 +132,7 @@ async def test_tunnel_that_cannot_be_is_named_among_those_that_are_made(
     try:
         async with judged(central.daemons) as watched:
             made = await watched.until(lambda one: tunnels(one) == (1, (), 0))
-            # OVN leaves BFD of tunnels alone that are not its own; nobody answers this one.
+            # OVN leaves BFD of tunnels alone that are not its own; this one has no peer.
             central.daemons.vsctl(
                 *("add-port", "br-int", "vtep0", "--", "set", "interface", "vtep0", "type=vxlan"),
                 *("options:remote_ip=192.0.2.9", "bfd:enable=true"),
@@ -149,7 +149,7 @@ async def test_tunnel_that_cannot_be_is_named_among_those_that_are_made(
 
 
 def tunnels(judgement: Judgement) -> tuple[int | None, tuple[str, ...], int | None] | None:
-    """How many there are, and the broken ones."""
+    """The number of tunnels, and the broken ones."""
     ovn = judgement.status.ovnController
     found = ovn.tunnels if ovn else None
     return (found.count, found.broken, found.brokenTotal) if found else None
@@ -209,7 +209,7 @@ async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
 
     async with judged(daemons) as watched:
         await watched.condition("FlowsInSync", "True/InSync")
-        # Table 8 is one of OVN's: only one flow in it is of somebody else.
+        # Table 8 is one of OVN's: only one flow in it is not of OVN.
         daemons.ofctl("add-flow", "br-int", "table=8,priority=1,ip,actions=output:777")
         daemons.ofctl("add-flow", "br-int", "table=200,cookie=0x100000000,ip,actions=drop")
         found = await watched.until(
@@ -286,7 +286,7 @@ async def test_bond_that_vswitchd_dropped_is_degraded_and_not_gone(daemons: Daem
         await watched.condition("AllBondsHealthy", "False/MemberMissing")
 
 
-async def test_bond_with_a_silent_partner_is_down_under_green_lights(daemons: Daemons) -> None:
+async def test_bond_with_a_silent_partner_is_down_while_its_links_are_up(daemons: Daemons) -> None:
     add_bond(daemons, "bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast")
     async with judged(daemons) as watched:
         down = await watched.condition("AllBondsHealthy", "False/LACPNotNegotiated")

@@ -1,4 +1,4 @@
-"""Findings that a switch can show side by side, each made on real daemons and mended."""
+"""Findings that a switch can show side by side, each made on real daemons and repaired."""
 
 from __future__ import annotations
 

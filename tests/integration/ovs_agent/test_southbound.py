@@ -56,7 +56,7 @@ async def test_southbound_database_behind_tls_that_hangs_shows(
     assert healthy.status.ovnController.sbConnection == REMOTE
 
 
-async def test_key_of_the_options_that_cannot_be_read_is_the_reason_and_nothing_is_green(
+async def test_unreadable_key_of_the_options_is_the_reason_and_nothing_is_healthy(
     secured: tuple[Central, tuple[str, ...]], tmp_path: Path
 ) -> None:
     central, (of_server, certificate, authority) = secured

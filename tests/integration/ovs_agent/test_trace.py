@@ -47,8 +47,8 @@ class Site:
     def __init__(self, switch: HostSwitch, facts: Facts, central: Central) -> None:
         self.switch, self.facts, self.central = switch, facts, central
 
-    async def trace(self, **asked: str) -> TraceReport:
-        return await trace(self.switch, self.facts, {"from": "tap1", **asked})
+    async def trace(self, **parameters: str) -> TraceReport:
+        return await trace(self.switch, self.facts, {"from": "tap1", **parameters})
 
 
 def _build(central: Central) -> None:
@@ -124,7 +124,7 @@ async def site(central: Central, daemons: Daemons) -> AsyncIterator[Site]:
 
 
 @pytest.mark.timeout(3 * BOUND)
-async def test_where_packets_between_instances_end(site: Site) -> None:
+async def test_trace_shows_where_packets_between_instances_end(site: Site) -> None:
     same = await site.trace(to="tap2")
     assert (same.outcome, same.unnamed) == (TraceOutcome.DELIVERED, "")
     assert same.verdict == f"delivered to tap2 (instance {vm(2)})"
@@ -237,7 +237,7 @@ async def test_ports_of_real_daemons_have_their_flows_and_counters(site: Site) -
     assert found["br-int"].type == "internal"
 
 
-async def test_page_shows_a_trace_as_it_looks(site: Site) -> None:
+async def test_page_shows_a_trace_as_it_is_printed(site: Site) -> None:
     report = await site.trace(to="tap2", proto="tcp", dst_port="23")
     shown = "\n".join(lines(report, COLUMNS))
     begin = "$ cobalt trace kvm-1 --from tap1 --to tap2 --tcp 23\n"

@@ -50,7 +50,7 @@ Fault = Callable[[Request], "Reply | None"]
 
 
 class Hang(Exception):  # noqa: N818 - not an error
-    """Raised by a fault: keep the connection and say nothing, for ever."""
+    """Raised by a fault: keep the connection open and never answer."""
 
 
 class Drop(Exception):  # noqa: N818 - not an error
@@ -58,7 +58,7 @@ class Drop(Exception):  # noqa: N818 - not an error
 
 
 class ScriptedServer:
-    """The server. Faults are asked in order before each request; the first reply counts."""
+    """The server. Faults are tried in order before each request; the first reply counts."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Json]] = {}
@@ -241,8 +241,8 @@ class ScriptedServer:
             patched = cast("Json", _patched(known, request.body))
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
             return refusal(422, "Invalid")
-        asked = _meta(patched).get("resourceVersion")
-        if asked and asked != _meta(known).get("resourceVersion"):
+        version = _meta(patched).get("resourceVersion")
+        if version and version != _meta(known).get("resourceVersion"):
             return refusal(409, "Conflict")
         return Reply(200, self.put(collection, patched))
 

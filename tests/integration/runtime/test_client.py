@@ -55,7 +55,7 @@ async def test_absent_object_is_none(kube: Kube) -> None:
     assert await kube.get(ConfigMap, "absent", "ns") is None
 
 
-async def test_create_get_and_delete(kube: Kube, server: ScriptedServer) -> None:
+async def test_object_is_created_read_and_deleted(kube: Kube, server: ScriptedServer) -> None:
     created = await kube.create(config_map("a", k="v"))
     assert created.metadata.resourceVersion
     assert server.requests[-1].params["fieldManager"] == "hypercobalt"
@@ -64,7 +64,7 @@ async def test_create_get_and_delete(kube: Kube, server: ScriptedServer) -> None
     assert await kube.delete(ConfigMap, "a", "ns") is Deletion.ABSENT
 
 
-async def test_create_of_what_exists(kube: Kube) -> None:
+async def test_create_of_an_existing_object_is_refused(kube: Kube) -> None:
     await kube.create(config_map("a"))
     with pytest.raises(AlreadyExistsError, match="create ConfigMap a"):
         await kube.create(config_map("a"))
@@ -154,7 +154,7 @@ async def test_modify_reads_again_after_a_conflict(kube: Kube, server: ScriptedS
     assert await kube.modify(ConfigMap, "absent", add_one, "ns") is None
 
 
-async def test_modify_of_what_goes_in_the_meantime_finds_nothing(
+async def test_modify_of_an_object_deleted_meanwhile_returns_none(
     kube: Kube, server: ScriptedServer
 ) -> None:
     await kube.create(config_map("a", n="1"))
@@ -352,7 +352,7 @@ async def test_a_proxy_page_is_quoted(kube: Kube, server: ScriptedServer) -> Non
         await kube.get(Node, "a")
 
 
-async def test_patch_of_an_absent_object(kube: Kube) -> None:
+async def test_patch_of_an_absent_object_is_not_found(kube: Kube) -> None:
     with pytest.raises(NotFoundError):
         await kube.merge_patch(Node, "absent", {"metadata": {"labels": {"a": "b"}}})
 

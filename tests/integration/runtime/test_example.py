@@ -41,7 +41,7 @@ TIMING = Timing(
 
 
 class Cloud:
-    """Instances that move when they are asked to."""
+    """Instances that move on request."""
 
     def __init__(self, **hosts: str) -> None:
         self.hosts = hosts
@@ -72,7 +72,7 @@ def eviction(*queue: str) -> Eviction:
         pytest.param((), None, None, (), None, id="nothing-left-succeeds"),
     ],
 )
-def test_decide(
+def test_decision_moves_instances_and_shrinks_the_queue(
     queue: tuple[str, ...],
     host: str | None,
     migrate: str | None,
@@ -117,7 +117,7 @@ async def succeeded(kube: Kube) -> bool:
     ]
 
 
-async def test_evicts_through_storms_and_a_restart(
+async def test_controller_evicts_through_storms_and_a_restart(
     server: ScriptedServer, kube: Kube, metrics: Metrics
 ) -> None:
     cloud = Cloud(i1="kvm-a", i2="kvm-a", i3="kvm-a")
@@ -135,7 +135,7 @@ async def test_evicts_through_storms_and_a_restart(
     assert lease["spec"]["holderIdentity"] == ""  # type: ignore[index]
 
 
-async def test_evicts_on_the_embedded_server(tmp_path: Path) -> None:
+async def test_controller_evicts_on_the_embedded_server(tmp_path: Path) -> None:
     cloud = Cloud(i1="kvm-a", i2="kvm-a", i3="kvm-a")
     metrics = Metrics()
     encoded = tuple(msgspec.json.encode(manifest) for manifest in manifests())

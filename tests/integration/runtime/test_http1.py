@@ -20,14 +20,14 @@ class Server:
     """Answers each request with the next of some bytes; None hangs up instead."""
 
     def __init__(self, *answers: bytes | None) -> None:
-        self._answers, self.connections, self.asked = list(answers), 0, list[bytes]()
+        self._answers, self.connections, self.requests = list(answers), 0, list[bytes]()
         self.port = 0
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
             while self._answers:
-                self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+                self.requests.append(await reader.readuntil(b"\r\n\r\n"))
                 answer = self._answers.pop(0)
                 if answer is None:
                     break
@@ -55,7 +55,7 @@ async def serving(*answers: bytes | None) -> AsyncIterator[tuple[Server, Http1]]
         listening.close()
 
 
-async def ask(server: Server, pool: Http1, **headers: str) -> bytes:
+async def get(server: Server, pool: Http1, **headers: str) -> bytes:
     url = f"http://127.0.0.1:{server.port}/a?b=c"
     request = httpx2.Request("GET", url, headers=headers, extensions={"timeout": SECONDS})
     response = await pool.handle_async_request(request)
@@ -85,10 +85,10 @@ async def test_body_is_read_and_the_connection_used_again(
     answer: bytes, body: bytes, connections: int
 ) -> None:
     async with serving(answer, PLAIN) as (server, pool):
-        assert await ask(server, pool) == body
-        assert await ask(server, pool) == b"hello"
+        assert await get(server, pool) == body
+        assert await get(server, pool) == b"hello"
         assert server.connections == connections
-        assert server.asked[0].startswith(b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert server.requests[0].startswith(b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:")
 
 
 @pytest.mark.parametrize(
@@ -120,26 +120,26 @@ async def test_broken_response_is_an_error_and_its_connection_is_not_used_again(
 ) -> None:
     async with serving(answer, PLAIN) as (server, pool):
         with pytest.raises(error):
-            await ask(server, pool)
-        assert await ask(server, pool) == b"hello"
+            await get(server, pool)
+        assert await get(server, pool) == b"hello"
         assert server.connections == 2
 
 
 async def test_connection_that_the_server_has_closed_is_not_used_again() -> None:
     async with serving(PLAIN, PLAIN) as (server, pool):
-        await ask(server, pool)
+        await get(server, pool)
         (connection,) = pool._idle
         connection._reader.feed_eof()
-        assert await ask(server, pool) == b"hello"
+        assert await get(server, pool) == b"hello"
         assert server.connections == 2
 
 
 async def test_connection_is_not_kept_for_ever() -> None:
     async with serving(PLAIN, PLAIN) as (server, pool):
-        await ask(server, pool)
+        await get(server, pool)
         (connection,) = pool._idle
         connection.idle_since -= KEPT_SECONDS
-        assert await ask(server, pool) == b"hello"
+        assert await get(server, pool) == b"hello"
         assert server.connections == 2
 
 
@@ -149,15 +149,15 @@ async def test_unread_response_gives_its_place_back() -> None:
         request = httpx2.Request("GET", url, extensions={"timeout": SECONDS})
         response = await pool.handle_async_request(request)
         await response.aclose()
-        assert await ask(server, pool) == b"hello"
+        assert await get(server, pool) == b"hello"
         assert server.connections == 2
 
 
 async def test_header_with_a_line_break_is_not_sent() -> None:
     async with serving(PLAIN) as (server, pool):
         with pytest.raises(httpx2.LocalProtocolError):
-            await ask(server, pool, a="b\r\nc: d")
-        assert not server.asked
+            await get(server, pool, a="b\r\nc: d")
+        assert not server.requests
 
 
 async def test_server_that_is_not_there_is_a_connect_error() -> None:
@@ -165,4 +165,4 @@ async def test_server_that_is_not_there_is_a_connect_error() -> None:
     server.port = 1
     for _ in range(2):
         with pytest.raises(httpx2.ConnectError):
-            await ask(server, pool)
+            await get(server, pool)

@@ -142,7 +142,7 @@ async def test_cache_equals_server_after_a_fault(
         add(server, "reborn")
         await asyncio.sleep(0)
         if server.silent:
-            # Nothing more comes on this connection: only its silence can tell.
+            # Nothing more comes on this connection: only its silence shows the loss.
             await eventually(lambda: server.calls["watch"] > 1)
             server.silent = False
             server.bookmark()
@@ -204,7 +204,7 @@ async def test_410_between_pages_starts_the_list_again(
         await equal(server, informer, witness)
 
 
-async def test_selector_is_the_servers(
+async def test_selector_is_applied_by_the_server(
     server: ScriptedServer, kube: Kube, metrics: Metrics
 ) -> None:
     add(server, "mine", "other")
@@ -282,7 +282,9 @@ async def test_trouble_that_lasts_is_reported_once_and_again_after_it_was_over(
             assert reports() == times
 
 
-async def test_many_random_faults(server: ScriptedServer, kube: Kube, metrics: Metrics) -> None:
+async def test_cache_equals_server_after_many_random_faults(
+    server: ScriptedServer, kube: Kube, metrics: Metrics
+) -> None:
     """Faults and writes in turns; in the end, and whenever it is calm, all are equal."""
     faults = (break_watches, end_in_410, storm(503), lambda _: None)
     async with informing(kube, metrics) as (informer, witness):

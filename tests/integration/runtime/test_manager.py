@@ -215,7 +215,7 @@ async def test_stop_cancels_a_pass_that_outlasts_the_deadline(server: ScriptedSe
         assert one.copier.cancelled == 1
 
 
-async def test_health_readiness_and_metrics(server: ScriptedServer) -> None:
+async def test_manager_serves_health_readiness_and_metrics(server: ScriptedServer) -> None:
     broken = ["disk is full"]
     server.fail(500, times=1000, verbs=("list",))
     async with process(server, "one", elect=False) as one:
@@ -284,7 +284,7 @@ async def test_a_service_that_does_not_stop_is_cancelled(metrics: Metrics) -> No
     assert ends == [pytest.approx(5)]
 
 
-def deaf(ended: asyncio.Event) -> Service:
+def uncancellable(ended: asyncio.Event) -> Service:
     """A service that ignores every call to end, for some minutes or until `ended`."""
 
     async def service(_stop: asyncio.Event) -> None:
@@ -298,7 +298,7 @@ def deaf(ended: asyncio.Event) -> Service:
 
 
 @pytest.mark.looptime
-async def test_work_that_ignores_its_end_is_ended_with_the_process(metrics: Metrics) -> None:
+async def test_work_that_ignores_cancellation_ends_with_the_process(metrics: Metrics) -> None:
     loop = asyncio.get_running_loop()
     aborts: list[float] = []
     ended = asyncio.Event()
@@ -308,7 +308,7 @@ async def test_work_that_ignores_its_end_is_ended_with_the_process(metrics: Metr
         ended.set()
 
     manager = Manager(memory_kube(ScriptedServer(), SystemClock()), metrics=metrics, abort=abort)
-    manager.add_service("deaf", deaf(ended))
+    manager.add_service("uncancellable", uncancellable(ended))
     manager.stop()
     started = loop.time()
     await manager.run()
@@ -316,14 +316,14 @@ async def test_work_that_ignores_its_end_is_ended_with_the_process(metrics: Metr
 
 
 @pytest.mark.looptime
-async def test_what_a_crash_leaves_running_is_ended_with_the_process(metrics: Metrics) -> None:
+async def test_work_that_a_crash_leaves_running_ends_with_the_process(metrics: Metrics) -> None:
     async def broken(_: asyncio.Event) -> None:
         raise ValueError("a bug")
 
     ended = asyncio.Event()
     kube = memory_kube(ScriptedServer(), SystemClock())
     manager = Manager(kube, metrics=metrics, abort=ended.set)
-    manager.add_service("deaf", deaf(ended))
+    manager.add_service("uncancellable", uncancellable(ended))
     manager.add_service("broken", broken)
     with pytest.raises(ValueError, match="a bug"):
         await manager.run()
@@ -331,7 +331,7 @@ async def test_what_a_crash_leaves_running_is_ended_with_the_process(metrics: Me
 
 
 async def test_a_page_whose_check_fails_closes_its_connection(kube: Kube, metrics: Metrics) -> None:
-    async def ask(path: str) -> bytes:
+    async def get(path: str) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
         try:
@@ -346,14 +346,14 @@ async def test_a_page_whose_check_fails_closes_its_connection(kube: Kube, metric
     assert manager.address is not None
     port = manager.address.port
     async with asyncio.timeout(5):
-        answer = await ask("/healthz")
+        answer = await get("/healthz")
     manager.stop()
     await task
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert b"broken failed: ZeroDivisionError" in answer
 
 
-async def test_one_informer_per_selection(kube: Kube, metrics: Metrics) -> None:
+async def test_each_selection_has_one_informer(kube: Kube, metrics: Metrics) -> None:
     manager = Manager(kube, metrics=metrics)
     first = manager.informer(Node)
     assert manager.informer(Node) is first

@@ -50,7 +50,7 @@ class Source:
             if self.kind == "bug":
                 raise RuntimeError("secret")
         finally:
-            await asyncio.sleep(0)  # what cleans up may wait
+            await asyncio.sleep(0)  # a cleanup may wait
             self.closed.set()
 
 

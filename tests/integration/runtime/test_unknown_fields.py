@@ -1,4 +1,4 @@
-"""What our types do not know survives our writes, on the embedded server."""
+"""Fields that our types lack survive our writes, on the embedded server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WholeContainer(Container, frozen=True):
 
 
 class WholePod(Object, frozen=True):
-    """A pod, for somebody whose types know more than ours."""
+    """A pod of a client whose types have more fields than ours."""
 
     class Spec(Struct, frozen=True):
         containers: tuple[WholeContainer, ...] = ()

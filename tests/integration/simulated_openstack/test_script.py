@@ -43,7 +43,7 @@ async def admin(cloud: Simulation) -> AsyncIterator[Session]:
 
 
 async def _status(admin: Session, server: str) -> str:
-    """Of a server's newest migration."""
+    """Status of a server's newest migration."""
     path = f"/os-migrations?instance_uuid={server}"
     found: Json = (await admin("compute", "GET", path, version=VERSION)).ok()["migrations"]
     return str(found[0]["status"]) if found else ""
@@ -66,7 +66,7 @@ async def test_an_error_happens_as_often_as_scripted_and_is_counted(
     assert cloud.script.count("identity POST *") == 1
 
 
-async def test_garbage_is_an_answer(cloud: Simulation, admin: Session) -> None:
+async def test_an_answer_can_be_garbage(cloud: Simulation, admin: Session) -> None:
     cloud.script.add(Fault("compute *", code=200, body=b"<html>", times=1))
 
     assert (await admin("compute", "GET", "/servers")).body == "<html>"
@@ -116,7 +116,7 @@ async def test_something_can_happen_between_two_calls(cloud: Simulation, admin: 
     assert (await admin("compute", "GET", f"/servers/{server.id}")).code == 404
 
 
-async def test_tokens_end(cloud: Simulation, admin: Session) -> None:
+async def test_tokens_are_revoked_and_expire(cloud: Simulation, admin: Session) -> None:
     cloud.tokens.revoke_all()
     assert (await admin("compute", "GET", "/servers")).code == 401
 
@@ -154,7 +154,7 @@ async def test_a_live_migration_is_stuck_until_it_is_forced_or_aborted(
     assert server.host == "node2"
 
 
-async def test_a_live_migration_fails(cloud: Simulation, admin: Session) -> None:
+async def test_a_live_migration_fails_as_scripted(cloud: Simulation, admin: Session) -> None:
     server = cloud.world.add_server("node1")
     server.move_fails = "no reason"
 
@@ -219,7 +219,7 @@ async def test_servers_of_a_group_stay_apart(cloud: Simulation, admin: Session) 
     await until(lambda: _status(admin, here.id), lambda status: status == "error")
 
 
-async def test_it_runs_as_a_process_and_reports_its_calls() -> None:
+async def test_simulation_runs_as_a_process_and_reports_its_calls() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.simulated_openstack", "--hosts", "50", "--servers", "3"),
         cwd=_ROOT,

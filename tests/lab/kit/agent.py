@@ -55,7 +55,7 @@ def instances(count: int) -> Callable[[Hypervisor], bool]:
 
 
 async def ready(api: Kube, host: Host) -> None:
-    """Wait for the agent's first status of an empty host; its own words tell why there is none."""
+    """Wait for the first status of an empty host; a failure has the log of the agent."""
     connected = connection_is("True")
     try:
         await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)

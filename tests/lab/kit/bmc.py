@@ -33,7 +33,7 @@ AGENTS = {
 
 
 def device(protocol: Protocol, port: int, password: str) -> AgentDevice:
-    """What the operator would reach a BMC by that serves there."""
+    """The fence device by which the operator reaches a BMC at an address."""
     agent, options = AGENTS[protocol]
     where = {"ip": ADDRESS, "ipport": str(port), **options}
     return AgentDevice(Device("bmc", agent, where), Credentials(USER, password))
@@ -71,7 +71,7 @@ class FileChassis:
         return self._orders.read_text().split()
 
     def begin(self) -> None:
-        """Be on, with no order yet."""
+        """Begin with the power on and no order."""
         self._orders.write_text("")
         self.is_now("on")
 

@@ -29,7 +29,7 @@ BOOT = "boot-1"
 
 @dataclass(slots=True)
 class Proof:
-    """That a host is dead; after it is back it was."""
+    """A proof that a host is dead; it counts no more after the next boot."""
 
     holds: bool = True
 

@@ -35,7 +35,7 @@ SUSHY_EMULATOR_STATE_DIR = {state!r}
 
 
 async def ready() -> Path:
-    """Their environment, made if the cache does not have it.
+    """The environment of the emulators, made if the cache does not have it.
 
     Raises:
         CommandError: a package cannot be had, or does not match its hash.

@@ -32,7 +32,7 @@ class Events:
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        # It prints nothing when it listens: make something happen until an event comes.
+        # virsh prints nothing when it listens: cause events until one comes.
         async with asyncio.timeout(_WAIT.total_seconds()):
             while True:
                 await self._host.run("virsh", "define", "/dev/stdin", stdin=_PROBE)

@@ -1,4 +1,4 @@
-"""Asks libvirt's own Python binding, in a process of its own (`oracle_process`)."""
+"""Calls libvirt's own Python binding, in a process of its own (`oracle_process`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Oracle:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
-    def ask(self, call: str, *arguments: object) -> Any:  # noqa: ANN401  what libvirt answers
+    def call(self, call: str, *arguments: object) -> Any:  # noqa: ANN401  what libvirt answers
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(msgspec.json.encode((call, *arguments)) + b"\n")

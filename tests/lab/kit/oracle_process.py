@@ -54,7 +54,7 @@ class Oracle:
         for number in _EVENTS:
             self.connection.domainEventRegisterAny(None, number, self._on_event, number)
 
-    def heard(self, count: int) -> object:
+    def received(self, count: int) -> object:
         """The events, once there are so many; all of them after a few seconds."""
         with self.news:
             self.news.wait_for(lambda: len(self.events) >= count, timeout=10)

@@ -53,7 +53,7 @@ class Site:
         return sorted((vm.name, vm.host, vm.state) for vm in vms)
 
     async def emulators(self, name: str) -> list[str]:
-        """Hosts with a process of this VM, once for each process; libvirt is not asked."""
+        """Hosts with a process of this VM, once for each process; libvirt is not called."""
         found: list[str] = []
         for host in self.lab.hosts:
             count = await host.run("sh", "-c", f"pgrep -fc 'guest[=]{name},' || :")

@@ -21,10 +21,10 @@ async def test_a_person_makes_orders_and_moves_a_vm(fleet: TakeFleet, switched: 
     printed = await cobalt("vm", "add", "web", "--host", "kvm-1", "--disk", "local", data=data)
     assert printed == "VM web runs on kvm-1 (linux 10.78.0.10)\n"
     assert "in the lab already" in await cobalt("vm", "add", "web", data=data, code=2)
-    written = await cobalt("vm", "tell", "web", "write-disk", "1", data=data)
+    written = await cobalt("vm", "order", "web", "write-disk", "1", data=data)
     await cobalt("vm", "move", "web", "kvm-2", "--slow", "200", data=data)
-    assert await cobalt("vm", "tell", "web", "read-disk", "1", data=data) == written
-    assert "refused 'rm x'" in await cobalt("vm", "tell", "web", "rm", "x", data=data, code=1)
+    assert await cobalt("vm", "order", "web", "read-disk", "1", data=data) == written
+    assert "refused 'rm x'" in await cobalt("vm", "order", "web", "rm", "x", data=data, code=1)
     await cobalt("vm", "stop", "web", data=data)
     assert "shut off" in await cobalt("vm", "list", data=data)
     await cobalt("vm", "start", "web", data=data)

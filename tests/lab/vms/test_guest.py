@@ -24,13 +24,13 @@ async def test_a_guest_comes_up_answers_and_reacts_to_its_power_button(fleet: Ta
 
     (vm,) = await vms.add(Request(name="db"))
     assert (vm.name, vm.state) == ("db", "running")
-    assert await vms.tell("db", "echo still there") == "still there"
+    assert await vms.order("db", "echo still there") == "still there"
     await vms.stop("db")
 
     assert (await vms.inventory()).find("db").state == "shut off"
     assert "guest db: power button" in vms.log("db").read_text()
     await vms.start("db")
-    assert await vms.tell("db", "echo again") == "again"
+    assert await vms.order("db", "echo again") == "again"
 
 
 async def test_guest_refuses_an_unknown_command(fleet: TakeFleet) -> None:
@@ -39,7 +39,7 @@ async def test_guest_refuses_an_unknown_command(fleet: TakeFleet) -> None:
 
     for command in ("rm -rf /", "dirty much", "write-disk 1", "ping"):
         with pytest.raises(LabError, match=f"refused '{command}'"):
-            await vms.tell("a", command)
+            await vms.order("a", command)
 
 
 ORDERS = (  # a guest, its order, and its state in libvirt then
@@ -57,7 +57,7 @@ async def test_an_order_gives_its_event(fleet: TakeFleet) -> None:
     for vm, (_, orders, expected) in zip(made, ORDERS, strict=True):
         async with Events(vms.host(vm.host)) as events:
             for order in orders:
-                await vms.tell(vm.name, order)
+                await vms.order(vm.name, order)
             await events.wait(rf"(?=.*\b{vm.name}\b).*{expected}")
 
 
@@ -70,10 +70,10 @@ async def test_a_guest_agent_answers_until_it_is_turned_off(fleet: TakeFleet) ->
     host = vms.host(vm.host)
 
     async with Events(host) as events:
-        await vms.tell("a", "agent on")
+        await vms.order("a", "agent on")
         await events.wait("'agent-lifecycle'.*state: 'connected'")
         assert (await host.run("virsh", "qemu-agent-command", "a", PING)).strip() == '{"return":{}}'
-        await vms.tell("a", "agent off")
+        await vms.order("a", "agent off")
         await events.wait("'agent-lifecycle'.*'disconnected' reason: 'channel event'")
 
     with pytest.raises(LabError, match="guest agent is not connected"):
@@ -84,10 +84,10 @@ async def test_the_agent_of_a_hanging_guest_is_silent(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     (vm,) = await vms.add(Request(name="a", network=False))
     host = vms.host(vm.host)
-    await vms.tell("a", "agent on")
+    await vms.order("a", "agent on")
     await host.run("virsh", "qemu-agent-command", "a", PING)
 
-    await vms.tell("a", "hang")
+    await vms.order("a", "hang")
 
     with pytest.raises(LabError, match="not responding"):
         await host.run("virsh", "qemu-agent-command", "a", "--timeout", "2", PING)
@@ -142,7 +142,7 @@ async def test_without_debians_kernel_there_are_boot_sectors(
 async def test_a_deaf_guest_ignores_its_power_button(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     (vm,) = await vms.add(Request(name="a"))
-    await vms.tell("a", "deaf")
+    await vms.order("a", "deaf")
 
     await vms.host(vm.host).run("virsh", "shutdown", "a")
     async with asyncio.timeout(60):
@@ -150,7 +150,7 @@ async def test_a_deaf_guest_ignores_its_power_button(fleet: TakeFleet) -> None:
             if "alive 4" in text:
                 break
 
-    assert await vms.tell("a", "echo still there") == "still there"
+    assert await vms.order("a", "echo still there") == "still there"
 
 
 async def test_vms_made_at_once_get_names_and_addresses_of_their_own(fleet: TakeFleet) -> None:

@@ -73,14 +73,14 @@ async def test_the_network_comes_back_after_its_hosts_did(fleet: TakeFleet, swit
     await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
 
     await vms.host("kvm-1").run("systemctl", "restart", "openvswitch-switch.service")
-    await vms.tell("a", "ping 10.78.0.11 30 0.2")
+    await vms.order("a", "ping 10.78.0.11 30 0.2")
     assert (await pings(vms, "a", 0))[1] >= 15
 
     since = len(vms.log("a").read_text())
     await vms.host("kvm-2").crash()
     await switched.up_host(vms.host("kvm-2"), SWITCHED)
     await vms.revive()
-    await vms.tell("a", "ping 10.78.0.11 30 0.2")
+    await vms.order("a", "ping 10.78.0.11 30 0.2")
     assert (await pings(vms, "a", since))[1] >= 15
 
 
@@ -88,13 +88,13 @@ async def test_vms_on_two_hosts_reach_each_other_also_while_one_moves(fleet: Tak
     vms = await fleet(2)
     one, two = await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
     here, address = (vm.title.split()[1] for vm in (one, two))
-    await vms.tell("a", f"ping {address} 10 0.2")
-    await vms.tell("b", f"ping {here} 10 0.2")
+    await vms.order("a", f"ping {address} 10 0.2")
+    await vms.order("b", f"ping {here} 10 0.2")
     for name in ("a", "b"):
         assert (await pings(vms, name, 0))[1] >= 8  # OVN may have to learn first where the other is
     since = len(vms.log("a").read_text())
 
-    await vms.tell("a", f"ping {address} 120 0.1")
+    await vms.order("a", f"ping {address} 120 0.1")
     await vms.move("a", "kvm-2")
     await vms.move("a", "kvm-1")
     sent, received = await pings(vms, "a", since)
@@ -110,7 +110,7 @@ async def test_a_vm_moves_with_its_disk(
 ) -> None:
     vms = await fleet(2)
     await vms.add(Request(name="a", host="kvm-1", disk=disk, network=False))
-    written = await vms.tell("a", "write-disk 4") if disk else ""
+    written = await vms.order("a", "write-disk 4") if disk else ""
 
     await vms.move("a", "kvm-2")
 
@@ -118,7 +118,7 @@ async def test_a_vm_moves_with_its_disk(
         ("a", "kvm-2", "running")
     ]
     if disk:
-        assert await vms.tell("a", "read-disk 4") == written
+        assert await vms.order("a", "read-disk 4") == written
     path = Path(LOCAL.lstrip("/")) / "vms" / "a.img"
     on_disk = [(switched.layout.root(host) / path).exists() for host in ("kvm-1", "kvm-2")]
     assert on_disk == [False, disk == "local"]
@@ -127,7 +127,7 @@ async def test_a_vm_moves_with_its_disk(
 async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet, switched: Lab) -> None:
     vms = await fleet(2)
     await vms.add(Request(name="a", host="kvm-1", disk="local"), Request(name="b", host="kvm-1"))
-    await vms.tell("a", "dirty 20")
+    await vms.order("a", "dirty 20")
 
     move = asyncio.create_task(vms.move("a", "kvm-2", mib_per_second=1))
 
@@ -146,7 +146,7 @@ async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet, swi
     assert not (switched.layout.root("kvm-2") / LOCAL.lstrip("/") / "vms" / "a.img").exists()
     assert (await vms.inventory()).find("a").host == "kvm-1"
     since = len(vms.log("a").read_text())
-    await vms.tell("a", "ping 10.78.0.11 10 0.2")
+    await vms.order("a", "ping 10.78.0.11 10 0.2")
     assert (await pings(vms, "a", since))[1] >= 8
 
 

@@ -78,7 +78,7 @@ async def test_a_disk_in_use_is_refused_to_the_qemu_of_another_host(fleet: TakeF
     await goes_on(vms, "a")
 
 
-async def test_one_frozen_with_its_host_keeps_its_disk(fleet: TakeFleet) -> None:
+async def test_a_vm_frozen_with_its_host_keeps_its_disk(fleet: TakeFleet) -> None:
     vms = await fleet(2)
     await vms.add(writer("a"))
     host, second = vms.host("kvm-1"), vms.host("kvm-2")

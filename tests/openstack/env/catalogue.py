@@ -18,7 +18,7 @@ def administrator(place: Place) -> Account:
 
 
 def tester(place: Place) -> Account:
-    """Somebody with a project and no other right."""
+    """A user with a project and no other right."""
     return Account(place.url(KEYSTONE), TEST_USER, PASSWORD, TEST_PROJECT, REGION)
 
 
@@ -41,7 +41,7 @@ async def write(place: Place) -> None:
 
 
 async def _test_project(keystone: Session, roles: dict[str, str]) -> None:
-    """Somebody's project, that the administrator may work in too."""
+    """The project of a user, in which the administrator may work too."""
     project = await _account(keystone, TEST_USER, TEST_PROJECT, [roles["member"]])
     found = (await keystone("identity", "GET", "/users?name=admin")).ok()["users"][0]
     path = f"/projects/{project}/users/{found['id']}/roles/{roles['admin']}"

@@ -1,6 +1,6 @@
 """The configuration of every service, as text: pure.
 
-A value that is there for a reason has it beside it; the others say where things are.
+A value that is there for a reason has it beside it; the others are addresses and paths.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def _nova(place: Place) -> Sections:
     return {
         "DEFAULT": {
             "transport_url": transport_url(place),
-            # One that comes back is found in seconds. Ten seconds of silence say nothing on a busy
-            # machine, and those who want a host down say so.
+            # A service that returns is shown in seconds. Ten seconds of silence are normal on a
+            # busy machine, and tests that need a host down force it down.
             "report_interval": 2,
             "service_down_time": 60,
             "rpc_response_timeout": 30,

@@ -1,4 +1,4 @@
-"""Where everything of the environment lies and listens: pure.
+"""Paths and ports of the environment: pure.
 
 Every service has its well-known port, on the lab's own address: environments cannot collide.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.lab.commands import PATH
 
-PASSWORD: Final = "secret"  # of every account: the network has nobody else on it
+PASSWORD: Final = "secret"  # of every account: the network has no other users
 REGION: Final = "RegionOne"
 DATABASES: Final = (
     "keystone",
@@ -81,17 +81,17 @@ class Place:
 
     @property
     def keys(self) -> Path:
-        """Keystone's, for tokens and credentials; they belong to its database."""
+        """Keystone's keys, for tokens and credentials; they belong to its database."""
         return self.folder / "keys"
 
     @property
     def socket(self) -> Path:
-        """Of the database server."""
+        """The socket of the database server."""
         return self.folder / "mysql.sock"
 
     @property
     def number(self) -> int:
-        """Tells apart what several environments on one machine would share."""
+        """Distinguish what several environments on one machine would share."""
         return ipaddress.IPv4Address(self.address).packed[2]
 
     @property
@@ -110,7 +110,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All that the processes see of ours: no proxies, no settings of a person."""
+        """The environment of the processes: without proxies and personal settings."""
         return {
             "PATH": f"{self.programs}/bin:{PATH}",
             "HOME": str(self.folder),

@@ -44,7 +44,7 @@ async def _images(cloud: Session, place: Place) -> None:
     disk = place.folder / _DISK
     await run("qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10M")
     linux = await guest.ready()
-    # Nobody in there listens when it is asked to stop.
+    # The guest ignores a request to stop.
     await _image(cloud, NAMES.empty, disk, "qcow2", os_shutdown_timeout="1")
     kernel = await _image(cloud, "kernel", linux.kernel, "aki")
     initrd = await _image(cloud, "initrd", linux.initrd, "ari")

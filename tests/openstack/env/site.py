@@ -39,7 +39,7 @@ def _silent(_step: str, _progress: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What others wait for."""
+    """Events that other steps wait for."""
 
     broker: asyncio.Event = field(default_factory=asyncio.Event)
     database: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,7 +81,7 @@ class OpenStack:
 
     @property
     def cloud(self) -> Cloud:
-        """All that a test needs to know of it."""
+        """What a test needs of the cloud."""
         return Cloud(
             admin=self.admin,
             tester=catalogue.tester(self.place),
@@ -129,7 +129,7 @@ class OpenStack:
         raise LabError(f"server {server} runs on no host")
 
     async def share_disks(self, *, shared: bool) -> None:
-        """Say whether the disks of new servers lie where all hosts see them; there are no servers.
+        """Configure whether disks of new servers are on shared storage; there are no servers.
 
         Raises:
             LabError: a compute does not come up again.
@@ -142,7 +142,7 @@ class OpenStack:
         await computes.configure(self.place, host, shared=shared)
         await host.run("systemctl", "restart", computes.SERVICE)
         async with Session(self.admin) as nova:
-            before = await _last_heard(nova, host.name)
+            before = await _last_report(nova, host.name)
         await self._wait_for_compute(host, before)
 
     # -- up ----------------------------------------------------------------------------------------
@@ -249,11 +249,11 @@ class OpenStack:
         await self._wait_for_compute(host)
 
     async def _wait_for_compute(self, host: Host, before: str = "") -> None:
-        """Wait until Nova shows a hypervisor as up, and its scheduler knows it.
+        """Wait until Nova shows a hypervisor as up, and its scheduler lists it.
 
         Args:
             host: with the compute.
-            before: when Nova had last heard of it; it is up when that is another time.
+            before: time of its last report; the host is up when Nova has a later one.
 
         Raises:
             LabError: it does not in time; the message has the end of its log.
@@ -311,10 +311,10 @@ async def _is_up(nova: Session, name: str, before: str) -> bool:
     answer = await nova("compute", "GET", "/os-hypervisors/detail", version="2.88")
     found: Json = answer.body["hypervisors"] if answer.code == 200 else []
     up = any(h["hypervisor_hostname"] == name and h["state"] == "up" for h in found)
-    return up and await _last_heard(nova, name) != before
+    return up and await _last_report(nova, name) != before
 
 
-async def _last_heard(nova: Session, name: str) -> str:
+async def _last_report(nova: Session, name: str) -> str:
     answer = await nova("compute", "GET", f"/os-services?host={name}", version="2.88")
     (found,) = answer.ok()["services"]
     return str(found["updated_at"])

@@ -150,7 +150,7 @@ async def cluster(tmp_path: Path, certificates: Path) -> AsyncIterator[Cluster]:
 async def fresh_hosts(
     cloud: Cloud, admin: Session, servers: Servers
 ) -> AsyncIterator[tuple[str, str]]:
-    """Two hosts that nobody has set up: disabled, in no aggregate; afterwards as they were."""
+    """Two hosts before their onboarding: disabled, in no aggregate; afterwards as they were."""
     for name, zone in ((ZONE, ZONE), (AGGREGATE, None), (TEST_AGGREGATE, None)):
         body = {"aggregate": {"name": name, "availability_zone": zone}}
         (await admin("compute", "POST", "/os-aggregates", body, version=VERSION)).ok()

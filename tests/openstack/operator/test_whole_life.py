@@ -40,7 +40,7 @@ async def _flavor(admin: Session, name: str) -> str:
 
 
 @pytest.mark.timeout(600, func_only=True)  # a life takes a minute and a half; others work here too
-async def test_a_host_is_taken_in_emptied_and_let_go(  # noqa: PLR0917 - fixtures
+async def test_a_host_is_onboarded_evicted_and_offboarded(  # noqa: PLR0917 - fixtures
     cloud: Cloud,
     cluster: Cluster,
     admin: Session,
@@ -61,7 +61,7 @@ async def test_a_host_is_taken_in_emptied_and_let_go(  # noqa: PLR0917 - fixture
     async with operator(cluster, cloud, tmp_path / "operator.log", *flags):
         await _take_in(cloud, cluster, admin, image, host, other)
         await _empty_and_bring_back(cluster, admin, servers, host, other)
-        await _think_again(cloud, cluster, admin, servers, host)
+        await _call_off_maintenance(cloud, cluster, admin, servers, host)
         await cloud.share_disks(False)
         try:
             await _empty_with_disks(cloud, cluster, admin, servers, host, other)
@@ -120,7 +120,7 @@ async def _empty_and_bring_back(
     stopped = await servers.boot(host=host)
     (await servers.act(stopped, {"os-stop": None})).ok()
     await servers.until(stopped, lambda s: s["status"] == "SHUTOFF")
-    await _go_and_come_back(servers, stopped, host)
+    await _migrate_and_revert(servers, stopped, host)
 
     await cluster.change(host, maintenance="manual", maintenanceReason="fan")
     found = await cluster.until(host, lambda hv: bool(hv.status.evicted))
@@ -144,8 +144,8 @@ async def _empty_and_bring_back(
     await servers.remove_all()
 
 
-async def _go_and_come_back(servers: Servers, server: str, host: str) -> None:
-    """Its newest record of a move away from the host is of one that was taken back."""
+async def _migrate_and_revert(servers: Servers, server: str, host: str) -> None:
+    """Move a server away and revert: its newest migration from the host is a reverted one."""
     (await servers.act(server, {"migrate": None})).ok()
     await servers.until(server, lambda s: s["status"] == "VERIFY_RESIZE")
     (await servers.act(server, {"revertResize": None})).ok()
@@ -154,10 +154,10 @@ async def _go_and_come_back(servers: Servers, server: str, host: str) -> None:
     assert back["OS-EXT-SRV-ATTR:host"] == host
 
 
-async def _think_again(
+async def _call_off_maintenance(
     cloud: Cloud, cluster: Cluster, admin: Session, servers: Servers, host: str
 ) -> None:
-    """Maintenance that is called off in the middle: a server on its way stays, and can be used."""
+    """Call off a maintenance half-way: a server on its way stays, and can be used."""
     guest = await servers.boot(host=host, image=cloud.names.guest)
     await until(lambda: servers.beats(guest), lambda n: n >= 1)
     await cloud.hinder(guest)
@@ -178,7 +178,7 @@ async def _think_again(
 
 async def _bring_back(cluster: Cluster, admin: Session, host: str) -> None:
     await cluster.change(host, maintenance="")
-    # Ready is about the maintenance that is asked for; this is about Nova.
+    # Ready is about the requested maintenance; this is about Nova.
     found = await cluster.until(
         host, lambda hv: condition(hv, "HypervisorDisabled").startswith("False/")
     )

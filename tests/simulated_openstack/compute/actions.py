@@ -50,7 +50,7 @@ _RECORDED: Final = {
 
 def routes(life: Life) -> Sequence[Route]:
     actions = {
-        **_own(life),
+        **_in_place(life),
         **_moves(life),
         "os-getConsoleOutput": _console,
         "lock": _lock,
@@ -94,8 +94,8 @@ def _check(request: Request, server: Server, action: str) -> None:
         raise RefusalError(409, text)
 
 
-def _own(life: Life) -> dict[str, Action]:
-    """What does not move it: what is being done meanwhile, and its state after."""
+def _in_place(life: Life) -> dict[str, Action]:
+    """Actions that do not move a server: the task state meanwhile, and the state after."""
 
     def changing(task: str, vm_state: str | None) -> Action:
         def act(request: Request, server: Server, _arguments: Json) -> Answer:
@@ -210,7 +210,7 @@ def _console(request: Request, server: Server, arguments: Json) -> Answer:
 def _lock(request: Request, server: Server, arguments: Json) -> Answer:
     by = _locker(request, server)
     if server.locked_by and by == "owner":
-        return Answer(202)  # whoever it is by
+        return Answer(202)  # an existing lock is kept
     server.locked_by = by
     if request.version >= LOCK_REASONS and (reason := arguments.get("locked_reason")):
         server.locked_reason = str(reason)
@@ -225,7 +225,7 @@ def _unlock(request: Request, server: Server, _arguments: Json) -> Answer:
 
 
 def _locker(request: Request, server: Server) -> str:
-    """As Nova has it: by the project alone."""
+    """Return who locks a server as Nova decides it: by the project alone."""
     return "owner" if server.project == request.token.project else "admin"
 
 

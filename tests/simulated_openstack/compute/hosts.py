@@ -132,7 +132,7 @@ def _show(request: Request) -> Answer:
 
 def _service(request: Request, host: Host) -> Json:
     world = request.world
-    heard = now() - timedelta(seconds=time.monotonic() - world.heard(host))
+    reported = now() - timedelta(seconds=time.monotonic() - world.last_report(host))
     return {
         "id": host.service_id,
         "binary": "nova-compute",
@@ -140,7 +140,7 @@ def _service(request: Request, host: Host) -> Json:
         "zone": world.zone(host.name),
         "status": "enabled" if host.enabled else "disabled",
         "state": "up" if world.is_up(host) else "down",
-        "updated_at": f"{heard:%Y-%m-%dT%H:%M:%S.}{heard.microsecond // 1000 * 1000:06}",
+        "updated_at": f"{reported:%Y-%m-%dT%H:%M:%S.}{reported.microsecond // 1000 * 1000:06}",
         "disabled_reason": host.disabled_reason,
         "forced_down": host.forced_down,
     }

@@ -1,4 +1,4 @@
-"""What was asked of a server, by whom, and how it ended."""
+"""Actions on a server: which, by whom, and how each ended."""
 
 from __future__ import annotations
 

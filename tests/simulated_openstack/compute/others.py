@@ -71,8 +71,8 @@ def _group(request: Request, group: Group) -> Json:
 
 def _groups(request: Request) -> Answer:
     groups = request.world.groups.values()
-    everybody = "all_projects" in request.query and request.token.admin
-    found = [g for g in groups if everybody or g.project == request.token.project]
+    all_projects = "all_projects" in request.query and request.token.admin
+    found = [g for g in groups if all_projects or g.project == request.token.project]
     return Answer(200, {"server_groups": [_group(request, g) for g in found]})
 
 

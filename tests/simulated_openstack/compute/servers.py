@@ -53,7 +53,7 @@ def found(request: Request) -> Server:
     """The server that a request is about.
 
     Raises:
-        RefusalError: 404: it is not there, or somebody else's.
+        RefusalError: 404: it is not there, or of another project.
     """
     id = request.parts["id"]
     server = request.world.servers.get(id)
@@ -167,8 +167,8 @@ def _host_status(request: Request, host: Host | None) -> str:
 def _wanted(request: Request) -> Iterable[Server]:
     """Servers that the request's filters let through."""
     world, query = request.world, request.query
-    host, everybody = query.get("host"), request.flag("all_tenants")
-    if everybody and not request.token.admin:
+    host, all_tenants = query.get("host"), request.flag("all_tenants")
+    if all_tenants and not request.token.admin:
         raise RefusalError(
             403,
             "Policy doesn't allow os_compute_api:servers:detail:get_all_tenants to be performed.",
@@ -176,7 +176,7 @@ def _wanted(request: Request) -> Iterable[Server]:
     servers: Iterable[Server] = world.servers.values()
     if host is not None and request.token.admin:
         servers = world.hosts[host].servers.values() if host in world.hosts else ()
-    if not everybody:
+    if not all_tenants:
         servers = (s for s in servers if s.project == request.token.project)
     elif "project_id" in query:
         servers = (s for s in servers if s.project == query["project_id"])
@@ -226,7 +226,7 @@ def _show(request: Request) -> Answer:
 
 
 def _new(request: Request) -> tuple[Server, str, str | None]:
-    """The server that is asked for, the only host and the zone that it may have.
+    """The requested server, the only host and the zone that it may have.
 
     Raises:
         RefusalError: it cannot be had.

@@ -20,7 +20,7 @@ def clock() -> FakeClock:
 
 @dataclass(frozen=True, slots=True)
 class Counted(Parts):
-    """What some agent has besides conditions."""
+    """Parts of a status besides conditions."""
 
     bridges: int | None = None
 
@@ -46,7 +46,9 @@ def test_the_same_report_again_is_no_change(board: Board[Counted]) -> None:
     assert (dropped.conditions["Other"], dropped.bridges) == (None, 3)
 
 
-def test_since_moves_with_the_status_only(board: Board[Counted], clock: FakeClock) -> None:
+def test_transition_time_changes_with_the_status_only(
+    board: Board[Counted], clock: FakeClock
+) -> None:
     start = clock.now()
     board.put_condition("x", TRUE, "Running")
     clock.advance(timedelta(seconds=5))
@@ -71,7 +73,7 @@ async def test_every_waiter_sees_a_change(board: Board[Counted]) -> None:
     assert [await waiter for waiter in waiters] == [board.parts] * 3
 
 
-async def test_who_is_behind_does_not_wait(board: Board[Counted]) -> None:
+async def test_waiter_that_is_behind_does_not_wait(board: Board[Counted]) -> None:
     seen = board.parts
     board.put_condition("x", TRUE, "Running")
 

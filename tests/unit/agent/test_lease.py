@@ -1,4 +1,4 @@
-"""One agent of a host works at a time, and an API that is away ends nobody's work."""
+"""One agent of a host works at a time, and an API that is away ends no agent."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Agent:
         return self.presence.held.is_set() and not self.task.done()
 
     async def stop(self) -> None:
-        """As SIGTERM does."""
+        """End the process as SIGTERM does."""
         self.task.cancel()
         with suppress(asyncio.CancelledError, AnotherAgentError):
             await self.task
         await self.kube.aclose()
 
     async def kill(self) -> None:
-        """As SIGKILL does: nothing is released."""
+        """End the process as SIGKILL does: the lease is not released."""
         self.online = False
         await self.stop()
 
@@ -87,7 +87,7 @@ async def test_the_lease_is_renewed_by_one_write_each_ten_seconds() -> None:
     assert after.spec.renewTime != before.spec.renewTime
 
 
-async def test_a_second_agent_waits_until_the_first_lets_go(
+async def test_second_agent_waits_until_the_first_releases_the_lease(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = ScriptedServer()
@@ -162,8 +162,8 @@ async def test_without_the_right_to_leases_the_agent_works(
 ) -> None:
     server = ScriptedServer()
 
-    def refuse(asked: Request) -> Reply | None:
-        return Reply(code, {"kind": "Status", "code": code}) if asked.method == "POST" else None
+    def refuse(request: Request) -> Reply | None:
+        return Reply(code, {"kind": "Status", "code": code}) if request.method == "POST" else None
 
     server.faults.append(refuse)
     agent = Agent(server, "one")

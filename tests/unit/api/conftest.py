@@ -23,7 +23,7 @@ CONDITIONS = (
 
 
 def hypervisor(number: int, instances: int = 12) -> dict[str, object]:
-    """The object, as JSON knows it; `number` makes its names and ids its own."""
+    """The object as JSON; `number` makes its names and ids its own."""
 
     def identity(*parts: object) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join(map(str, (number, *parts)))))

@@ -135,7 +135,7 @@ def test_wrong_shape_is_refused_naming_object_and_field(data: object, message: s
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"{} {}", b"nul"])
-def test_what_is_no_object_is_refused_naming_the_kind(data: bytes) -> None:
+def test_document_that_is_no_object_is_refused_naming_the_kind(data: bytes) -> None:
     with pytest.raises(codec.DecodeError, match=r"^Hypervisor: "):
         codec.decode(data, Hypervisor)
 

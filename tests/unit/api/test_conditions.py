@@ -98,7 +98,7 @@ def test_long_message_is_cut_visibly() -> None:
         ("Ready", "True", "R" * 1025, "reason"),
     ],
 )
-def test_what_the_server_would_refuse_is_refused(
+def test_condition_that_the_server_would_refuse_is_refused(
     type_: str, status: str, reason: str, named: str
 ) -> None:
     with pytest.raises(InvalidConditionError, match=named):
@@ -115,7 +115,7 @@ def test_time_without_zone_is_refused() -> None:
         set_condition((), "Ready", "True", "R", "", now=datetime(2026, 1, 1))  # noqa: DTZ001
 
 
-def test_looking_up_and_removing() -> None:
+def test_condition_is_looked_up_and_removed_by_type() -> None:
     assert get_condition(READY, "Ready") is READY[0]
     assert get_condition(READY, "Other") is None
     assert is_true(READY, "Ready")

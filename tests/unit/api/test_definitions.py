@@ -27,7 +27,7 @@ def domain(name: str, *, active: bool = True, filler: str = "") -> DomainDefinit
 
 
 def noise(seed: int, length: int) -> str:
-    """What does not compress."""
+    """Text that does not compress."""
     return random.Random(seed).randbytes(length // 2).hex()  # noqa: S311
 
 
@@ -38,7 +38,7 @@ HOST = HostDefinitions(
 )
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_stored_definitions_are_read_again() -> None:
     packed = pack(HOST)
     assert packed.left_out == ()
     assert definitions(secret("kvm-1", "agents", packed)) == HOST
@@ -57,7 +57,7 @@ def test_host_of_a_thousand_ordinary_domains_fits() -> None:
     assert len(packed.data) < MOST_BYTES
 
 
-def test_what_does_not_fit_is_named_idle_and_large_first() -> None:
+def test_definitions_that_do_not_fit_are_named_idle_and_large_first() -> None:
     host = HostDefinitions(
         domains={
             "1": domain("idle-small", active=False, filler=noise(1, 1000)),
@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_named_idle_and_large_first() -> None:
         assert {one.name for one in read.domains.values()}.isdisjoint(left_out)
 
 
-def test_nothing_shows_a_definition() -> None:
+def test_repr_and_errors_show_no_definition() -> None:
     shown = repr((HOST, secret("kvm-1", "agents", pack(HOST)), pack(HOST).left_out))
     assert PASSWORD not in shown
     assert "<domain" not in shown

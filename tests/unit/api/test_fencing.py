@@ -61,7 +61,7 @@ def test_a_host_is_fenced_for_the_boot_that_it_has_reported_last(
 def test_host_that_was_declared_dead_ends_its_instances_until_it_is_taken_back(
     phase: FencingPhase, more: dict[str, datetime], declared: bool
 ) -> None:
-    """They may run elsewhere, whatever became of the proof."""
+    """The instances may run elsewhere, whatever became of the proof."""
     record = replace(Fencing(phase=phase, bootID="b1"), **more)
     assert is_declared_dead(record) is declared
     assert (is_ordered(record, "b1"), is_ordered(record, "b2")) == (declared, False)

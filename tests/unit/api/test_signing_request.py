@@ -62,7 +62,7 @@ def der(request: bytes) -> bytes:
 
 
 def forged() -> bytes:
-    """What another key has signed, over our key."""
+    """A request over our key with the signature of another key."""
     mine = x509.load_pem_x509_csr(GOOD).signature
     theirs = b""
     while len(theirs) != len(mine):  # it varies by two bytes
@@ -80,14 +80,14 @@ def forged() -> bytes:
         HostNames("kvm-a", tuple(f"2001:db8::{number:x}" for number in range(1, 65))),
     ],
 )
-def test_what_agents_write_is_read(names: HostNames) -> None:
+def test_request_that_agents_write_is_read(names: HostNames) -> None:
     written = write(names, ec.generate_private_key(ec.SECP256R1()))
     assert read(written) == names
     assert len(written) < LONGEST / 2
 
 
 def test_helpers_of_this_test_write_the_same() -> None:
-    """Or the refusals below would show nothing."""
+    """Else the refusals below would prove nothing."""
     assert read(pem(builder())) == NAMES
     assert wrapped(x509.load_pem_x509_csr(GOOD).public_bytes(Encoding.DER)) == GOOD
 
@@ -165,7 +165,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_anything_else_is_refused(what: str) -> None:
+def test_request_with_any_other_content_is_refused(what: str) -> None:
     with pytest.raises(SigningRequestError) as raised:
         read(HOSTILE[what]())
     assert len(str(raised.value)) < 200

@@ -29,7 +29,9 @@ LIGHT = Transitions("light", ("red",), {"red": ("green",), "green": ("red", "off
         pytest.param("blue", "pink", False, id="to what is no state"),
     ],
 )
-def test_only_what_the_table_has_may_follow(old: str | None, new: str, *, allowed: bool) -> None:
+def test_only_transitions_of_the_table_are_allowed(
+    old: str | None, new: str, *, allowed: bool
+) -> None:
     assert LIGHT.allow(old, new) is allowed
     if allowed:
         LIGHT.check(old, new)

@@ -39,7 +39,7 @@ from hypercobalt.errors import ConfigurationError
         pytest.param("t,u,1\nt,v,2\n", {"t": User("v", "2", (AUTHENTICATED,))}, id="the-last-wins"),
     ],
 )
-def test_token_files(tmp_path: Path, text: str, users: dict[str, User]) -> None:
+def test_token_file_gives_users_by_token(tmp_path: Path, text: str, users: dict[str, User]) -> None:
     path = tmp_path / "tokens.csv"
     path.write_text(text)
     assert read_tokens(path) == users
@@ -71,12 +71,14 @@ def test_a_missing_token_file_is_refused(tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_bearer_tokens(header: str, token: str) -> None:
+def test_bearer_token_is_read_from_the_header(header: str, token: str) -> None:
     assert bearer_token({"authorization": header}) == token
 
 
 @pytest.mark.parametrize(("token", "known"), [("t", True), ("x", False), ("", False)])
-async def test_tokens(tmp_path: Path, token: str, *, known: bool) -> None:
+async def test_user_is_found_by_the_whole_token_only(
+    tmp_path: Path, token: str, *, known: bool
+) -> None:
     user = User("u")
     store = await Store.open(tmp_path)
     tester = Authenticator({"t": user}, Accounts(store, Key(tmp_path / "sa.key")))
@@ -277,7 +279,9 @@ def test_a_kubeconfig_of_our_own_is_replaced(tmp_path: Path, data: bytes | None)
     ],
     ids=lambda value: value[:30] if isinstance(value, bytes) else "",
 )
-def test_what_is_not_ours_is_not_replaced(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_kubeconfig_of_another_cluster_is_not_replaced(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
     path = tmp_path / "config"
     path.write_bytes(data)
     with pytest.raises(ConfigurationError, match=rf"{reason}; name another .*--kubeconfig"):

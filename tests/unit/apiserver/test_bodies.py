@@ -43,7 +43,7 @@ from hypercobalt.apiserver.requests.bodies import (
         ("a: '*'", {"a": "*"}),
     ],
 )
-def test_yaml(text: str, value: object) -> None:
+def test_yaml_is_decoded_as_json_values(text: str, value: object) -> None:
     assert decode_yaml(text.encode()) == value
 
 

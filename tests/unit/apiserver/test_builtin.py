@@ -75,7 +75,7 @@ def test_requests_follow_limits() -> None:
         ({name: {"cpu": "1", "memory": "1"} for name in ("limits", "requests")}, "Guaranteed"),
     ],
 )
-def test_the_quality_of_service(resources: Object, quality: str) -> None:
+def test_quality_of_service_follows_from_resources(resources: Object, quality: str) -> None:
     pod: Object = {"spec": {"containers": [{**CONTAINER, "resources": resources}]}}
     strategies.begin("Pod", pod)
     assert pod["status"]["qosClass"] == quality
@@ -107,7 +107,9 @@ def test_plain_text_in_a_secret_is_encoded() -> None:
         ("Lease", {"spec": {"leaseDurationSeconds": 0}}, None, "spec.leaseDurationSeconds"),
     ],
 )
-def test_what_is_refused(kind: str, obj: Object, old: Object | None, field: str) -> None:
+def test_invalid_object_is_refused_by_field(
+    kind: str, obj: Object, old: Object | None, field: str
+) -> None:
     assert field in faults(kind, obj, old)
 
 
@@ -127,7 +129,7 @@ def test_good_objects_pass() -> None:
         ("Event", {"eventTime": "2026-01-01"}),
     ],
 )
-def test_what_go_could_not_decode_is_refused(kind: str, obj: Object) -> None:
+def test_value_that_go_could_not_decode_is_refused(kind: str, obj: Object) -> None:
     with pytest.raises(StatusError) as refused:
         checks.check_decodable(kind, "v1", obj)
     assert refused.value.code == 400

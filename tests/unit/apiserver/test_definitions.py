@@ -86,7 +86,7 @@ def test_our_own_definitions_are_valid(kind: Any) -> None:  # noqa: ANN401  # an
         ),
     ],
 )
-def test_bad_definitions(spec: Object, field: str) -> None:
+def test_bad_definition_is_refused_by_field(spec: Object, field: str) -> None:
     assert field in faults(definition(**spec))
 
 
@@ -107,7 +107,7 @@ def version(**more: JSON) -> Object:
         ),
     ],
 )
-def test_bad_versions(versions: list[Object], field: str) -> None:
+def test_bad_versions_are_refused_by_field(versions: list[Object], field: str) -> None:
     assert field in faults(definition(versions=versions))
 
 
@@ -125,7 +125,7 @@ def test_bad_versions(versions: list[Object], field: str) -> None:
         pytest.param({"selectableFields": [{"jsonPath": "["}]}, id="selectable-path"),
     ],
 )
-def test_what_a_version_may_not_have(more: Object) -> None:
+def test_version_with_bad_columns_or_selectable_fields_is_refused(more: Object) -> None:
     assert any(
         name in field
         for field in faults(definition(versions=[version(**more)]))
@@ -215,7 +215,7 @@ GROWS = {"rule": "self >= oldSelf"}
         ),
     ],
 )
-def test_bad_schemas(raw: Object, field: str) -> None:
+def test_bad_schema_is_refused_by_field(raw: Object, field: str) -> None:
     assert field in faults(definition({"type": "object", "properties": {"a": raw}}))
 
 
@@ -231,7 +231,7 @@ def test_bad_schemas(raw: Object, field: str) -> None:
         ),
     ],
 )
-def test_what_the_schema_of_an_object_must_not_have(raw: Object, field: str) -> None:
+def test_root_schema_with_forbidden_keys_is_refused(raw: Object, field: str) -> None:
     assert f"{ROOT}{field}" in faults(definition({"type": "object", **raw}))
 
 
@@ -245,7 +245,7 @@ def test_what_the_schema_of_an_object_must_not_have(raw: Object, field: str) -> 
         ),
     ],
 )
-def test_what_stays_for_ever(change: Object, field: str) -> None:
+def test_immutable_field_of_a_definition_cannot_change(change: Object, field: str) -> None:
     assert field in faults(definition(**change), definition())
 
 

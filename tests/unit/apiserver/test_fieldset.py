@@ -81,7 +81,7 @@ def test_a_set_is_read_back_from_the_wire(a: Fields) -> None:
 
 
 @given(SETS, SETS, SETS)
-def test_unions_and_intersections(a: Fields, b: Fields, c: Fields) -> None:
+def test_unions_and_intersections_follow_the_laws_of_sets(a: Fields, b: Fields, c: Fields) -> None:
     union, intersection = fieldset.union, fieldset.intersection
     assert union(a, b) == union(b, a)
     assert intersection(a, b) == intersection(b, a)
@@ -91,7 +91,7 @@ def test_unions_and_intersections(a: Fields, b: Fields, c: Fields) -> None:
 
 
 @given(SETS, SETS)
-def test_differences(a: Fields, b: Fields) -> None:
+def test_differences_follow_the_laws_of_sets(a: Fields, b: Fields) -> None:
     left, shared = fieldset.difference(a, b), fieldset.intersection(a, b)
     assert fieldset.union(left, shared) == a
     assert fieldset.intersection(left, b) == {}
@@ -210,7 +210,7 @@ def test_removing_all_fields_leaves_no_leaf(obj: Object) -> None:
 
 
 @given(OBJECTS, OBJECTS)
-def test_what_was_added_can_be_removed(old: Object, new: Object) -> None:
+def test_added_fields_can_be_removed(old: Object, new: Object) -> None:
     added = fieldset.compare(NODE, old, new).added
     left = fieldset.remove(NODE, new, added)
     assert fieldset.compare(NODE, old, left).added == {}
@@ -226,6 +226,6 @@ def test_what_was_added_can_be_removed(old: Object, new: Object) -> None:
         ([], {}, False),
     ],
 )
-def test_sameness_minds_types(a: JSON, b: JSON, *, equal: bool) -> None:
+def test_values_of_different_types_differ(a: JSON, b: JSON, *, equal: bool) -> None:
     assert same(a, b) is equal
     assert fieldset.compare(Node(opaque=True), {"x": a}, {"x": b}).same() is equal

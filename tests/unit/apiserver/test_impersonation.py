@@ -55,7 +55,7 @@ def become(user: User, rights: Rbac, headers: list[tuple[str, str]]) -> User:
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        pytest.param([], ADMIN, id="nobody-else"),
+        pytest.param([], ADMIN, id="no-impersonation"),
         pytest.param([("user", "")], ADMIN, id="no-name"),
         pytest.param([("user", "bob")], User("bob", groups=(AUTHENTICATED,)), id="a-user"),
         pytest.param(
@@ -84,7 +84,7 @@ def become(user: User, rights: Rbac, headers: list[tuple[str, str]]) -> User:
         pytest.param([("user", "system:anonymous")], ANONYMOUS, id="anonymous"),
     ],
 )
-async def test_administrator_acts_for_anybody(
+async def test_administrator_may_impersonate_any_user(
     store: Store, headers: list[tuple[str, str]], expected: User
 ) -> None:
     assert become(ADMIN, Rbac(store), headers) == expected
@@ -115,7 +115,7 @@ BOB = ("user", "bob")
         pytest.param([CONSTRAINED], [BOB], "users", id="constrained-verbs-grant-nothing"),
     ],
 )
-async def test_each_thing_that_is_named_must_be_granted(
+async def test_each_impersonated_attribute_must_be_granted(
     store: Store, rules: list[Rule], headers: list[tuple[str, str]], refused: str
 ) -> None:
     rights = await granting(store, rules)

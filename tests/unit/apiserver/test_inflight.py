@@ -12,7 +12,7 @@ from hypercobalt.apiserver.inflight import AT_ONCE, Limit, Turns
 
 
 def fill(limit: Limit, user: str) -> int:
-    """Take places until there are none for this user; how many it got."""
+    """Take places until none is left for this user; returns their number."""
     before = limit.used
     with contextlib.suppress(StatusError):
         while True:
@@ -53,7 +53,7 @@ def test_places_that_are_given_back_can_be_taken_again() -> None:
 
 
 async def order_of(*users: str) -> list[str]:
-    """In which order requests of these users go on, which all come at once."""
+    """The order in which requests of these users go on; all arrive at once."""
     turns, began = Turns(), list[str]()
 
     async def request(user: str) -> None:

@@ -68,13 +68,13 @@ def test_an_apply_owns_what_it_names(node: Node) -> None:
     assert entry["fieldsV1"] == {"f:data": {"f:a": {}, "f:b": {}}}
 
 
-def test_what_an_apply_names_no_more_is_removed(node: Node) -> None:
+def test_field_that_an_apply_no_longer_names_is_removed(node: Node) -> None:
     obj = apply(node, None, config(a="1", b="2"), "one")
     obj = apply(node, obj, config(a="1"), "one")
     assert (obj["data"], owned(obj)) == ({"a": "1"}, {"one": {"a"}})
 
 
-def test_what_another_owns_too_stays(node: Node) -> None:
+def test_field_that_another_manager_owns_too_stays(node: Node) -> None:
     obj = apply(node, None, config(a="1", b="2"), "one")
     obj = apply(node, obj, config(b="2"), "two")
     obj = apply(node, obj, config(a="1"), "one")

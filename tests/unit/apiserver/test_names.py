@@ -52,7 +52,9 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
         ),
     ],
 )
-def test_rules(rule: names.NameRule, good: list[str], bad: list[str]) -> None:
+def test_name_rule_accepts_good_and_refuses_bad_names(
+    rule: names.NameRule, good: list[str], bad: list[str]
+) -> None:
     assert [text for text in good if rule(text)] == []
     assert [text for text in bad if not rule(text)] == []
 

@@ -210,7 +210,9 @@ def containers(*names: str, **fields: JSON) -> Object:
         ),
     ],
 )
-def test_strategic_merge(pod: Node, target: Object, patch: Object, result: Object) -> None:
+def test_strategic_merge_follows_the_patch_strategy_of_the_kind(
+    pod: Node, target: Object, patch: Object, result: Object
+) -> None:
     assert strategic_merge(pod, target, patch) == result
 
 

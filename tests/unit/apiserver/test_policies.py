@@ -218,7 +218,7 @@ def test_a_binding_that_warns_lets_the_write_pass() -> None:
         ),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(spec: JSONObject, named: str) -> None:
+def test_unsupported_field_is_refused_by_name(spec: JSONObject, named: str) -> None:
     with pytest.raises(StatusError, match=named) as refused:
         check_policy(policy(**cast("dict[str, Any]", spec)), None)
     assert refused.value.code == 501

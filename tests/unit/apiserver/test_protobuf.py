@@ -88,7 +88,7 @@ def at(value: JSON, *path: str) -> JSON:
 # -- what real encoders send -------------------------------------------------------------------
 
 
-def test_namespace_of_kubectl() -> None:
+def test_namespace_of_kubectl_is_decoded() -> None:
     decoded = decode(base64.b64decode(NAMESPACE))
 
     assert decoded == {
@@ -218,7 +218,7 @@ def test_micro_times_have_microseconds() -> None:
     assert decoded["spec"] == {"acquireTime": "1970-01-01T00:00:01.000001Z"}
 
 
-def test_negative_numbers() -> None:
+def test_negative_numbers_are_decoded() -> None:
     pod = text(2, number(4, -5) + number(25, -7))
 
     decoded = decode(body("Pod", pod))
@@ -227,7 +227,7 @@ def test_negative_numbers() -> None:
 
 
 @pytest.mark.parametrize("groups", [number(4, 1) + number(4, 300), text(4, b"\x01\xac\x02")])
-def test_repeated_numbers_packed_or_not(groups: bytes) -> None:
+def test_repeated_numbers_are_decoded_packed_or_not(groups: bytes) -> None:
     decoded = decode(body("Pod", text(2, text(14, groups))))
 
     assert at(decoded, "spec", "securityContext") == {"supplementalGroups": [1, 300]}

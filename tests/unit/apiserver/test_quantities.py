@@ -25,5 +25,5 @@ from hypercobalt.apiserver.kinds.quantities import canonical
         ("1e999999999", "1e999999999"),
     ],
 )
-def test_canonical_form(written: str, stored: str) -> None:
+def test_quantity_is_stored_in_canonical_form(written: str, stored: str) -> None:
     assert canonical(written) == stored

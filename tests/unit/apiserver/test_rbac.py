@@ -61,7 +61,7 @@ def subject(kind: str, name: str, namespace: str = "") -> JSONObject:
 
 
 @pytest.mark.parametrize(
-    ("rule", "asked", "allowed"),
+    ("rule", "attributes", "allowed"),
     [
         pytest.param(READ, Attributes("get", "", "pods"), True, id="named-verb"),
         pytest.param(READ, Attributes("watch", "", "pods"), False, id="other-verb"),
@@ -117,10 +117,12 @@ def subject(kind: str, name: str, namespace: str = "") -> JSONObject:
         pytest.param(Rule(("*",), (), ("*",)), Attributes("get", "", "pods"), False, id="no-group"),
     ],
 )  # fmt: skip
-def test_rule_grants(rule: Rule, asked: Attributes, *, allowed: bool) -> None:
+def test_rule_grants_only_matching_requests(
+    rule: Rule, attributes: Attributes, *, allowed: bool
+) -> None:
     grants = Grants()
     grants.add([rule], "here")
-    assert bool(grants.source(asked)) is allowed
+    assert bool(grants.source(attributes)) is allowed
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,9 @@ def test_rule_grants(rule: Rule, asked: Attributes, *, allowed: bool) -> None:
         ),
     ],
 )  # fmt: skip
-def test_rights_that_are_missing(held: list[Rule], wanted: list[Rule], missing: int) -> None:
+def test_missing_rights_are_those_not_granted(
+    held: list[Rule], wanted: list[Rule], missing: int
+) -> None:
     assert len(missing_rules(Grants.of(held), wanted)) == missing
 
 
@@ -179,7 +183,7 @@ def test_role_of_billions_of_rights_is_not_taken_apart() -> None:
         pytest.param(subject("ServiceAccount", "robot"), ROBOT, "", False, id="no-namespace"),
     ],
 )
-async def test_subjects(
+async def test_binding_grants_to_its_subjects_only(
     store: Store, who: JSONObject, user: User, there: str, *, allowed: bool
 ) -> None:
     index = Rbac(store)
@@ -227,11 +231,11 @@ async def test_binding_to_a_role_that_is_missing_is_named(store: Store) -> None:
 
 
 async def test_decisions_follow_every_write(store: Store) -> None:
-    index, asked = Rbac(store), Attributes("get", "", "pods")
+    index, attributes = Rbac(store), Attributes("get", "", "pods")
 
     def allowed() -> bool:
-        assert Rbac(store).authorize(EVE, asked) == index.authorize(EVE, asked)
-        return index.authorize(EVE, asked).allowed
+        assert Rbac(store).authorize(EVE, attributes) == index.authorize(EVE, attributes)
+        return index.authorize(EVE, attributes).allowed
 
     eve, adam = [subject("User", "eve")], [subject("User", "adam")]
     role = ref("ClusterRole", "r")
@@ -264,7 +268,7 @@ async def test_masters_need_no_role(store: Store) -> None:
 async def test_decision_among_a_thousand_bindings_takes_under_a_tenth_of_a_millisecond(
     store: Store,
 ) -> None:
-    """Of one subject each, and of one subject all; the figures are printed."""
+    """A thousand bindings, of one subject each or all of one; the figures are printed."""
     index = Rbac(store)
 
     async def bind(number: int) -> None:
@@ -281,18 +285,18 @@ async def test_decision_among_a_thousand_bindings_takes_under_a_tenth_of_a_milli
         User("all", groups=groups),
         User("none", groups=groups),
     ):
-        asked = Attributes("update", "coordination.k8s.io", "leases", "", "space", "n500")
-        assert index.authorize(user, asked).allowed is (user.name != "none")
-        batches = [_microseconds(index, user, asked) for _ in range(50)]
+        attributes = Attributes("update", "coordination.k8s.io", "leases", "", "space", "n500")
+        assert index.authorize(user, attributes).allowed is (user.name != "none")
+        batches = [_microseconds(index, user, attributes) for _ in range(50)]
         print(f"{user.name}: {min(batches):.1f} µs")  # noqa: T201  # the figure
         assert min(batches) < 100
 
 
-def _microseconds(index: Rbac, user: User, asked: Attributes) -> float:
+def _microseconds(index: Rbac, user: User, attributes: Attributes) -> float:
     """How long a decision takes, over a time so short that nothing else may come between."""
     began = time.perf_counter()
     for _ in range(20):
-        index.authorize(user, asked)
+        index.authorize(user, attributes)
     return (time.perf_counter() - began) / 20 * 1e6
 
 
@@ -300,7 +304,7 @@ def _microseconds(index: Rbac, user: User, asked: Attributes) -> float:
 
 
 @pytest.mark.parametrize(
-    ("line", "asked"),
+    ("line", "attributes"),
     [
         ("GET /api/v1/pods", Attributes("list", "", "pods")),
         ("GET /api/v1/pods?watch=1", Attributes("watch", "", "pods")),
@@ -333,15 +337,15 @@ def _microseconds(index: Rbac, user: User, asked: Attributes) -> float:
         ("POST /", Attributes("post", path="/")),
     ],
 )  # fmt: skip
-def test_attributes_of_a_request(line: str, asked: Attributes) -> None:
+def test_attributes_follow_from_method_path_and_query(line: str, attributes: Attributes) -> None:
     method, _, url = line.partition(" ")
     path, _, text = url.partition("?")
     query = dict([text.split("=", 1)]) if text else {}
-    assert attributes_of(Request(method, path, query, {}, EVE)) == asked
+    assert attributes_of(Request(method, path, query, {}, EVE)) == attributes
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason", "message"),
+    ("attributes", "reason", "message"),
     [
         (
             Attributes("list", "g.io", "things"), "",
@@ -359,6 +363,8 @@ def test_attributes_of_a_request(line: str, asked: Attributes) -> None:
         ),
     ],
 )  # fmt: skip
-def test_message_of_a_refusal(asked: Attributes, reason: str, message: str) -> None:
-    error = forbidden(EVE, asked, reason)
+def test_message_of_a_refusal_is_that_of_kubernetes(
+    attributes: Attributes, reason: str, message: str
+) -> None:
+    error = forbidden(EVE, attributes, reason)
     assert (error.code, error.reason, error.message) == (403, "Forbidden", message)

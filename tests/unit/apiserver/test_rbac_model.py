@@ -92,7 +92,7 @@ WRITES = st.tuples(ROLE_KEYS, ROLES | st.none()) | st.tuples(BINDING_KEYS, BINDI
 USERS = st.sampled_from(
     [User("eve"), User("adam", groups=("devs",)), User(ACCOUNT, groups=("devs", "eve"))]
 )
-ASKED = st.builds(
+ATTRIBUTES = st.builds(
     Attributes,
     verb=st.sampled_from(["get", "list", "delete"]),
     group=st.sampled_from(["", "apps"]),
@@ -110,11 +110,11 @@ ASKED = st.builds(
 # -- the plain walk, as upstream's ----------------------------------------------------------------
 
 
-def walked(objects: Objects, user: User, asked: Attributes) -> bool:
+def walked(objects: Objects, user: User, attributes: Attributes) -> bool:
     for key, body in objects.items():
         if key.resource not in (rbac.ROLE_BINDINGS, rbac.CLUSTER_ROLE_BINDINGS):
             continue
-        if key.namespace and key.namespace != asked.namespace:
+        if key.namespace and key.namespace != attributes.namespace:
             continue
         subjects = cast("list[dict[str, str]]", body["subjects"])
         if not any(is_subject(user, subject, key.namespace) for subject in subjects):
@@ -124,7 +124,7 @@ def walked(objects: Objects, user: User, asked: Attributes) -> bool:
         place = ("", ref["name"]) if cluster else (key.namespace, ref["name"])
         role = objects.get(Key(rbac.CLUSTER_ROLES if cluster else rbac.ROLES, *place), {})
         rules = cast("list[Rule] | None", role.get("rules")) or []
-        if any(allows(rule, asked) for rule in rules):
+        if any(allows(rule, attributes) for rule in rules):
             return True
     return False
 
@@ -140,36 +140,39 @@ def is_subject(user: User, subject: dict[str, str], namespace: str) -> bool:
             return user.name == f"system:serviceaccount:{where}:{subject['name']}"
 
 
-def allows(rule: Rule, asked: Attributes) -> bool:
-    if not {asked.verb, "*"} & {*(rule.verbs or ())}:
+def allows(rule: Rule, attributes: Attributes) -> bool:
+    if not {attributes.verb, "*"} & {*(rule.verbs or ())}:
         return False
-    if asked.path is not None:
+    if attributes.path is not None:
         return any(
-            url in ("*", asked.path) or (url.endswith("*") and asked.path.startswith(url[:-1]))
+            url in ("*", attributes.path)
+            or (url.endswith("*") and attributes.path.startswith(url[:-1]))
             for url in rule.nonResourceURLs or ()
         )
-    wanted = {"*", "/".join(filter(None, (asked.resource, asked.subresource)))}
-    if asked.subresource:
-        wanted.add(f"*/{asked.subresource}")
+    wanted = {"*", "/".join(filter(None, (attributes.resource, attributes.subresource)))}
+    if attributes.subresource:
+        wanted.add(f"*/{attributes.subresource}")
     return bool(
-        {asked.group, "*"} & {*(rule.apiGroups or ())}
+        {attributes.group, "*"} & {*(rule.apiGroups or ())}
         and wanted & {*(rule.resources or ())}
-        and (not rule.resourceNames or asked.name in rule.resourceNames)
+        and (not rule.resourceNames or attributes.name in rule.resourceNames)
     )
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(WRITES, max_size=12), st.lists(st.tuples(USERS, ASKED), min_size=1, max_size=6))
+@given(
+    st.lists(WRITES, max_size=12), st.lists(st.tuples(USERS, ATTRIBUTES), min_size=1, max_size=6)
+)
 def test_index_decides_as_a_walk_over_all_bindings(
-    writes: list[tuple[Key, dict[str, object] | None]], questions: list[tuple[User, Attributes]]
+    writes: list[tuple[Key, dict[str, object] | None]], requests: list[tuple[User, Attributes]]
 ) -> None:
     store = Published()
     index = Rbac(cast(Store, store))
     for key, body in writes:
         store.write(key, body)
-        for user, asked in questions:
-            expected = walked(store.objects, user, asked)
-            assert index.authorize(user, asked).allowed is expected
+        for user, attributes in requests:
+            expected = walked(store.objects, user, attributes)
+            assert index.authorize(user, attributes).allowed is expected
     again = Rbac(cast(Store, store))
-    for user, asked in questions:
-        assert again.authorize(user, asked).allowed is walked(store.objects, user, asked)
+    for user, attributes in requests:
+        assert again.authorize(user, attributes).allowed is walked(store.objects, user, attributes)

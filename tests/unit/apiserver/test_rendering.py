@@ -1,4 +1,4 @@
-"""The forms of answers, as clients ask for them."""
+"""The media types of answers that clients accept."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ async def test_renewed_certificates_are_put_into_use_once(written_logs: io.Strin
 
 
 @pytest.mark.looptime
-async def test_what_could_not_be_used_is_tried_again() -> None:
+async def test_certificate_that_could_not_be_used_is_tried_again() -> None:
     tries: list[Pki] = []
 
     def use(renewed: Pki) -> None:

@@ -53,7 +53,7 @@ def delete(body: bytes = b"", **query: str) -> DeleteOptions:
         ("/api/v1/pods/a/b/c/d", None),
     ],
 )
-def test_paths(path: str, target: Target | None) -> None:
+def test_path_gives_its_target(path: str, target: Target | None) -> None:
     assert parse_path(path) == target
 
 
@@ -66,7 +66,7 @@ def test_any_path_is_taken_apart_or_not(path: str) -> None:
 @pytest.mark.parametrize(
     ("text", "number"), [("", 0), ("5", 5), ("-5", -5), ("+5", 5), (str(2**63 - 1), 2**63 - 1)]
 )
-def test_numbers(text: str, number: int) -> None:
+def test_number_of_a_query_is_parsed(text: str, number: int) -> None:
     assert Request("GET", "/", {"n": text}, {}, User("u")).number("n") == number
 
 
@@ -96,5 +96,7 @@ def test_delete_options_come_from_the_body_or_the_query() -> None:
         ("x/y", {"fieldManager": "me"}, "me"),
     ],
 )
-def test_the_field_manager(agent: str, query: Object, manager: str) -> None:
+def test_field_manager_comes_from_query_or_user_agent(
+    agent: str, query: Object, manager: str
+) -> None:
     assert Request("GET", "/", query, {"user-agent": agent}, User("u")).manager == manager

@@ -56,7 +56,7 @@ def faults(expression: str, schema: Object = SCHEMA, **more: str) -> list[str]:
         "quantity(self.s).add(quantity('1')).isLessThan(quantity('2'))",
     ],
 )
-def test_rules_that_fit(expression: str) -> None:
+def test_rule_that_fits_the_schema_is_accepted(expression: str) -> None:
     assert faults(expression) == []
 
 
@@ -77,7 +77,7 @@ def test_rules_that_fit(expression: str) -> None:
         ("'1'.isGreaterThan(quantity('1'))", "no matching overload for 'isGreaterThan'"),
     ],
 )
-def test_rules_that_do_not_fit(expression: str, why: str) -> None:
+def test_rule_that_does_not_fit_the_schema_is_refused(expression: str, why: str) -> None:
     (found,) = faults(expression)
     assert why in found
 
@@ -146,7 +146,7 @@ def test_compiled_rules_go_with_their_definition() -> None:
         ("lots", "!isQuantity(self.v)"),
     ],
 )
-def test_functions(value: object, expression: str) -> None:
+def test_functions_of_cel_are_evaluated(value: object, expression: str) -> None:
     assert holds(expression, value)
 
 

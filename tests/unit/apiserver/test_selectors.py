@@ -40,7 +40,9 @@ def selects(selector: str, labels: Labels) -> bool:
         pytest.param("in in (in)", [{"in": "in"}], [{"in": "x"}], id="words-as-keys-and-values"),
     ],
 )
-def test_label_selectors(selector: str, matching: list[Labels], others: list[Labels]) -> None:
+def test_label_selector_chooses_objects_by_labels(
+    selector: str, matching: list[Labels], others: list[Labels]
+) -> None:
     assert all(selects(selector, labels) for labels in matching)
     assert not any(selects(selector, labels) for labels in others)
 
@@ -98,19 +100,19 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
 def test_a_long_selector_costs_no_more_than_the_labels_it_is_held_against(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In terms that are looked at: time would depend on the machine."""
-    asked: list[Requirement] = []
+    """The cost is counted in checked terms: time would depend on the machine."""
+    checked: list[Requirement] = []
     allows = Requirement.allows
 
     def counted(self: Requirement, value: str) -> bool:
-        asked.append(self)
+        checked.append(self)
         return allows(self, value)
 
     monkeypatch.setattr(Requirement, "allows", counted)
     selector = parse_labels(",".join(f"k{number}!=v" for number in range(1500)))
     assert selector.matches({"a": "b", "k1": "x"})
     assert not selector.matches({"a": "b", "k1": "v"})
-    assert len(asked) == 2
+    assert len(checked) == 2
 
 
 @given(
@@ -137,7 +139,9 @@ def test_in_and_not_in_are_opposites(values: list[str], labels: Labels) -> None:
         pytest.param(r"a=b\\,c=d", [("a", "b\\", True), ("c", "d", True)], id="a-backslash-in-it"),
     ],
 )
-def test_field_selectors(selector: str, terms: list[tuple[str, str, bool]]) -> None:
+def test_field_selector_is_parsed_into_terms(
+    selector: str, terms: list[tuple[str, str, bool]]
+) -> None:
     found = [(term.field, term.value, term.equal) for term in parse_fields(selector)]
     assert found == terms
 

@@ -1,4 +1,4 @@
-"""The store against a dictionary: whatever is written, read, reopened or asked about the past."""
+"""The store against a dictionary, also after it was reopened and at old revisions."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class StoreMachine(RuleBasedStateMachine):
         self._now: dict[Key, bytes] = {}
         self._past: dict[int, dict[Key, bytes]] = {self._store.revision: {}}
         self._log: list[tuple[int, EventType, Key, bytes | None]] = []
-        self._heard: list[Event] = []
-        self._store.listen(self._heard.append)
+        self._events: list[Event] = []
+        self._store.listen(self._events.append)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
@@ -79,11 +79,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        heard = [event.revision for event in self._heard]
-        assert heard == sorted(heard)
+        events = [event.revision for event in self._events]
+        assert events == sorted(events)
         self._run(self._store.close())
         self._store = self._run(Store.open(self._directory))
-        self._store.listen(self._heard.append)
+        self._store.listen(self._events.append)
         self._check_events(min(self._past))
 
     @invariant()
@@ -167,19 +167,19 @@ async def test_compacted_revisions_are_reported(
 
 async def test_a_listener_that_fails_does_not_keep_others_waiting(tmp_path: Path, key: Key) -> None:
     store = await Store.open(tmp_path)
-    heard: list[Event] = []
+    events: list[Event] = []
 
     def fail(_event: Event) -> None:
         raise RuntimeError("a bug")
 
     store.listen(fail)
-    store.listen(heard.append)
+    store.listen(events.append)
     try:
         async with asyncio.timeout(5), store.locked(key):
             await store.write("ADDED", key, lambda _: b"{}", None)
     finally:
         await store.close()
-    assert len(heard) == 1
+    assert len(events) == 1
 
 
 async def test_a_caller_that_goes_away_holds_its_key_until_the_write_is_decided(

@@ -56,7 +56,7 @@ OBJ: Object = {
         (".spec.a[?(@.x==1)]", []),
     ],
 )
-def test_paths(path: str, found: list[JSON]) -> None:
+def test_json_path_gives_its_values(path: str, found: list[JSON]) -> None:
     assert compile_path(path).all(OBJ) == found
 
 
@@ -89,7 +89,7 @@ def test_unsupported_paths_are_refused(path: str) -> None:
         ("date", 5, None),
     ],
 )
-def test_cells_of_custom_columns(kind: str, value: JSON, cell: JSON) -> None:
+def test_cell_of_a_custom_column_has_its_type(kind: str, value: JSON, cell: JSON) -> None:
     column: JSON = {"name": "C", "type": kind, "jsonPath": ".v"}
     printer = custom_printer([column])
     assert printer.row({"metadata": {"name": "n"}, "v": value}, NOW) == ["n", cell]
@@ -182,7 +182,7 @@ RICH: dict[str, tuple[Object, list[JSON]]] = {
 
 
 @pytest.mark.parametrize("kind", RICH)
-def test_the_row_of_a_full_object(kind: str) -> None:
+def test_row_of_a_full_object_has_every_cell(kind: str) -> None:
     obj, cells = RICH[kind]
     whole: Object = {"metadata": CREATED, **obj}
     row = ROWS[kind](whole, NOW)

@@ -132,14 +132,14 @@ def _verifies(signing: SigningKey, token: str) -> bool:
 @pytest.mark.parametrize(
     ("text", "is_one"), [("a.b.c", True), ("a.b", False), ("", False), ("a." * 9_000, False)]
 )
-def test_form_of_a_token(text: str, *, is_one: bool) -> None:
+def test_token_is_recognised_by_its_form(text: str, *, is_one: bool) -> None:
     assert jwt.is_token(text) is is_one
 
 
 # -- service accounts --------------------------------------------------------------------------
 
 
-async def test_token_makes_one_its_account(
+async def test_token_authenticates_its_service_account(
     store: Store, signing: SigningKey, registry: Registry
 ) -> None:
     accounts = Accounts(store, signing)
@@ -262,7 +262,7 @@ async def test_token_is_for_its_audiences(
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": "x"}}, 409),
     ],
 )
-async def test_requests_that_are_refused(
+async def test_invalid_token_request_is_refused(
     store: Store, signing: SigningKey, registry: Registry, spec: dict[str, object], code: int
 ) -> None:
     accounts = Accounts(store, signing)

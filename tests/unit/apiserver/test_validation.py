@@ -30,7 +30,7 @@ def schema(**properties: Object) -> Object:
 
 
 def messages(raw: Object, value: JSON, old: JSON = None) -> list[str]:
-    """What is wrong with `value` at the place `a`."""
+    """The messages about `value` in the field `a`."""
     node = compile_schema(schema(a=raw))
     if old is None:
         return [str(cause) for cause in validate(node, {"a": value})]
@@ -145,7 +145,7 @@ def messages(raw: Object, value: JSON, old: JSON = None) -> list[str]:
         ),
     ],
 )  # fmt: skip
-def test_messages(raw: Object, value: JSON, message: str) -> None:
+def test_invalid_value_is_refused_with_a_message(raw: Object, value: JSON, message: str) -> None:
     found = messages(raw, value)
     assert found
     assert any(message in text for text in found), found
@@ -185,7 +185,9 @@ def test_good_values_pass(raw: Object, value: JSON) -> None:
         ("duration", ["1h2m3.5s", "0"], ["1 hour", ""]),
     ],
 )
-def test_formats(name: str, good: list[str], bad: list[str]) -> None:
+def test_format_accepts_good_and_refuses_bad_values(
+    name: str, good: list[str], bad: list[str]
+) -> None:
     raw = {"type": "string", "format": name}
     assert [value for value in good if messages(raw, value)] == []
     assert [value for value in bad if not messages(raw, value)] == []
@@ -203,7 +205,7 @@ CATASTROPHIC = "^(([a-z])+.)+[A-Z]([a-z])+$"
 
 
 def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
-    """Backtracking would take longer than the universe."""
+    """Backtracking would take exponential time."""
     text = "a" * 100_000
     rules = [{"rule": f"self.find('{CATASTROPHIC}') == ''"}, {"rule": "!self.matches('(a+)+$b')"}]
     raw = {"type": "string", "pattern": CATASTROPHIC, "x-kubernetes-validations": rules}
@@ -214,7 +216,7 @@ def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["(", "(?=a)", r"(a)\1", "a{2000}", "(a{1000}){1000}", "(?!a)"])
-def test_what_re2_lacks_is_no_pattern(text: str) -> None:
+def test_pattern_that_re2_lacks_is_refused(text: str) -> None:
     with pytest.raises(PatternError):
         compile_pattern(text)
 
@@ -345,7 +347,9 @@ def test_null_is_read_as_a_typed_decoder_reads_it() -> None:
         (schema(x=TEXT), {"x": {}}, ("a.x", "object", "string")),
     ],
 )
-def test_what_go_could_not_decode(raw: Object, value: JSON, found: tuple[str, str, str]) -> None:
+def test_value_that_go_could_not_decode_is_refused(
+    raw: Object, value: JSON, found: tuple[str, str, str]
+) -> None:
     assert list(mistyped(compile_schema(schema(a=raw)), {"a": value})) == [found]
 
 
@@ -447,7 +451,7 @@ def ruled(raw: Object, *rules: Object) -> Object:
         ),
     ],
 )
-def test_failed_rules(raw: Object, value: JSON, message: str) -> None:
+def test_failed_rule_is_reported_with_its_message(raw: Object, value: JSON, message: str) -> None:
     (found,) = messages(raw, value)
     assert message in found
 
@@ -475,7 +479,7 @@ def test_failed_rules(raw: Object, value: JSON, message: str) -> None:
         (ruled(NUMBER, rule("self < 2.5")), 2.25),
     ],
 )
-def test_rules_that_hold(raw: Object, value: JSON) -> None:
+def test_rule_that_holds_reports_nothing(raw: Object, value: JSON) -> None:
     assert messages(raw, value) == []
 
 
@@ -485,7 +489,7 @@ def test_rules_that_hold(raw: Object, value: JSON) -> None:
         pytest.param({}, "self >= oldSelf", 1, 2, True, id="grows"),
         pytest.param({}, "self >= oldSelf", 2, 1, False, id="shrinks"),
         pytest.param({}, "self > oldSelf", 2, 2, False, id="stays"),
-        pytest.param({}, "self >= oldSelf", None, 1, True, id="not-asked-on-create"),
+        pytest.param({}, "self >= oldSelf", None, 1, True, id="not-evaluated-on-create"),
         pytest.param(
             {"optionalOldSelf": True}, "!oldSelf.hasValue() || oldSelf.value() < self", None, 1,
             True, id="optional-on-create",
@@ -500,23 +504,25 @@ def test_rules_that_hold(raw: Object, value: JSON) -> None:
         pytest.param({}, "'oldSelf' != string(self)", None, 1, True, id="only-in-a-literal"),
     ],
 )  # fmt: skip
-def test_transition_rules(more: Object, text: str, old: JSON, new: JSON, *, holds: bool) -> None:
+def test_transition_rule_compares_with_the_old_value(
+    more: Object, text: str, old: JSON, new: JSON, *, holds: bool
+) -> None:
     found = messages(ruled(WHOLE, rule(text, **more)), new, old)
     assert (found == []) is holds
 
 
 def test_rules_are_not_evaluated_for_mistyped_values() -> None:
     raw = ruled(schema(x=WHOLE), rule("self.x > 3"))
-    (broken, unasked) = messages(raw, {"x": "text"})
+    (broken, unchecked) = messages(raw, {"x": "text"})
     assert "must be of type integer" in broken
-    assert "some validation rules were not checked" in unasked
+    assert "some validation rules were not checked" in unchecked
 
 
 @pytest.mark.parametrize(
     "text",
     ["self +", "self.", "unknown > 3", "self.nothing()", "(" * 500, "x" * 9000, ""],
 )
-def test_rules_that_do_not_compile(text: str) -> None:
+def test_rule_that_does_not_compile_is_refused(text: str) -> None:
     with pytest.raises(RuleError):
         compile_rule(Rule(text), UNTYPED)
 
@@ -541,7 +547,7 @@ def test_the_rules_of_our_kinds_fit_their_schemas(name: str) -> None:
 
 
 def test_fields_of_a_time_format_are_times_in_rules() -> None:
-    """A rule compares them as Kubernetes does; has() still asks for the field itself."""
+    """A rule compares them as Kubernetes does; has() still checks for the field itself."""
     raw: JSONObject = {
         "type": "object",
         "properties": {

@@ -78,11 +78,11 @@ def test_a_watcher_that_lags_too_far_is_cut_off(
 async def test_watchers_with_one_selection_share_its_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Selection] = []
+    checked: list[Selection] = []
     accepts = Selection.accepts
 
     def counted(self: Selection, view: View) -> bool:
-        asked.append(self)
+        checked.append(self)
         return accepts(self, view)
 
     monkeypatch.setattr(Selection, "accepts", counted)
@@ -94,7 +94,7 @@ async def test_watchers_with_one_selection_share_its_verdict(
         async with store.locked(KEY):
             await store.write("ADDED", KEY, lambda _: IN, None)
         assert all(one.take() for one in crowd)
-        assert len(asked) == 1
+        assert len(checked) == 1
         for one in crowd:
             hub.discard(one)
     finally:

@@ -1,4 +1,4 @@
-"""What the server's own controllers have to look at."""
+"""Keys that the server's own controllers have to reconcile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypercobalt.apiserver.worklist import RETRY, Worklist
 
 
 class Handler:
-    """Notes the keys, and raises what is listed for them, once."""
+    """Records the keys, and raises the error listed for each, once."""
 
     def __init__(self, **errors: Exception) -> None:
         self.seen: list[str] = []
@@ -53,14 +53,14 @@ async def test_each_key_is_looked_at_once_in_order() -> None:
     assert handler.seen == ["a", "b"]
 
 
-async def test_what_fails_keeps_nothing_else_waiting() -> None:
+async def test_failed_key_keeps_no_other_key_waiting() -> None:
     handler = Handler(a=ValueError("a bug"), b=StatusError(422, "Invalid", "refused"))
     async with running(handler, "a", "b", "c"):
         await handler.until(3)
     assert handler.seen == ["a", "b", "c"]
 
 
-async def test_what_the_store_could_not_write_comes_again() -> None:
+async def test_key_that_the_store_could_not_write_comes_again() -> None:
     handler = Handler(a=StoreError("the disk is full"))
     async with running(handler, "a", "b"):
         await handler.until(3)

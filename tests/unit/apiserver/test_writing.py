@@ -34,7 +34,7 @@ class Gate:
     """An admitter that keeps the writes of one user until they are let through."""
 
     def __init__(self) -> None:
-        self.asked, self.open = asyncio.Event(), asyncio.Event()
+        self.entered, self.open = asyncio.Event(), asyncio.Event()
         self.seen: list[Prepared] = []
 
     def concerns(self, call: Call) -> bool:
@@ -42,7 +42,7 @@ class Gate:
 
     async def admit(self, call: Call, write: Prepared) -> None:
         self.seen.append(write)
-        self.asked.set()
+        self.entered.set()
         await self.open.wait()
         if at(write.new, "data", "refused"):
             raise forbidden(call.subject, "not here")
@@ -90,7 +90,7 @@ async def test_a_slow_admitter_blocks_no_other_write(
     store: Store, writer: Writer, gate: Gate
 ) -> None:
     waiting = asyncio.create_task(writer.patch(call("PATCH", "one", SLOW, slow="1")))
-    await gate.asked.wait()
+    await gate.entered.wait()
 
     async with asyncio.timeout(1):
         await writer.patch(call("PATCH", "one", quick="1"))
@@ -106,7 +106,7 @@ async def test_a_slow_admitter_blocks_no_other_write(
 
 async def test_admission_sees_what_changed_while_it_was_awaited(writer: Writer, gate: Gate) -> None:
     waiting = asyncio.create_task(writer.patch(call("PATCH", "one", SLOW, slow="1")))
-    await gate.asked.wait()
+    await gate.entered.wait()
     await writer.patch(call("PATCH", "one", quick="1"))
 
     gate.open.set()
@@ -125,7 +125,7 @@ async def test_an_update_from_an_old_version_is_a_conflict_after_admission(
     assert isinstance(slow.body.value, dict)
     slow.body.value["metadata"] = {"resourceVersion": str(stored.revision)}
     waiting = asyncio.create_task(writer.patch(slow))
-    await gate.asked.wait()
+    await gate.entered.wait()
     await writer.patch(call("PATCH", "one", quick="1"))
 
     gate.open.set()
@@ -147,7 +147,7 @@ async def test_a_write_of_what_was_deleted_meanwhile_finds_nothing(
     writer: Writer, gate: Gate, write: Callable[[Writer], object]
 ) -> None:
     waiting = asyncio.ensure_future(write(writer))  # type: ignore[call-overload]
-    await gate.asked.wait()
+    await gate.entered.wait()
     await writer.delete(call("DELETE", "one"), DeleteOptions())
 
     gate.open.set()
@@ -161,7 +161,7 @@ async def test_a_name_that_was_taken_during_admission_already_exists(
     store: Store, writer: Writer, gate: Gate
 ) -> None:
     waiting = asyncio.create_task(writer.create(call("POST", "three", SLOW, slow="1")))
-    await gate.asked.wait()
+    await gate.entered.wait()
     await writer.create(call("POST", "three", quick="1"))
 
     gate.open.set()
@@ -175,8 +175,8 @@ async def test_a_name_that_was_taken_during_admission_already_exists(
 async def test_an_object_that_keeps_changing_is_a_conflict(writer: Writer, gate: Gate) -> None:
     async def meddle() -> None:
         for turn in range(CHANGE_RETRIES):
-            await gate.asked.wait()
-            gate.asked.clear()
+            await gate.entered.wait()
+            gate.entered.clear()
             await writer.patch(call("PATCH", "one", turn=str(turn)))
             gate.open.set()
             gate.open.clear()  # whoever waits goes on, once

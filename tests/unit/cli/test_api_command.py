@@ -32,7 +32,7 @@ SERVER = "; check that the API server runs, and `server` in the kubeconfig"
         (InvalidRequestError("there is no host x"), INVALID_REQUEST, ""),
     ],
 )
-def test_an_error_ends_with_the_way_out(
+def test_error_ends_with_its_remedy(
     error: HypercobaltError, code: int, way_out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fails() -> int:

@@ -1,4 +1,4 @@
-"""How `cobalt capture` is called."""
+"""The command line of `cobalt capture`."""
 
 from __future__ import annotations
 

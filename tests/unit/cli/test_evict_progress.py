@@ -76,7 +76,7 @@ def test_an_error_is_one_line_without_control_characters(
     assert capsys.readouterr().err.removesuffix("\n").isprintable()
 
 
-def test_what_is_being_done_is_counted_by_phase() -> None:
+def test_instances_are_counted_by_phase() -> None:
     phases = ("Migrating", "Evacuating", "Evacuating", "Restarting", "Succeeded")
     busy = EvictionStatus(
         conditions=(condition("Evicting", "True", "Running", ""),),

@@ -69,7 +69,10 @@ INVALID = [
     *((f"lab host {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("shutdown", "report")),
     *((f"lab net {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("cut", "restore", "delay")),
     ("lab bmc fault", f"kvm-1 dead {NO_LAB}", WITHOUT_LAB),
-    *((f"lab bond {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB) for act in ("unplug", "silence", "repair")),
+    *(
+        (f"lab bond {act}", f"kvm-1 {NO_LAB}", WITHOUT_LAB)
+        for act in ("unplug", "silence", "repair")
+    ),
     *((f"lab storage {act}", NO_LAB, WITHOUT_LAB) for act in ("cut", "hang", "deny")),
     *((f"lab storage {act}", NO_LAB, WITHOUT_LAB) for act in ("fill", "restore")),
     *((f"lab ovn {act}", f"sb {NO_LAB}", WITHOUT_LAB) for act in ("stop", "hang", "start")),

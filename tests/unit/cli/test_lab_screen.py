@@ -27,7 +27,7 @@ WIDTHS = {"NODE": 5, "VERSION": 30, "HARDWARE": 10, "KERNEL": 10, "AGE": 3}
         (1, {"HARDWARE", "KERNEL", "VERSION"}),
     ],
 )
-def test_a_narrow_terminal_shows_what_matters_most(width: int, left_out: set[str]) -> None:
+def test_narrow_terminal_keeps_the_most_important_columns(width: int, left_out: set[str]) -> None:
     assert set(WIDTHS) - set(fitting(WIDTHS, width)) == left_out
 
 
@@ -47,15 +47,15 @@ def test_packages_are_listed_without_a_terminal(capsys: pytest.CaptureFixture[st
     assert "dbus" in capsys.readouterr().out
 
 
-def test_what_is_shown_to_paste_finds_the_lab_and_the_programs(
+def test_commands_to_paste_find_the_lab_and_the_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "a person's files"
     here.mkdir()
     monkeypatch.chdir(here)
-    ask = 'pwd; echo "$KUBECONFIG"; command -v cobalt'
+    checks = 'pwd; echo "$KUBECONFIG"; command -v cobalt'
 
-    shell = ("sh", "-c", f"{preparation(Path('.lab/kubeconfig'))}\n{ask}")
+    shell = ("sh", "-c", f"{preparation(Path('.lab/kubeconfig'))}\n{checks}")
     shown = subprocess.run(shell, cwd="/", capture_output=True, text=True, check=True)
 
     programs = Path(sys.executable).parent
@@ -102,7 +102,7 @@ def test_what_is_shown_to_paste_finds_the_lab_and_the_programs(
         ),
     ],
 )
-def test_what_is_suggested_works_on_what_there_is(
+def test_suggested_commands_work_on_existing_hosts_and_instances(
     vms: list[ListedVm], hosts: list[str], tried: list[str]
 ) -> None:
     assert things_to_try(vms, hosts, " -D") == (
@@ -113,5 +113,5 @@ def test_what_is_suggested_works_on_what_there_is(
     )
 
 
-def test_where_every_host_is_frozen_none_is_to_be_crashed() -> None:
+def test_suggestion_to_crash_is_left_out_where_every_host_is_frozen() -> None:
     assert "crash" not in " ".join(things_to_try([], [], ""))

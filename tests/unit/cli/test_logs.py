@@ -1,4 +1,4 @@
-"""What a journal holds reaches a terminal as text only, each line once over several requests."""
+"""Lines of a journal reach a terminal as text only, each line once over several requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypercobalt.runtime.client.pinned import Reply, TimeOverError
 HOSTILE = "a\tb \x1b[2J\x1b]0;title\x07 c\r\x00d \x9b31m \u202egnp\u202c é ü\n"
 
 
-def test_nothing_in_a_line_is_obeyed_by_a_terminal() -> None:
+def test_line_has_no_terminal_control() -> None:
     shown = Text().feed(HOSTILE.encode())
     assert shown == "a\tb ?[2J?]0;title? c??d ?31m ?gnp? é ü\n"
 
@@ -55,10 +55,10 @@ def test_lines_over_several_requests_come_once_and_all(
     journal: list[str], ends: list[int], piece: int
 ) -> None:
     """A request ends anywhere, in the middle of a line too; the journal grows meanwhile."""
-    lines, shown, asked = Lines(), "", {"since": ""}
+    lines, shown, query = Lines(), "", {"since": ""}
     for number, end in enumerate([*sorted(ends), len(journal)]):
         there = journal[:end] if number < len(ends) else journal
-        since = asked["since"]
+        since = query["since"]
         if since.endswith("Z"):
             begin = f"2026-11-23T14:00:{since[17:19]}"
             there = [one for one in there if stamp(one) >= begin]
@@ -66,7 +66,7 @@ def test_lines_over_several_requests_come_once_and_all(
         data = data[: len(data) - 3] if number < len(ends) else data
         for at in range(0, len(data), piece):
             shown += lines.feed(data[at : at + piece])
-        asked = lines.resume({"since": since}, 600.0)
+        query = lines.resume({"since": since}, 600.0)
     assert shown == "".join(journal)
     assert lines.notice == ""
 
@@ -74,8 +74,8 @@ def test_lines_over_several_requests_come_once_and_all(
 def test_next_request_begins_with_the_second_of_the_last_line() -> None:
     lines = Lines()
     lines.feed((line(7, "a") + "  a second line of it\n" + line(8, "b")[:10]).encode())
-    asked = lines.resume({"unit": "libvirtd", "lines": "200", "follow": "true"}, 600.2)
-    assert asked == {
+    query = lines.resume({"unit": "libvirtd", "lines": "200", "follow": "true"}, 600.2)
+    assert query == {
         "unit": "libvirtd",
         "lines": "10000",
         "follow": "true",
@@ -116,13 +116,13 @@ class Agent:
     """Answers each request with some text and an end."""
 
     def __init__(self, *answers: tuple[str, Exception | None]) -> None:
-        self.answers, self.asked = list(answers), list[Mapping[str, str]]()
+        self.answers, self.queries = list(answers), list[Mapping[str, str]]()
 
     @asynccontextmanager
     async def opened(
         self, *_: object, idle: float | None, kubeconfig: Path | None
     ) -> AsyncGenerator[Reply]:
-        self.asked.append(_[3])  # type: ignore[arg-type]
+        self.queries.append(_[3])  # type: ignore[arg-type]
         text, end = self.answers.pop(0)
 
         async def chunks() -> AsyncGenerator[bytes]:
@@ -135,7 +135,7 @@ class Agent:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time that passes with each look at it: ten minutes."""
+    """A clock that advances by ten minutes at each read."""
     seconds = iter(range(0, 600_000, 600))
     monkeypatch.setattr("hypercobalt.cli.logs.monotonic", lambda: float(next(seconds)))
 
@@ -154,8 +154,8 @@ def test_following_goes_on_with_another_request(
     found = capsys.readouterr()
     assert found.out == line(7, "a") + line(9, "b")
     assert found.err == "cobalt logs: kvm-1 is gone\n"
-    assert [one["since"] for one in agent.asked[1:]] == ["2026-11-23T13:00:07Z"]
-    assert {one["unit"] for one in agent.asked} == {"libvirtd"}
+    assert [one["since"] for one in agent.queries[1:]] == ["2026-11-23T13:00:07Z"]
+    assert {one["unit"] for one in agent.queries} == {"libvirtd"}
 
 
 def test_request_that_is_over_at_once_is_not_repeated(

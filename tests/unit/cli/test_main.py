@@ -23,7 +23,7 @@ sys.meta_path.insert(0, Finder())
 COBALT = Path(sys.executable).with_name("cobalt")
 
 
-def test_a_reader_that_has_seen_enough_is_no_fault() -> None:
+def test_closed_pipe_is_no_fault() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run([COBALT, "crds"], stdout=writing, stderr=subprocess.PIPE, check=False)

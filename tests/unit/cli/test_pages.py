@@ -32,7 +32,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MUL
 
 
 def fault(words: list[str], *, whole: bool = True) -> str:
-    """Why a command could not be typed like that; empty if it could.
+    """The reason why a command cannot be typed like that; empty if it can.
 
     Args:
         words: the command.
@@ -62,7 +62,7 @@ def fault(words: list[str], *, whole: bool = True) -> str:
         "cobalt apiserver --data d --port many",
     ],
 )
-def test_what_cannot_be_typed_is_noticed(line: str) -> None:
+def test_check_finds_commands_that_cannot_be_typed(line: str) -> None:
     assert fault(line.split())
 
 
@@ -76,7 +76,7 @@ def test_commands_can_be_typed_as_they_are_shown(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_of_the_pages_resolve(page: Path) -> None:
     assert broken_links(page) == []
 
 
@@ -107,7 +107,7 @@ def first_cells_of_rooms(page: str) -> list[str]:
     return re.findall(r"^\| \d \| `([a-z_]+/)`", section(page, "## Rooms"), re.MULTILINE)
 
 
-def test_readme_uses_only_what_these_tests_know() -> None:
+def test_readme_uses_only_commands_that_these_tests_check() -> None:
     assert {words[0] for words, _ in typed(README)} == {"make", "cobalt", "export", "kubectl"}
 
 

@@ -1,4 +1,4 @@
-"""What a cluster holds reaches a terminal as text, in tables and in JSON."""
+"""Values of a cluster reach a terminal as text, in tables and in JSON."""
 
 from __future__ import annotations
 

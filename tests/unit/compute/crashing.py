@@ -1,4 +1,4 @@
-"""A process that ends at any of its calls to libvirt or to the network, and all that it leaves."""
+"""A process that crashes at any of its calls to libvirt or to the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hypercobalt.compute.port import ComputeService
 
 
 class Fuse:
-    """Holds up whoever makes the call with this number, for good."""
+    """Blocks the call with this number for ever."""
 
     def __init__(self, number: int) -> None:
         self._left = number

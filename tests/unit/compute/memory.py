@@ -98,7 +98,7 @@ class Memory:
                 files.add(f"{directory}/{MARK}")
 
     def cut(self, host: str) -> None:
-        """Cut a host's power: what it has stored before is all that is known of it."""
+        """Cut a host's power: only its stored definitions can be read afterwards."""
         there = self.host(host)
         there.disconnect("no route to host")
         for one in list(there.here):
@@ -107,7 +107,7 @@ class Memory:
                 there.here[one] = replace(there.here[one], reason=0)
 
     def fence(self, host: str) -> None:
-        """Have it proven that a host is dead."""
+        """Record the proof that a host is dead."""
         self.places[host] = replace(
             self.places[host], fenced=True, fenced_boot=BOOT, up=False, closed="it was fenced"
         )
@@ -160,7 +160,7 @@ class Fixed:
 
 
 def document(domain: Domain) -> str:
-    """A domain's document, as far as anything here reads one."""
+    """A domain's document with the elements that these tests read."""
     disks = "".join(
         f"<disk type='file' device='{disk.device}'><source file='{disk.path}'/>"
         f"<target dev='{disk.target}'/></disk>"

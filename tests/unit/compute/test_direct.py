@@ -49,7 +49,7 @@ def world() -> Memory:
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
-async def test_contract(world: Memory, contract: Contract) -> None:
+async def test_direct_service_keeps_the_contract(world: Memory, contract: Contract) -> None:
     await contract(world)
 
 
@@ -106,7 +106,9 @@ PORT.remove(servers_of_a_dead_host_are_evacuated_as_they_were)
 
 
 @pytest.mark.parametrize("contract", PORT, ids=lambda contract: contract.__name__)
-async def test_port(world: Memory, contract: Callable[[Site], Awaitable[None]]) -> None:
+async def test_direct_service_keeps_the_contract_of_ports(
+    world: Memory, contract: Callable[[Site], Awaitable[None]]
+) -> None:
     service = DirectService(Counting(world), world.daemons, NoPorts())
     try:
         await contract(PortSite(world, service))
@@ -129,7 +131,7 @@ async def test_servers_without_owners_are_not_locked(
 # -- candidates ----------------------------------------------------------------------------------
 
 
-async def test_rooms_are_open_hosts_with_enough_left(world: Memory) -> None:
+async def test_capacities_are_of_open_hosts_with_enough_left(world: Memory) -> None:
     await world.add("a")
     full, shut = Size(8, 100), "it is in maintenance"
     world.places[B] = replace(world.places[B], used=full)
@@ -143,7 +145,7 @@ async def test_rooms_are_open_hosts_with_enough_left(world: Memory) -> None:
         assert await service.moves.candidates(server) == ()
 
 
-async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Memory) -> None:
+async def test_arriving_instance_takes_capacity_until_the_agent_counts_it(world: Memory) -> None:
     await world.add("a", slow=True)
     await world.add("b")
     async with world.service() as service:
@@ -170,8 +172,8 @@ async def test_two_moves_at_once_do_not_both_get_the_last_capacity(world: Memory
     world.places[B] = replace(world.places[B], capacity=Size(8, 1024))
     async with world.service() as service:
         servers = [await named(service, A, name) for name in ("a", "b")]
-        asked = (service.moves.live_migrate(server, B) for server in servers)
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        calls = (service.moves.live_migrate(server, B) for server in servers)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
         moves = await service.moves.moves(A)
     (refused,) = (outcome for outcome in outcomes if outcome is not None)
     assert isinstance(refused, ConflictError)
@@ -218,7 +220,7 @@ async def test_memory_and_disks_are_encrypted_unless_the_setting_is_off(
     assert [options.tls for options in world.host(A).migrations] == [True, False]
 
 
-async def test_a_move_that_fails_for_tls_names_the_way_out(world: Memory) -> None:
+async def test_migration_that_fails_for_tls_names_the_remedy(world: Memory) -> None:
     await world.add("a")
     world.host(A).failures["migrate"] = LibvirtRefusedError(NO_QEMU_CERTIFICATE)
     async with world.service() as service:
@@ -229,7 +231,7 @@ async def test_a_move_that_fails_for_tls_names_the_way_out(world: Memory) -> Non
     assert "--no-direct-tls" in move.message
 
 
-async def test_a_host_whose_libvirt_does_not_serve_tls_names_the_way_out(world: Memory) -> None:
+async def test_error_of_a_host_without_tls_names_the_remedy(world: Memory) -> None:
     await world.add("a")
     refused = "unable to connect to server at '10.0.0.2:16514': Connection refused"
     world.host(B).failures["capabilities"] = LibvirtError(refused)
@@ -251,7 +253,7 @@ async def test_a_source_that_does_not_answer_is_waited_for(world: Memory) -> Non
         assert (await ended(service, server)).status == "error"
 
 
-async def test_a_vm_that_a_migration_left_paused_runs_on(world: Memory) -> None:
+async def test_vm_that_a_migration_left_paused_is_resumed(world: Memory) -> None:
     await world.add("a")
     host = world.host(A)
     host.failures["migrate"] = LibvirtError("End of file while reading data")
@@ -268,7 +270,7 @@ NO_WRITES = LibvirtRefusedError("cannot create path '/shared/vms/mark': Input/ou
 
 
 async def test_shared_disk_is_not_copied_when_its_host_cannot_write_there(world: Memory) -> None:
-    """The mark of its agent is from before. A copy would be written over its own source."""
+    """The mark of its agent is from before: a copy would overwrite its own source."""
     await world.add("a", disk="shared")
     world.store(A)
     world.host(A).failures["mark"] = NO_WRITES
@@ -344,12 +346,12 @@ async def test_a_host_without_an_address_is_not_taken_for_an_empty_one(world: Me
     await world.add("a")
     del world.places[A]
     async with world.service() as service:
-        for ask in (service.moves.servers, service.moves.moves):
+        for read in (service.moves.servers, service.moves.moves):
             with pytest.raises(UnreachableError, match=f"host {A}: no Hypervisor"):
-                await ask(A)
+                await read(A)
 
 
-async def test_what_is_on_a_host_now_is_reported_by_its_libvirtd(world: Memory) -> None:
+async def test_servers_of_a_host_are_read_from_its_libvirtd(world: Memory) -> None:
     await world.add("a")
     world.places[A] = replace(world.places[A], domains=frozenset({"moved-a-moment-ago"}))
     async with world.service() as service:
@@ -375,7 +377,7 @@ async def test_a_host_with_vms_is_not_forgotten(world: Memory) -> None:
 # -- which daemon it is --------------------------------------------------------------------------
 
 
-async def test_nothing_moves_to_a_daemon_of_another_host(world: Memory) -> None:
+async def test_server_does_not_move_to_a_daemon_of_another_host(world: Memory) -> None:
     await world.add("a")
     give_uuid(world.host(B), world.host(C).host.uuid)
     async with world.service() as service:
@@ -388,7 +390,7 @@ async def test_nothing_moves_to_a_daemon_of_another_host(world: Memory) -> None:
     assert [room.host for room in rooms] == [C]
 
 
-async def test_nothing_moves_away_from_a_daemon_of_another_host(world: Memory) -> None:
+async def test_server_does_not_move_from_a_daemon_of_another_host(world: Memory) -> None:
     await world.add("a")
     give_uuid(world.host(A), world.host(C).host.uuid)
     async with world.service() as service:

@@ -1,4 +1,4 @@
-"""Listings of a host that many ask for at once: few, and none older than its caller's question."""
+"""Concurrent callers share few listings of a host; none is older than its caller's call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_twenty_calls_at_once_share_two_listings() -> None:
     assert host.calls["domains"] == 2
 
 
-async def test_a_listing_that_has_begun_before_the_question_is_no_answer() -> None:
+async def test_listing_that_has_begun_before_the_call_is_not_used() -> None:
     host, answers = begun()
     first = asyncio.create_task(answers.domains(HOST))
     await host.listed.wait()
@@ -64,10 +64,10 @@ async def test_a_listing_that_has_begun_before_the_question_is_no_answer() -> No
     assert [one.uuid for one in await second or ()] == [U1]
 
 
-async def test_one_who_gives_up_leaves_the_question_to_the_next() -> None:
+async def test_cancelled_caller_leaves_the_listing_to_the_next() -> None:
     host, answers = begun()
-    asked = [asyncio.create_task(answers.domains(HOST)) for _ in range(3)]
+    calls = [asyncio.create_task(answers.domains(HOST)) for _ in range(3)]
     await host.listed.wait()
-    asked[0].cancel()
+    calls[0].cancel()
     host.gate.set()
-    assert await asyncio.gather(*asked[1:]) == [(), ()]
+    assert await asyncio.gather(*calls[1:]) == [(), ()]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.looptime
 _MORE_THAN_ANY = 60  # calls of one move
 
 
-async def _ask_to_move(service: ComputeService, server: Server) -> None:
+async def _request_move(service: ComputeService, server: Server) -> None:
     if server.running:
         await service.moves.live_migrate(server, B)
     else:
@@ -30,14 +30,14 @@ async def _ask_to_move(service: ComputeService, server: Server) -> None:
 
 
 async def _empty(service: ComputeService) -> None:
-    """What an operator does: see what is there, move it, until nothing is there."""
+    """Move the servers of a host until none is left, as an operator does."""
 
     async def is_empty() -> bool:
         servers = await service.moves.servers(A)
         await service.moves.moves(A)
         for server in servers:
             if not server.task_state:
-                await _ask_to_move(service, server)
+                await _request_move(service, server)
         return not servers
 
     await until(is_empty)

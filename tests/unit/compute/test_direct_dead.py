@@ -1,4 +1,4 @@
-"""What is concluded of hosts that are proven dead, by their Hypervisors, marks and Secrets."""
+"""Servers of hosts that are proven dead, from Hypervisors, marks and Secrets."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_domain_of_a_dead_host_has_left_it(ran: bool, found: Domain | None, left
         ([copy(), copy(MARK)], True),
     ],
 )
-def test_definition_of_a_host_that_is_back_has_had_its_day(
+def test_stored_definition_of_a_host_that_is_back_is_ignored(
     elsewhere: list[Domain], leftover: bool
 ) -> None:
     assert is_leftover(HOST, elsewhere) is leftover
@@ -213,7 +213,9 @@ DISK = Disk("vda", path="/shared/a.img")
         pytest.param((), False, False, id="none, and its host is off"),
     ],
 )
-def test_what_waits_for_its_host(disks: tuple[Disk, ...], cut_off: bool, waits: bool) -> None:
+def test_server_waits_for_its_host_when_its_disks_are_there_alone(
+    disks: tuple[Disk, ...], cut_off: bool, waits: bool
+) -> None:
     """A host that is cut off from its storage may run on what needs none."""
     domain = replace(copy(active=True), devices=Devices(disks=disks))
     found = waits_for_host(domain, lambda _: True, cut_off=cut_off)

@@ -61,7 +61,9 @@ def _everywhere(world: Memory) -> Iterable[tuple[str, str, str]]:
 # -- a dead host -----------------------------------------------------------------------------------
 
 
-async def test_what_ran_runs_elsewhere_and_what_was_off_stays_off(world: Memory) -> None:
+async def test_running_servers_run_elsewhere_and_those_that_were_off_stay_off(
+    world: Memory,
+) -> None:
     await world.add("a", disk="shared")
     await world.add("b", disk="shared", runs=False)
     await world.lose(A)
@@ -81,8 +83,8 @@ async def test_what_ran_runs_elsewhere_and_what_was_off_stays_off(world: Memory)
     assert running(world) == [B]
 
 
-async def test_what_had_died_before_its_host_runs_elsewhere(world: Memory) -> None:
-    """That is for its host's agent to report: what is stored of a domain has no reason."""
+async def test_server_that_crashed_before_its_host_runs_elsewhere(world: Memory) -> None:
+    """The host's agent reports the reason: the stored definition of a domain has none."""
     await world.add("a", disk="shared", runs=False)
     await world.lose(A)
     async with world.service() as service:
@@ -94,7 +96,7 @@ async def test_what_had_died_before_its_host_runs_elsewhere(world: Memory) -> No
     assert running(world) == [B]
 
 
-async def test_dead_host_counts_what_has_not_left_it(world: Memory) -> None:
+async def test_dead_host_counts_servers_that_have_not_left_it(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.add("local", disk="local")
     before = frozenset({VM, identity("local")})
@@ -122,7 +124,7 @@ async def test_disks_are_not_read_from_a_silent_host(world: Memory) -> None:
     assert world.host(C).calls["has_file"]
 
 
-async def test_nothing_is_evacuated_without_a_proof(world: Memory) -> None:
+async def test_server_is_not_evacuated_without_a_proof(world: Memory) -> None:
     await world.add("a", disk="shared")
     world.store(A)
     async with world.service() as service:
@@ -196,7 +198,7 @@ async def test_definition_that_did_not_fit_is_named(world: Memory) -> None:
         ({"saved": True}, "memory is saved"),
     ],
 )
-async def test_what_the_host_alone_has_is_waited_for(
+async def test_server_with_a_disk_on_its_host_waits_for_the_host(
     world: Memory, changes: dict[str, object], words: str
 ) -> None:
     await world.add("a", disk="shared")
@@ -275,7 +277,7 @@ async def test_target_that_does_not_share_the_disk_gets_nothing(world: Memory) -
 async def test_directory_that_a_process_has_not_looked_at_yet_is_looked_at_first(
     world: Memory,
 ) -> None:
-    """One that leads now has what its predecessor has listed, and no answers about disks."""
+    """A new leader has the listings of its predecessor, and no answers about disks."""
     await world.add("a", disk="shared")
     await world.lose(A)
     async with world.service() as before:
@@ -327,7 +329,7 @@ async def test_evacuation_that_is_requested_twice_is_one(world: Memory) -> None:
     assert len(running(world)) == 1
 
 
-async def test_host_without_room_takes_nothing(world: Memory) -> None:
+async def test_host_without_capacity_takes_no_server(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
     world.places[B] = replace(world.places[B], used=world.places[B].capacity)
@@ -370,7 +372,7 @@ def _is_fenced_anew(world: Memory) -> None:
         (_is_fenced_anew, "not fenced any more"),
     ],
 )
-async def test_what_changes_before_the_start_stops_it(
+async def test_change_before_the_start_stops_the_evacuation(
     world: Memory, happens: Callable[[Memory], None], words: str
 ) -> None:
     await world.add("a", disk="shared")
@@ -529,7 +531,7 @@ async def test_copy_that_was_never_started_goes_when_the_host_is_back(world: Mem
     assert await world.where() == [("a", A, "shut off")]
 
 
-async def test_what_was_not_evacuated_is_started_on_its_host_again(world: Memory) -> None:
+async def test_server_that_was_not_evacuated_is_started_on_its_host_again(world: Memory) -> None:
     await world.add("a", disk="local")
     await world.lose(A)
     world.boot(A)
@@ -580,7 +582,7 @@ async def test_server_that_runs_elsewhere_is_not_started(world: Memory) -> None:
 
 
 async def test_silence_of_a_host_hides_no_other_one_that_runs_the_server(world: Memory) -> None:
-    """What is known decides: only what is not known is waited for without an end."""
+    """An unknown state is waited for without a limit; a known state decides at once."""
     await world.add("a", disk="shared")
     for host in (B, C):
         world.host(host).put(world.host(A).here[VM])

@@ -60,12 +60,14 @@ _S, _O = HostView, MoveOutcome
         (_S.RUNS, _S.RUNS, _O.TWICE),
     ],
 )
-def test_what_became_of_a_move(source: HostView, target: HostView, outcome: MoveOutcome) -> None:
+def test_outcome_of_a_move_follows_from_source_and_target(
+    source: HostView, target: HostView, outcome: MoveOutcome
+) -> None:
     assert decide(source, target) is outcome
 
 
 @given(st.sampled_from(HostView), st.sampled_from(HostView))
-def test_nothing_is_resumed_unless_the_target_reports_that_it_lacks_the_domain(
+def test_source_is_resumed_only_when_the_target_reports_that_it_lacks_the_domain(
     source: HostView, target: HostView
 ) -> None:
     if decide(source, target) is MoveOutcome.STAYED_HELD:
@@ -100,7 +102,7 @@ def _active(
         (_active(DomainState.PAUSED, _DUMP, by_migration=True), HostView.HELD),
     ],
 )
-def test_how_a_host_has_a_domain(domain: Domain | None, seen: HostView) -> None:
+def test_view_of_a_host_follows_from_its_domain(domain: Domain | None, seen: HostView) -> None:
     assert view_of(domain) is seen
 
 
@@ -137,7 +139,9 @@ def _shared(disk: Disk) -> bool:
         (Devices(nvram="/shared/VARS.fd"), False, ""),
     ],
 )
-def test_what_keeps_a_domain_on_its_host(devices: Devices, runs: bool, why: str) -> None:
+def test_device_that_cannot_move_keeps_a_domain_on_its_host(
+    devices: Devices, runs: bool, why: str
+) -> None:
     state = DomainState.RUNNING if runs else DomainState.SHUTOFF
     found = hindrance(Domain("u", "n", runs, state, devices=devices), _shared)
     assert found == "" if not why else why in found
@@ -195,7 +199,7 @@ def test_the_document_has_the_devices() -> None:
 
 
 @given(st.text() | st.text().map(lambda text: f"<domain><vcpu>{text}</vcpu></domain>"))
-def test_no_document_is_too_bad(document: str) -> None:
+def test_any_document_gives_a_definition(document: str) -> None:
     assert isinstance(parse(document), Definition)
 
 
@@ -242,7 +246,7 @@ def _hypervisor(
     )
 
 
-def test_a_place_has_the_room_that_the_hypervisor_shows() -> None:
+def test_host_has_the_capacity_that_its_hypervisor_shows() -> None:
     found = place(_hypervisor(*_READY), DirectSettings(control="qemu+tcp://{name}/system"))
     assert (found.capacity, found.used) == (Size(16, 16384), Size(3, 1024))
     assert (found.id, found.domains, found.closed, found.up) == (
@@ -277,7 +281,9 @@ def test_an_address_of_the_sixth_version_is_bracketed() -> None:
         ),
     ],
 )
-def test_which_hosts_are_closed(hypervisor: Hypervisor, closed: str, disabled: str) -> None:
+def test_host_is_closed_or_disabled_by_its_hypervisor(
+    hypervisor: Hypervisor, closed: str, disabled: str
+) -> None:
     found = place(hypervisor, DirectSettings())
     assert found.closed == "" if not closed else closed in found.closed
     assert found.disabled == "" if not disabled else disabled in found.disabled

@@ -1,4 +1,4 @@
-"""What of the compute service `direct` is encrypted, and what is reported where it is not."""
+"""Which traffic of the compute service `direct` is encrypted; the rest is reported."""
 
 from __future__ import annotations
 

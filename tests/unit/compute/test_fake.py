@@ -16,7 +16,7 @@ from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
 
 _APART = {
-    # The hosts and the moves in memory know nothing of each other.
+    # The fakes of hosts and of moves share no state.
     contracts.a_disabled_host_has_no_room,
     contracts.a_move_with_nowhere_to_go_fails_and_says_why,
     contracts.a_test_server_is_booted_found_and_deleted,
@@ -66,5 +66,5 @@ class FakeSite:
 
 
 @pytest.mark.parametrize("contract", NAMES.values(), ids=NAMES)
-async def test_contract(contract: Callable[[Site], Awaitable[None]]) -> None:
+async def test_fake_compute_keeps_the_contract(contract: Callable[[Site], Awaitable[None]]) -> None:
     await contract(FakeSite())

@@ -1,4 +1,4 @@
-"""What a seed lets fail."""
+"""The failures that follow from a seed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_everything_fails_in_half_an_hour_of_waves() -> None:
     assert {len(wave) for wave in waves} == {1, 2, 3}
 
 
-def test_some_fail_while_another_is_recovered_from() -> None:
+def test_some_hosts_fail_during_another_recovery() -> None:
     waves = soak.plan(1, 100, HOSTS, VMS)
     later = [strike.after > wave[0].seconds for wave in waves for strike in wave[1:]]
     assert True in later

@@ -37,7 +37,7 @@ def test_a_double_run_that_is_over_is_not_forgotten() -> None:
     assert found(*[BOTH] * 4, {"hc0-1": ON}) == [("hc0-1", "hc0-2")]
 
 
-def test_a_migration_is_none() -> None:
+def test_migration_is_no_double_run() -> None:
     waits = {"hc0-1": ON, "hc0-2": OFF}
     switches = {"hc0-1": ON, "hc0-2": ON}
     over = {"hc0-1": OFF, "hc0-2": ON}
@@ -48,7 +48,7 @@ def test_a_stopped_host_does_not_run_its_guests() -> None:
     assert found(*[{"hc0-1": 0, "hc0-2": ON}] * 6) == []
 
 
-def test_another_instance_is_another() -> None:
+def test_two_instances_are_no_double_run() -> None:
     assert found(*[BOTH] * 6, uuids={"hc0-2": UUID[:-1] + "2"}) == []
 
 

@@ -1,4 +1,4 @@
-"""Hands for the tests of the rules: one instance, to which things happen, on a clock of its own."""
+"""A story for tests of the rules: signals of one instance, on a clock of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def uuid(number: int) -> str:
 
 @dataclass
 class Story:
-    """What happens on a host, one thing after the other.
+    """The signals of a host, one after the other.
 
     Attributes:
         now: the time.
@@ -55,7 +55,7 @@ class Story:
         seconds: float = 0,
         missed: bool = False,
     ) -> Verdict:
-        """Have things happen to an instance, 10 ms after each other; the last verdict."""
+        """Judge signals of an instance, 10 ms after each other; returns the last verdict."""
         for kind in kinds:
             self.now += timedelta(milliseconds=10)
             before = self.get(who)
@@ -96,7 +96,7 @@ class Story:
         return case
 
     def plan(self, *, after: float = 1, memory: Memory = PLENTY) -> Plan:
-        """What is done about it a second later; it is taken as done."""
+        """The reactions planned a second later; they are taken as done."""
         self.pass_(after)
         planned = plan(self.known, NODE, self.config, self.now, memory)
         self.known = planned.instances
@@ -106,7 +106,7 @@ class Story:
         return planned
 
     def look(self, state: State = State.RUNNING, who: str = U1, **found: object) -> None:
-        """Look at whatever wants it, when it is due."""
+        """Probe the cases that require it, when they are due."""
         for case in self.get(who).cases:
             if case.step is Step.PROBE and case.due is not None:
                 self.now = max(self.now, case.due)

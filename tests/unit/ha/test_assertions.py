@@ -78,6 +78,6 @@ def test_assertion_counts_once_it_is_recorded_and_until_it_is_disproved(
     assert counts(stored, present) is expected
 
 
-def test_taint_is_anothers_to_remove() -> None:
+def test_operator_removes_its_annotation_and_not_a_taint() -> None:
     assert is_removable(SEEN)
     assert not is_removable(Assertion(by=f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"))

@@ -1,4 +1,4 @@
-"""What is kept of an open incident, and what the status shows of it."""
+"""The record of an open incident, and its form in the status."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_incident_is_shown_and_counted_once_at_first() -> None:
     [(CASE, "count"), (DISK, "count"), (Made("ha-1", NOON), "at"), (Instance(uuid=U1), "name")],
     ids=["case", "disk", "eviction", "instance"],
 )
-def test_what_is_remembered_is_never_changed_in_place(one: object, field: str) -> None:
+def test_history_is_never_changed_in_place(one: object, field: str) -> None:
     with pytest.raises(AttributeError):
         setattr(one, field, None)
 

@@ -34,7 +34,7 @@ PLANNED = {
 
 
 @pytest.mark.parametrize("kinds", [pytest.param(k, id=i) for i, k in PLANNED.items()])
-def test_what_was_meant_opens_no_incident(kinds: tuple[Kind, ...]) -> None:
+def test_intended_stop_opens_no_incident(kinds: tuple[Kind, ...]) -> None:
     story = running()
     story.see(*kinds)
     assert story.cases() == []
@@ -125,7 +125,7 @@ def test_a_monitor_that_ends_with_its_incoming_migration_is_no_incident() -> Non
     assert (verdict.nature, story.cases()) == (Nature.REPORT, [])
 
 
-def test_an_instance_that_arrived_is_ours() -> None:
+def test_instance_that_migrated_here_is_recovered_here() -> None:
     story = Story()
     story.see(Kind.ARRIVING, Kind.ARRIVED, Kind.STOPPED_FAILED)
     assert story.cases() == [IncidentType.CRASH]
@@ -144,7 +144,7 @@ def test_a_start_that_failed_is_no_crash() -> None:
         pytest.param((Kind.SHUTDOWN_BY_HOST, Kind.STOPPED_SHUTDOWN), id="QEMU terminated"),
     ],
 )
-def test_what_a_client_ended_is_reported_for_a_while(kinds: tuple[Kind, ...]) -> None:
+def test_instance_that_a_client_ended_is_reported_for_a_while(kinds: tuple[Kind, ...]) -> None:
     story = running()
     story.see(*kinds)
     case = story.only()
@@ -152,7 +152,7 @@ def test_what_a_client_ended_is_reported_for_a_while(kinds: tuple[Kind, ...]) ->
     assert (case.reaction, case.step) == (Reaction.REPORT, Step.EXPIRE)
 
 
-def test_what_its_own_eviction_ends_is_not_reported() -> None:
+def test_instance_that_its_own_eviction_ends_is_not_reported() -> None:
     story = running()
     story.see(Kind.PAUSED_WATCHDOG)
     story.plan()
@@ -256,7 +256,7 @@ def test_a_reboot_without_agent_and_disks_fails_after_its_deadline() -> None:
     assert (recovery.trigger, recovery.mode) == ("RebootFailed", EvictionMode.AUTO)
 
 
-def test_a_guest_whose_disks_work_is_on_its_way_still() -> None:
+def test_guest_whose_disks_work_is_still_rebooting() -> None:
     story = running()
     story.see(Kind.AGENT_CONNECTED, Kind.AGENT_DISCONNECTED, Kind.REBOOTED)
     for _ in range(60):
@@ -294,7 +294,9 @@ def test_pauses_are_reported_once_they_last() -> None:
         (Kind.POSTCOPY_FAILED, IncidentType.POSTCOPY_FAILED),
     ],
 )
-def test_what_needs_a_person_is_critical_and_left_alone(kind: Kind, type_: IncidentType) -> None:
+def test_incident_that_needs_a_person_is_critical_and_starts_no_recovery(
+    kind: Kind, type_: IncidentType
+) -> None:
     story = running()
     story.see(kind)
     assert (story.only().type, story.only().severity) == (type_, Severity.CRITICAL)
@@ -335,7 +337,7 @@ def resumed_at(story: Story, *, until: float, who: str = U1) -> list[int]:
     return found
 
 
-def test_resumes_come_slower_until_five_minutes_have_passed() -> None:
+def test_resumes_wait_longer_each_time_until_five_minutes_have_passed() -> None:
     story = running()
     story.see(Kind.PAUSED_IO_ERROR)
     assert resumed_at(story, until=600) == [10, 20, 50, 170, 290]
@@ -350,7 +352,7 @@ def test_a_start_is_resumed_as_often_as_the_limit_has_it() -> None:
     assert story.only().step is Step.RECOVER
 
 
-def test_what_a_storage_has_paused_together_is_resumed_however_late_it_is_back() -> None:
+def test_instances_that_a_storage_has_paused_are_resumed_however_late_it_is_back() -> None:
     story = Story()
     story.run(U1, U2)
     for number, who in enumerate((U1, U2)):
@@ -442,7 +444,7 @@ def test_a_hung_monitor_is_reported_after_a_minute_and_recovered_after_five() ->
     assert (recovery.trigger, recovery.mode) == ("ControlError", EvictionMode.AUTO)
 
 
-def test_a_monitor_that_answers_again_is_well() -> None:
+def test_monitor_that_answers_again_closes_its_incident() -> None:
     story = running()
     story.see(Kind.MONITOR_OCCUPIED, seconds=61)
     story.look()
@@ -481,7 +483,7 @@ def test_memory_failures_of_guests_are_reported_the_third_time_in_an_hour() -> N
         Kind.BLOCK_THRESHOLD,
     ],
 )
-def test_what_is_only_recorded(kind: Kind) -> None:
+def test_other_signals_are_recorded_and_open_no_incident(kind: Kind) -> None:
     story = running()
     assert (story.see(kind).nature, story.cases()) == (Nature.REPORT, [])
 
@@ -494,7 +496,7 @@ def test_a_missed_crash_is_judged_as_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.ENDED_BY_BOOT, Kind.ENDED_BY_AGENT])
-def test_what_ran_until_its_host_ended_is_restarted_as_after_a_crash(kind: Kind) -> None:
+def test_instance_that_ran_until_its_host_ended_is_restarted_as_after_a_crash(kind: Kind) -> None:
     story = running()
     story.see(kind)
     assert story.cases() == [IncidentType.ENDED_BY_BOOT]
@@ -512,7 +514,7 @@ def test_three_boots_that_end_an_instance_move_it() -> None:
     assert (verdict.mode, verdict.reaction) == (EvictionMode.COLD, Reaction.MOVE)
 
 
-def test_what_runs_after_a_boot_is_named() -> None:
+def test_instance_that_runs_after_a_boot_is_named() -> None:
     story = running()
     story.see(Kind.RUNS_AFTER_BOOT)
     assert story.cases() == [IncidentType.RUNS_AFTER_BOOT]

@@ -1,4 +1,4 @@
-"""What is remembered when the host's clock is set back."""
+"""The history of instances when the host's clock is set back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_moment_is_left_in_the_future() -> None:
         pytest.param(3600, -3000, id="seen by a clock that was an hour ahead"),
     ],
 )
-def test_what_a_clock_ahead_has_made_due_is_not_waited_for(last_seen: int, due: int) -> None:
+def test_step_due_by_a_clock_ahead_is_not_waited_for(last_seen: int, due: int) -> None:
     seen = NOON + timedelta(seconds=last_seen)
     one = replace(CASE, last_seen=seen, step=Step.RECOVER, due=NOON + timedelta(seconds=600))
     idle = replace(CASE, id="idle", last_seen=seen)
@@ -71,7 +71,7 @@ def test_what_a_clock_ahead_has_made_due_is_not_waited_for(last_seen: int, due: 
     assert [case.due for case in found.cases] == [NOON + timedelta(seconds=due), None]
 
 
-def test_what_is_due_stays_as_near_as_it_was() -> None:
+def test_due_step_stays_as_near_as_it_was() -> None:
     one = replace(CASE, step=Step.RECOVER, due=AHEAD + timedelta(seconds=7))
     found = set_back(Instance(uuid=U1, cases=(one, replace(CASE, id="idle"))), YEAR, NOON)
     assert [case.due for case in found.cases] == [NOON + timedelta(seconds=7), None]

@@ -15,7 +15,7 @@ def test_an_empty_document_is_the_defaults() -> None:
     assert parse({}) == parse({KEY: ""}) == parse({KEY: "# nothing"}) == HaConfig()
 
 
-def test_what_is_given_counts_and_the_rest_has_its_default() -> None:
+def test_document_sets_its_keys_and_the_others_have_defaults() -> None:
     found = parse({KEY: "limits: {recoveriesPerHour: 1}\nevents: {reboot: {reported: false}}"})
     assert (found.limits.recoveries_per_hour, found.limits.recoveries_per_day) == (1, 5)
     assert not found.event(EventType.REBOOT).reported

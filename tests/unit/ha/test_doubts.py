@@ -1,4 +1,4 @@
-"""What is known of a host later, against the proof that it is dead."""
+"""Later reports of a host that contradict the proof of its death."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ KNOWN = Latest("b1", "12:00", agent=False)
         ),
     ],
 )
-def test_what_speaks_against_a_proof(
+def test_later_report_contradicts_a_proof_of_death(
     proof: Fencing, latest: Latest, found: tuple[str, ...]
 ) -> None:
     assert doubts(proof, latest) == found

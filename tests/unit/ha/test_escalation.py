@@ -1,4 +1,4 @@
-"""How often, how many at once, and when it is given up."""
+"""Limits of recoveries: how often, how many at once, and when one is given up."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_second_recovery_waits_ten_seconds_and_the_third_thirty() -> None:
     assert waits == [1, 10, 30]
 
 
-def test_after_three_recoveries_in_an_hour_it_is_given_up() -> None:
+def test_instance_is_given_up_after_three_recoveries_in_an_hour() -> None:
     story = Story()
     for _ in range(3):
         story.run()
@@ -64,7 +64,7 @@ def test_after_three_recoveries_in_an_hour_it_is_given_up() -> None:
     assert "3 recoveries within an hour" in case.evidence[-1]
 
 
-def test_what_was_given_up_is_recovered_when_it_happens_again_within_the_limits() -> None:
+def test_instance_given_up_is_recovered_when_it_crashes_again_within_the_limits() -> None:
     story = Story()
     for _ in range(3):
         story.run()
@@ -84,7 +84,7 @@ def test_what_was_given_up_is_recovered_when_it_happens_again_within_the_limits(
     assert story.only().id == given_up.id
 
 
-def test_what_was_given_up_is_probed_when_it_happens_again() -> None:
+def test_incident_given_up_is_probed_when_it_happens_again() -> None:
     story = Story()
     for _ in range(3):
         story.run()
@@ -113,7 +113,7 @@ def test_reboots_of_its_host_are_not_held_against_an_instance() -> None:
     assert story.plan(after=200).recoveries  # none of its own before
 
 
-def test_after_five_recoveries_in_a_day_it_is_given_up() -> None:
+def test_instance_is_given_up_after_five_recoveries_in_a_day() -> None:
     story, made = Story(), 0
     for _ in range(8):
         story.run()
@@ -124,35 +124,35 @@ def test_after_five_recoveries_in_a_day_it_is_given_up() -> None:
 
 def test_three_of_nine_that_crash_together_are_one_incident_and_one_eviction() -> None:
     story = Story()
-    everybody = [uuid(number) for number in range(9)]
-    story.run(*everybody)
-    crashed(story, *everybody[:3])
+    uuids = [uuid(number) for number in range(9)]
+    story.run(*uuids)
+    crashed(story, *uuids[:3])
     (recovery,) = story.plan().recoveries
-    assert set(recovery.instances) == set(everybody[:3])
+    assert set(recovery.instances) == set(uuids[:3])
     assert recovery.name.startswith(f"ha-{NODE}-")
     assert story.cases(HOST) == [IncidentType.MANY_CRASHES]
-    assert not any(story.only(one).shown for one in everybody[:3])
+    assert not any(story.only(one).shown for one in uuids[:3])
 
 
 def test_instances_that_a_reboot_has_ended_are_distinguished_from_crashes() -> None:
     story = Story()
-    everybody = [uuid(number) for number in range(4)]
-    story.run(*everybody)
-    for one in everybody[:3]:
+    uuids = [uuid(number) for number in range(4)]
+    story.run(*uuids)
+    for one in uuids[:3]:
         story.see(Kind.ENDED_BY_BOOT, who=one)
     (recovery,) = story.plan().recoveries
-    assert set(recovery.instances) == set(everybody[:3])
+    assert set(recovery.instances) == set(uuids[:3])
     assert "crash" not in recovery.reason
     assert story.cases(HOST) == [IncidentType.ENDED_BY_BOOT]
-    assert not any(story.only(one).shown for one in everybody[:3])
+    assert not any(story.only(one).shown for one in uuids[:3])
 
 
 @pytest.mark.parametrize(("there", "crashes"), [(11, 3), (2, 2)])
-def test_fewer_have_an_eviction_each(there: int, crashes: int) -> None:
+def test_fewer_crashes_have_an_eviction_each(there: int, crashes: int) -> None:
     story = Story()
-    everybody = [uuid(number) for number in range(there)]
-    story.run(*everybody)
-    crashed(story, *everybody[:crashes])
+    uuids = [uuid(number) for number in range(there)]
+    story.run(*uuids)
+    crashed(story, *uuids[:crashes])
     recoveries = story.plan().recoveries
     assert [len(one.instances) for one in recoveries] == [1] * crashes
     assert story.cases(HOST) == []
@@ -160,9 +160,9 @@ def test_fewer_have_an_eviction_each(there: int, crashes: int) -> None:
 
 def test_crashes_beyond_the_storm_limit_wait_for_their_turn() -> None:
     story = Story()
-    everybody = [uuid(number) for number in range(100)]
-    story.run(*everybody)
-    crashed(story, *everybody[:14])
+    uuids = [uuid(number) for number in range(100)]
+    story.run(*uuids)
+    crashed(story, *uuids[:14])
     assert len(story.plan().recoveries) == 10
     assert IncidentType.EVENT_STORM in story.cases(HOST)
     later = sum(len(story.plan(after=6).recoveries) for _ in range(20))
@@ -188,9 +188,9 @@ def test_an_instance_that_the_kernel_killed_moves_where_there_is_none() -> None:
 
 def test_a_plan_that_was_not_done_is_the_same_again() -> None:
     story = Story()
-    everybody = [uuid(number) for number in range(4)]
-    story.run(*everybody)
-    crashed(story, *everybody[:3])
+    uuids = [uuid(number) for number in range(4)]
+    story.run(*uuids)
+    crashed(story, *uuids[:3])
     story.pass_(1)
     first = plan(story.known, NODE, story.config, story.now, Memory(1 << 40))
     story.known = first.instances
@@ -221,7 +221,7 @@ def test_limits_come_from_the_configuration() -> None:
         assert len(story.plan(after=60).recoveries) == expected
 
 
-def test_what_is_remembered_of_an_instance_is_bounded() -> None:
+def test_history_of_an_instance_is_bounded() -> None:
     story = Story()
     for number in range(60):
         story.run()
@@ -237,7 +237,7 @@ def test_what_is_remembered_of_an_instance_is_bounded() -> None:
 
 
 def case(type_: IncidentType = IncidentType.CRASH, who: str = U1, **fields: object) -> Case:
-    """One whose recovery is due at noon, and that was not shown yet."""
+    """A case whose recovery is due at noon, and that was not shown yet."""
     wanted: dict[str, object] = {
         "id": key_of(who, "", type_),
         "type": type_,
@@ -318,7 +318,7 @@ def test_made_eviction_is_followed_and_counted() -> None:
     )
 
 
-def test_what_is_postponed_is_one_case_alone() -> None:
+def test_only_one_case_is_postponed() -> None:
     one, later = case(eviction="ha-1"), NOON + timedelta(minutes=1)
     waits = postponed(known(OTHER, one)[U1], one.id, later, "a migration goes first")
     assert waits.cases == (
@@ -354,7 +354,7 @@ def test_a_failed_recovery_of_what_is_off_is_tried_again_after_its_cool_down(
 
 
 def test_failed_recovery_of_what_its_storage_pauses_waits_for_the_storage_again() -> None:
-    """The next one comes when its Eviction may be made anew; the storage may be back before."""
+    """The next attempt waits for the Eviction; the storage may be back before."""
     one = case(IncidentType.IO_ERROR, eviction="ha-1")
     after = failed(
         known(one, state=State.PAUSED)[U1], one, HaConfig(), NOON, "Eviction ha-1 Failed"
@@ -365,7 +365,7 @@ def test_failed_recovery_of_what_its_storage_pauses_waits_for_the_storage_again(
     assert after.paused_since == NOON + timedelta(minutes=10)
 
 
-def test_what_its_storage_pauses_is_never_given_up() -> None:
+def test_instance_that_its_storage_pauses_is_never_given_up() -> None:
     often = tuple(NOON - timedelta(minutes=number) for number in (30, 20, 10))
     one = case(IncidentType.IO_ERROR, due=NOON)
     paused = replace(known(one, state=State.PAUSED)[U1], recoveries=often)
@@ -383,14 +383,14 @@ def test_what_its_storage_pauses_is_never_given_up() -> None:
         pytest.param(IncidentType.WATCHDOG, State.PAUSED, id="its watchdog has paused it"),
     ],
 )
-def test_what_storage_does_not_pause_is_given_up(type_: IncidentType, state: State) -> None:
+def test_instance_that_no_storage_pauses_is_given_up(type_: IncidentType, state: State) -> None:
     often = tuple(NOON - timedelta(minutes=number) for number in (30, 20, 10))
     one = replace(known(case(type_, due=NOON), state=state)[U1], recoveries=often)
     (given_up,) = plan({U1: one}, NODE, HaConfig(), NOON, PLENTY).instances[U1].cases
     assert given_up.type is IncidentType.RECOVERY_EXHAUSTED
 
 
-def test_given_up_is_shown() -> None:
+def test_incident_that_is_given_up_is_shown() -> None:
     assert exhausted(case(shown=False)).shown
 
 
@@ -409,7 +409,7 @@ def two(
     [
         pytest.param(two(case(IO, about=A), case(IO, "2", about=B)), 0, id="of one storage"),
         pytest.param(two(case(IO, about=A), case(IO, "2", about="/x/b")), 2, id="of two storages"),
-        pytest.param(two(case(IO), case(IO, "2")), 2, id="of nobody knows which"),
+        pytest.param(two(case(IO), case(IO, "2")), 2, id="of unknown storages"),
         pytest.param(
             two(case(IO, about=A), case(IncidentType.WATCHDOG, "2", about=B)),
             2,
@@ -504,7 +504,7 @@ def test_recovery_that_waits_for_its_turn_counts_once_in_its_storm() -> None:
         (EvictionMode.LIVE, Reaction.MOVE),
     ],
 )
-def test_what_has_waited_and_is_recovered_has_its_reaction(
+def test_recovery_after_a_wait_has_the_reaction_of_its_mode(
     mode: EvictionMode, reaction: Reaction
 ) -> None:
     waited = case(IO, about=A, shown=True, reaction=Reaction.WAIT, mode=mode)
@@ -601,7 +601,7 @@ def test_crash_while_the_kernel_kills_is_want_of_memory(
         pytest.param(3, 7, 50, 30, True, id="what is off does not count"),
     ],
 )
-def test_share_of_the_host_that_crashes_together(
+def test_many_crashes_are_a_share_of_the_running_instances(
     crashes: int, running: int, off: int, percent: int, *, together: bool
 ) -> None:
     many = HaConfig(thresholds=Thresholds(many_crashes=ManyCrashes(percent=percent)))

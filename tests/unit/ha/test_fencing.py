@@ -1,4 +1,4 @@
-"""Who may do what next, by what is recorded."""
+"""The next step of fencing, by the record."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_next_step_follows_from_the_record(
 
 @pytest.mark.parametrize("dead", [True, False])
 def test_another_boot_of_a_silent_host_proves_nothing(dead: bool) -> None:
-    """It may run instances, whichever of the two boots is the newer one."""
+    """The host may run instances, whichever of the two boots is the newer one."""
     found = step(None, replace(DEAD, node_boot="b2", dead=dead))
     attempt = with_fields(ATTEMPT, nodeBootID="b2")  # which the attempt is about as well
     assert found == (Record(attempt) if dead else Nothing())
@@ -262,7 +262,7 @@ def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
         pytest.param("Attempting", "BMC", True, id="it is under way"),
         pytest.param("Failed", "BMC", True, id="it has failed, as far as was answered"),
         pytest.param("Fenced", "BMC", False, id="its answer is the proof"),
-        pytest.param("Fenced", "External", True, id="somebody asserts that the boot is dead"),
+        pytest.param("Fenced", "External", True, id="a person asserts that the boot is dead"),
         pytest.param("Fenced", "Agent", True, id="the agent has ended all instances"),
         pytest.param("Fenced", "Storage", True, id="the storage is the proof"),
         pytest.param("Released", "External", False, id="the host was taken back since"),
@@ -317,12 +317,12 @@ def test_evidence_that_is_short_is_kept_whole(count: int) -> None:
         pytest.param(replace(DEAD, boot=""), id="silent"),
         pytest.param(replace(DEAD, boot="", node_boot="b2"), id="its kubelet reports a boot"),
         pytest.param(replace(DEAD, boot="", stopped="all ended"), id="its agent ended everything"),
-        pytest.param(replace(DEAD, boot="", asserted="by a person"), id="somebody asserts it"),
+        pytest.param(replace(DEAD, boot="", asserted="by a person"), id="a person asserts it"),
         pytest.param(replace(MINE, boot=""), id="an attempt is recorded"),
     ],
 )
 @pytest.mark.parametrize("stored", [None, with_fields(ATTEMPT, bootID=""), ATTEMPT])
-def test_nothing_is_proven_of_a_host_whose_boot_is_unknown(
+def test_host_whose_boot_is_unknown_is_not_proven_dead(
     stored: Fencing | None, facts: Facts
 ) -> None:
     found = step(stored, facts)

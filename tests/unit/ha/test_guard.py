@@ -158,7 +158,9 @@ def test_observer_that_may_be_cut_off_does_nothing(observer: Observer, text: str
         ),
     ],
 )
-def test_gate_of_its_own(change: dict[str, object], gate: str, text: str) -> None:
+def test_each_gate_closes_for_its_own_reason(
+    change: dict[str, object], gate: str, text: str
+) -> None:
     assert closed(fleet(10, [0]), **change) == {gate: text}  # type: ignore[arg-type]
 
 
@@ -255,7 +257,7 @@ def test_hosts_that_were_not_observed_stop_everything() -> None:
     ],
     ids=["alone", "few", "as many as are allowed", "too many instances", "too many hosts"],
 )
-def test_hosts_and_instances_in_flight(
+def test_gate_counts_hosts_and_instances_in_recovery(
     others: tuple[int, ...], instances: int, *, passes: bool
 ) -> None:
     hosts = fleet(100, [0])

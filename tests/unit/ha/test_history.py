@@ -1,4 +1,4 @@
-"""What is remembered of an instance after a signal."""
+"""The history of an instance after a signal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def after(
     action: str = "",
     about: str = "",
 ) -> Instance:
-    """What is remembered after a signal, so many seconds after noon."""
+    """The history after a signal, so many seconds after noon."""
     seen = Signal(
         kind=kind,
         instance=U1,
@@ -298,18 +298,18 @@ LOOP = case(IncidentType.REBOOT_LOOP)
         pytest.param(
             Kind.STOPPED_DESTROYED, PLANNED, (LOOP, FOLLOWED), (LOOP, FOLLOWED), id="by an Eviction"
         ),
-        pytest.param(Kind.STOPPED_DESTROYED, PLANNED, (LOOP,), (), id="by somebody"),
+        pytest.param(Kind.STOPPED_DESTROYED, PLANNED, (LOOP,), (), id="by a client"),
         pytest.param(Kind.UNDEFINED, NOTED, (LOOP,), (LOOP,), id="its definition alone goes"),
         pytest.param(Kind.AGENT_CONNECTED, NOTED, (LOOP,), (LOOP,), id="nothing that ends it"),
     ],
 )
-def test_what_a_signal_ends(
+def test_signal_ends_the_incidents_that_it_settles(
     kind: Kind, verdict: Verdict, cases: tuple[Case, ...], left: tuple[Case, ...]
 ) -> None:
     assert after(instance(*cases), kind, verdict, domain_id=3).cases == left
 
 
-def test_definition_of_one_that_is_off_ends_its_cases() -> None:
+def test_undefining_an_instance_that_is_off_ends_its_cases() -> None:
     off = instance(LOOP, state=State.OFF)
     assert after(off, Kind.UNDEFINED).cases == ()
     assert after(off, Kind.DEFINED).cases == (LOOP,)
@@ -434,7 +434,9 @@ def test_recovery_that_is_due_twice_is_made_sooner_and_harder(
         pytest.param(Step.RECOVER, Step.EXPIRE, Step.RECOVER, id="it is to be recovered"),
     ],
 )
-def test_next_step_of_an_incident_that_is_seen_again(old: Step, new: Step, step: Step) -> None:
+def test_incident_that_is_seen_again_keeps_the_more_urgent_step(
+    old: Step, new: Step, step: Step
+) -> None:
     one = merged(case(LOOP.type, step=old, due=NOON), step=new, reaction=Reaction.MOVE)
     assert one.step is step
     assert (one.reaction is Reaction.MOVE) is (step is not old)

@@ -1,4 +1,4 @@
-"""What is held back, and what becomes of it once nothing holds it back any more."""
+"""Incidents that are held back, and their release."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_held_back_incident_has_the_reason_and_what_follows(
     assert left == other
 
 
-def test_dry_run_of_what_concerns_the_host_is_only_reported() -> None:
+def test_dry_run_of_an_incident_of_the_host_is_only_reported() -> None:
     (one,) = waiting(instance(case(), who=HOST), "c1", "dry run", LATER).cases
     assert (one.step, one.reaction, one.evidence) == (Step.NONE, Reaction.REPORT, ("dry run",))
 
@@ -100,7 +100,7 @@ def test_host_has_no_eviction_of_many_that_was_not_made() -> None:
     assert (one.step, left) == (Step.RECOVER, other)
 
 
-def test_what_is_only_reported_is_not_looked_at_again() -> None:
+def test_reported_incident_is_not_due_again() -> None:
     (one,) = reported(instance(case()), "c1", "given up").cases
     assert (one.step, one.due, one.reaction) == (Step.NONE, None, Reaction.REPORT)
     assert one.evidence == ("given up",)
@@ -124,7 +124,7 @@ def test_what_is_only_reported_is_not_looked_at_again() -> None:
         pytest.param(IncidentType.CRASH, State.UNKNOWN, None, id="no longer here"),
     ],
 )
-def test_what_is_released_goes_by_what_libvirt_shows_now(
+def test_released_incident_follows_the_present_state_in_libvirt(
     type_: IncidentType, state: State, step: Step | None
 ) -> None:
     other, waited = case(id="c2"), case(type_, step=Step.HELD, eviction="")
@@ -143,7 +143,7 @@ def test_what_is_released_goes_by_what_libvirt_shows_now(
         (EvictionMode.LIVE, Reaction.MOVE),
     ],
 )
-def test_what_is_released_is_due_at_once_and_was_seen_now(
+def test_released_incident_is_due_at_once_and_was_seen_now(
     mode: EvictionMode, reaction: Reaction
 ) -> None:
     waited = case(step=Step.HELD, mode=mode, reaction=Reaction.WAIT)
@@ -154,14 +154,14 @@ def test_what_is_released_is_due_at_once_and_was_seen_now(
     assert one.last_seen == NOON, "a clock that was set back"
 
 
-def test_what_is_released_waits_as_any_further_recovery() -> None:
+def test_released_incident_waits_as_any_further_recovery() -> None:
     waited = case(step=Step.HELD)
     lately = instance(waited, recoveries=(LATER - timedelta(seconds=1),))
     (one,) = released(lately, waited, State.OFF, HaConfig(), LATER).cases
     assert one.due == LATER + timedelta(seconds=9)
 
 
-def test_what_may_be_well_by_then_is_left_to_a_person() -> None:
+def test_released_incident_of_a_running_instance_is_left_to_a_person() -> None:
     waited = case(IncidentType.WATCHDOG, step=Step.HELD)
     (one,) = released(instance(waited), waited, State.RUNNING, HaConfig(), LATER).cases
     text = "the instance runs: check its console; if it hangs, restart it in the compute service"
@@ -178,7 +178,7 @@ def held_crash() -> Story:
     return story
 
 
-def test_what_is_held_back_leads_to_nothing_however_long_it_is() -> None:
+def test_held_back_incident_starts_no_recovery_however_long_it_lasts() -> None:
     story = held_crash()
     assert story.plan(after=3600).recoveries == ()
 
@@ -190,7 +190,7 @@ def test_same_crash_seen_again_stays_held_back() -> None:
     assert story.only().count == 2
 
 
-def test_what_is_held_back_is_moved_when_it_turns_out_to_crash_often() -> None:
+def test_held_back_instance_is_moved_when_it_crashes_often() -> None:
     story = held_crash()
     crashes = (story.now, story.now, story.now)
     story.known[U1] = replace(story.get(), crashes=crashes)
@@ -202,7 +202,7 @@ def test_what_is_held_back_is_moved_when_it_turns_out_to_crash_often() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.STARTED, Kind.STOPPED_DESTROYED, Kind.UNDEFINED])
-def test_what_is_over_meanwhile_is_closed(kind: Kind) -> None:
+def test_held_back_incident_that_is_over_is_closed(kind: Kind) -> None:
     story = held_crash()
     story.see(kind)
     assert IncidentType.CRASH not in story.cases()

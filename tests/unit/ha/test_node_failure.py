@@ -1,4 +1,4 @@
-"""What a host's signs mean."""
+"""The verdict on a host, by the reports about it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from hypercobalt.ha.node_failure import (
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 WAITS = Waits()
 LONG_AGO = NOW - timedelta(hours=1)
-ASKED = Question(NOW - timedelta(minutes=1))
+REQUESTED = Question(NOW - timedelta(minutes=1))
 B0, B1 = frozenset({"b0"}), frozenset({"b1"})
-SILENT = Signs("Unknown", "b1", "b1", Agent.SILENT, False, unhealthy_since=LONG_AGO, question=ASKED)
+SILENT = Signs(
+    "Unknown", "b1", "b1", Agent.SILENT, False, unhealthy_since=LONG_AGO, question=REQUESTED
+)
 WELL = Signs("True", "b1", "b1", Agent.ALIVE, True)
 
 
-def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -> Question:
+def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -> Question:
     peers = tuple(f"p{number}" for number in range(of or len(answers)))
     reports = tuple(
-        PeerReport(host="kvm-a", answers=one, evidence="libvirt said 9.0.0") for one in answers
+        PeerReport(host="kvm-a", answers=one, evidence="libvirt reported 9.0.0") for one in answers
     )
     return Question(NOW - ago, peers, reports)
 
@@ -51,9 +53,9 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
         pytest.param(replace(SILENT, agent=Agent.ALIVE), Alive, id="unknown with a fresh Lease"),
         pytest.param(replace(SILENT, compute=True), Alive, id="unknown, libvirt answers"),
         pytest.param(
-            replace(SILENT, question=asked(False, True)), Alive, id="one peer reaches a program"
+            replace(SILENT, question=probed(False, True)), Alive, id="one peer reaches a program"
         ),
-        pytest.param(replace(SILENT, question=None), Suspected, id="peers were not asked yet"),
+        pytest.param(replace(SILENT, question=None), Suspected, id="no probe was requested yet"),
         pytest.param(replace(SILENT, compute=None), Suspected, id="compute service not read"),
         pytest.param(
             replace(SILENT, agent=Agent.UNKNOWN), Suspected, id="Lease not watched for long enough"
@@ -67,14 +69,14 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
             id="the clock went back",
         ),
         pytest.param(
-            replace(SILENT, question=asked(False, of=2)), Suspected, id="a peer has not answered"
+            replace(SILENT, question=probed(False, of=2)), Suspected, id="a peer has not answered"
         ),
         pytest.param(
-            replace(SILENT, question=asked(False, of=2, ago=WAITS.peers)),
+            replace(SILENT, question=probed(False, of=2, ago=WAITS.peers)),
             Dead,
             id="a peer has not answered in time",
         ),
-        pytest.param(replace(SILENT, question=asked(False, False)), Dead, id="no peer reaches it"),
+        pytest.param(replace(SILENT, question=probed(False, False)), Dead, id="no peer reaches it"),
         pytest.param(SILENT, Dead, id="silent all round"),
         pytest.param(
             replace(SILENT, leaving=True, unhealthy_since=NOW - timedelta(minutes=9)),
@@ -132,7 +134,9 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
         ),
     ],
 )
-def test_signs_mean(signs: Signs, verdict: type[HostVerdict]) -> None:
+def test_verdict_follows_from_the_reports_of_a_host(
+    signs: Signs, verdict: type[HostVerdict]
+) -> None:
     assert type(judge(signs, WAITS, NOW)) is verdict
 
 
@@ -153,8 +157,8 @@ def test_instances_of_a_living_host_are_moved_only_while_its_compute_service_ans
     assert (found.until, found.movable) == (None, movable)
 
 
-def test_evidence_names_what_is_silent() -> None:
-    found = judge(replace(SILENT, question=asked(False, False)), WAITS, NOW)
+def test_evidence_names_each_silent_component() -> None:
+    found = judge(replace(SILENT, question=probed(False, False)), WAITS, NOW)
     assert isinstance(found, Dead)
     assert found.evidence == (
         "the Node is Ready Unknown",
@@ -168,7 +172,7 @@ def test_peers_probe_once_the_host_is_silent() -> None:
     found = judge(replace(SILENT, question=None), WAITS, NOW)
     assert isinstance(found, Suspected)
     assert (found.probe, found.until) == (True, None)
-    waiting = judge(replace(SILENT, question=asked(False, of=2)), WAITS, NOW)
+    waiting = judge(replace(SILENT, question=probed(False, of=2)), WAITS, NOW)
     assert isinstance(waiting, Suspected)
     assert (waiting.probe, waiting.until) == (False, NOW + timedelta(seconds=9))
 
@@ -221,13 +225,13 @@ def test_wrong_proof_names_what_shows_that_the_boot_lives(
     assert judge(signs, WAITS, NOW) == Contradicted(evidence)
 
 
-def test_what_a_peer_has_seen_is_evidence_of_life() -> None:
+def test_report_of_a_peer_is_evidence_of_life() -> None:
     silent = PeerReport(host="kvm-a", answers=True, evidence="")
-    question = replace(asked(True), reports=(*asked(True).reports, silent))
+    question = replace(probed(True), reports=(*probed(True).reports, silent))
     found = judge(replace(SILENT, question=question), WAITS, NOW)
     assert isinstance(found, Alive)
     assert found.evidence == (
-        "a peer reaches it: libvirt said 9.0.0",
+        "a peer reaches it: libvirt reported 9.0.0",
         "a peer reaches it: a program answers",
     )
 
@@ -257,7 +261,7 @@ def test_host_that_was_switched_on_has_its_grace_to_report(
 
 
 def test_host_in_a_crash_loop_is_not_waited_for() -> None:
-    """Its peers are, and its agent: only the wait for a single failure is left out."""
+    """Its peers and its agent are waited for; only the wait for a single failure is left out."""
     lately = replace(SILENT, unhealthy_since=NOW - timedelta(seconds=1))
     assert isinstance(judge(lately, WAITS, NOW), Suspected)
     assert isinstance(judge(replace(lately, loops=True), WAITS, NOW), Dead)

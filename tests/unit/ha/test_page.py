@@ -1,4 +1,4 @@
-"""docs/ha.md names what there is, and tests that exist."""
+"""docs/ha.md names all keys, gates, metrics and drills, and tests that exist."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def written(value: object) -> str:
     return str(value)
 
 
-def test_every_key_stands_there_with_its_default() -> None:
+def test_page_has_every_key_with_its_default() -> None:
     rows = re.findall(
         r"^\| `([a-zA-Z.]+)` \| `([^`]+)` \|", section(PAGE, "## Configuration"), re.M
     )
@@ -64,7 +64,7 @@ def test_the_example_is_valid() -> None:
     parse({KEY: text})
 
 
-def test_every_event_type_and_incident_stands_there() -> None:
+def test_page_has_every_event_type_and_incident() -> None:
     text = section(PAGE, "## Event types and reactions")
     assert set(first_cells(text)) == set(EventType)
     named = set(re.findall(r"^\| [^|]+\| `(\w+)` \|", text, re.M))
@@ -72,7 +72,7 @@ def test_every_event_type_and_incident_stands_there() -> None:
     assert named | limits == set(IncidentType)
 
 
-def test_every_metric_stands_there() -> None:
+def test_page_has_every_metric() -> None:
     registry = CollectorRegistry()
     IncidentMetrics(registry)
     names = {
@@ -97,12 +97,12 @@ def test_every_row_names_its_test_or_drill(row: list[str]) -> None:
     assert {name for name in named if not name.startswith("test_")} <= set(DRILLS)
 
 
-def test_what_has_to_be_proven_stands_in_tables() -> None:
+def test_claims_of_the_page_stand_in_tables() -> None:
     """Conditions, answers, gates, proofs, partitions, parts, events, limits, keys, files."""
     assert len(PROVEN) == 11
 
 
-def test_every_drill_stands_there_and_whether_ci_runs_it() -> None:
+def test_page_has_every_drill_and_whether_ci_runs_it() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \| (yes|no)", section(PAGE, "## Drills"), re.MULTILINE)
     assert dict(rows) == {
         **{name: "yes" if drill.in_ci else "no" for name, drill in DRILLS.items()},
@@ -110,11 +110,11 @@ def test_every_drill_stands_there_and_whether_ci_runs_it() -> None:
     }
 
 
-def test_every_gate_stands_there() -> None:
+def test_page_has_every_gate() -> None:
     subject, observer = Subject("a", (), 1, 1), Observer(leads=True, contact={})
     answers = gates(subject, census(()), observer, Limits(), datetime(2026, 11, 23, tzinfo=UTC))
     assert list(first_cells(section(PAGE, "## Gates"))) == [gate.name for gate in answers]
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_of_the_page_resolve() -> None:
     assert list(broken_links(PATH)) == []

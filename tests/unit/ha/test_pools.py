@@ -28,5 +28,5 @@ OWN = "0c8a7c1e-9d0b-4a53-8f0e-3a2f6a0f4b11"
         pytest.param("", "", "", id="nothing"),
     ],
 )
-def test_pool(path: str, pool: str, of_the_site: str) -> None:
+def test_pool_is_read_from_the_path_of_a_disk(path: str, pool: str, of_the_site: str) -> None:
     assert (pool_of(path), site_pool_of(path)) == (pool, of_the_site)

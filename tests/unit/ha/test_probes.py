@@ -1,4 +1,4 @@
-"""What a probe of an instance means for an open case."""
+"""The effect of a probe on an open case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSED = None
 
 
 def case(type_: IncidentType, **fields: object) -> Case:
-    """One that was opened at noon, and whose instance is to be probed."""
+    """A case that was opened at noon, and whose instance is to be probed."""
     wanted: dict[str, object] = {
         "id": key_of(U1, "s", type_),
         "type": type_,
@@ -125,7 +125,7 @@ def hangs(seconds: float) -> Probe:
             Step.RESUME,
             id="its storage is back",
         ),
-        pytest.param(IncidentType.PAUSED, RUNS, S, {}, CLOSED, id="somebody has resumed it"),
+        pytest.param(IncidentType.PAUSED, RUNS, S, {}, CLOSED, id="a client has resumed it"),
         pytest.param(IncidentType.PAUSED, PAUSED, S, {}, Step.NONE, id="stays paused"),
         pytest.param(DUMP, RUNS, LATE, {}, Step.PROBE, id="its crash kernel writes"),
         pytest.param(DUMP, QUIET, SOON, {}, Step.PROBE, id="its crash kernel has only begun"),
@@ -141,7 +141,7 @@ def hangs(seconds: float) -> Probe:
         pytest.param(IncidentType.OUT_OF_BAND, RUNS, S, {}, Step.NONE, id="nothing to look for"),
     ],
 )
-def test_what_follows_from_a_probe(
+def test_next_step_follows_from_the_result_of_a_probe(
     type_: IncidentType,
     probe: Probe,
     later: timedelta,

@@ -1,4 +1,4 @@
-"""Whatever comes in whatever order, twice or never: one Eviction for a key, and bounded memory."""
+"""Signals in any order, repeated or missing, give one Eviction for a key in bounded memory."""
 
 from __future__ import annotations
 

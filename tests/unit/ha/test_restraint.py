@@ -85,7 +85,7 @@ def test_update_that_is_over_holds_nothing_back() -> None:
         for name, case in cases.items()
     ],
 )
-def test_restraint(
+def test_host_is_held_back_while_a_controller_works_on_it(
     spec: HypervisorSpec, has: HypervisorStatus, why: str, *, for_good: bool
 ) -> None:
     found = Hypervisor(metadata=ObjectMeta(name="kvm-a"), spec=spec, status=has)
@@ -147,7 +147,7 @@ def test_reactions_wait_until_the_ha_service_gives_the_host_back(
         pytest.param(None, None, True, False, id="another HA service"),
     ],
 )
-def test_what_crashes_on_a_host_that_is_emptied_alive_is_recovered(
+def test_crash_on_a_host_that_is_drained_is_recovered(
     phase: str | None, fenced: str | None, *, this_boot: bool, free: bool
 ) -> None:
     conditions = set_condition((), "Evicting", "True", "Running", "", now=NOW)

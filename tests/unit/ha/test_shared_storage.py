@@ -1,4 +1,4 @@
-"""What waits for a storage that fails for several instances."""
+"""Cases that wait for a storage that fails for several instances."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_case_waits_for_what_fails_on_other_hosts_too(
     assert fails_elsewhere(case, failing) == text
 
 
-def test_one_that_is_paused_is_probed_and_has_all_its_resumes_again() -> None:
+def test_paused_instance_is_probed_and_has_all_its_resumes_again() -> None:
     after, fails = wait_for_storage(instance(State.PAUSED), CASE, "why", CONFIG, NOON)
     (case,) = after.cases
     assert fails

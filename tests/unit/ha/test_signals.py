@@ -1,4 +1,4 @@
-"""What a signal is as evidence."""
+"""A signal as text of evidence."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ from hypercobalt.ha.signals import Kind, Signal
         ({"action": "pause", "missed": True}, "IOError (pause), found at a resync"),
     ],
 )
-def test_evidence_names_what_is_known_of_it(fields: dict[str, object], text: str) -> None:
+def test_evidence_names_the_known_fields_of_a_signal(fields: dict[str, object], text: str) -> None:
     signal = Signal(kind=Kind.IO_ERROR, instance=U1, name="vm", at=NOON, **fields)  # type: ignore[arg-type]
     assert signal.text == text

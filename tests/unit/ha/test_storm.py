@@ -42,7 +42,7 @@ def test_storm_is_one_incident_that_counts() -> None:
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(10, 5), (3, 1), (1, 1)])
-def test_what_guests_do_themselves_leaves_turns_for_recoveries(limit: int, shown: int) -> None:
+def test_reboots_of_guests_leave_turns_for_recoveries(limit: int, shown: int) -> None:
     config, host = HaConfig(limits=Limits(incidents_per_minute=limit)), Instance(uuid=HOST)
     admitted = list[bool]()
     for minor in [True] * 20 + [False] * 20:
@@ -54,7 +54,7 @@ def test_what_guests_do_themselves_leaves_turns_for_recoveries(limit: int, shown
     assert (sum(admitted[:20]), sum(admitted)) == (shown, limit)
 
 
-def test_what_was_refused_before_keeps_its_storm_open_and_counts_no_more() -> None:
+def test_event_refused_before_keeps_its_storm_open_and_is_not_counted_again() -> None:
     later = NOON + timedelta(seconds=6)
     full, _ = admit(FULL, NOON, HaConfig())
     full, admitted = admit(full, later, HaConfig(), again=True)

@@ -58,7 +58,9 @@ OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
         ),
     ],
 )  # fmt: skip
-def test_next_step(stored: Fencing, back: Back, expected: Step) -> None:
+def test_next_step_of_unfencing_follows_from_record_and_reports(
+    stored: Fencing, back: Back, expected: Step
+) -> None:
     assert next_step(stored, back, NOW) == expected
 
 
@@ -99,7 +101,7 @@ def test_host_that_stays_cut_off_has_the_reason(stored: Fencing, back: Back, why
     assert found.why.endswith(why)
 
 
-def test_host_whose_kubelet_has_not_reported_is_as_its_agent_reports() -> None:
+def test_agent_alone_counts_where_the_kubelet_has_not_reported() -> None:
     assert isinstance(next_step(CUT, replace(BACK, node_boot=""), NOW), Record)
 
 

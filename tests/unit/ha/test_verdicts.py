@@ -1,4 +1,4 @@
-"""What a signal means at the limits of the thresholds."""
+"""Verdicts on signals at the limits of the thresholds."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ def fired(ago: float) -> tuple[Case, ...]:
         ),
     ],
 )
-def test_crash(known: Instance, type_: IncidentType, done: tuple[Reaction, EvictionMode]) -> None:
+def test_crash_restarts_in_place_until_crashes_are_too_many(
+    known: Instance, type_: IncidentType, done: tuple[Reaction, EvictionMode]
+) -> None:
     found = judged(known, Kind.STOPPED_CRASHED)
     assert (found.type, (found.reaction, found.mode)) == (type_, done)
     often = f"crashes within {short_duration(LIMITS.crashes.within)}" in found.rule
@@ -212,7 +214,7 @@ SHORT = timedelta(minutes=10)
         ),
     ],
 )
-def test_first_of_its_kind(
+def test_first_incident_of_a_kind_has_its_reaction(
     kind: Kind,
     action: str,
     type_: IncidentType,
@@ -244,7 +246,7 @@ def test_crash_that_a_listing_has_found_is_named(rule: str, *, missed: bool) -> 
         pytest.param((NOON - S,), "the watchdog fired, the guest hangs", RESTARTS, id="one firing"),
     ],
 )
-def test_watchdog(
+def test_watchdog_that_pauses_restarts_and_moves_when_it_fires_again(
     times: tuple[object, ...], rule: str, done: tuple[Reaction, EvictionMode]
 ) -> None:
     found = judged(runs(watchdogs=times), Kind.PAUSED_WATCHDOG, action="pause")
@@ -302,7 +304,7 @@ MEMORY = LIMITS.memory_failures
         pytest.param("inject", "guest", 0, None, False, id="one that its guest repairs"),
     ],
 )
-def test_failure_of_memory(
+def test_memory_failure_empties_the_host_or_is_reported(
     action: str, about: str, before: int, type_: IncidentType | None, *, empties: bool
 ) -> None:
     known = runs(memory_failures=(NOON,) * before)
@@ -317,7 +319,7 @@ def test_failure_of_memory(
         assert ("failures of the host's memory within" in found.rule) is empties
 
 
-def test_guests_that_mend_many_failures_of_memory_empty_no_host() -> None:
+def test_memory_failures_that_guests_correct_empty_no_host() -> None:
     many = (NOON,) * LIMITS.corrected_memory_failures.count
     found = judged(runs(memory_warnings=many), Kind.MEMORY_FAILURE, action="inject")
     assert (found.type, found.reaction) == (IncidentType.MEMORY_FAILURE, Reaction.REPORT)
@@ -345,13 +347,15 @@ def test_reboot_in_an_open_incident_is_checked_where_nothing_else_is(
 
 
 @pytest.mark.parametrize(("less", "looped"), [(1, True), (2, False)])
-def test_so_many_reboots_are_a_loop(less: int, *, looped: bool) -> None:
+def test_reboots_up_to_the_limit_are_a_loop(less: int, *, looped: bool) -> None:
     times = (NOON - 9 * S,) * (LIMITS.reboot_loop.count - less)
     assert (judged(runs(reboots=times), Kind.REBOOTED).type is IncidentType.REBOOT_LOOP) is looped
 
 
 @pytest.mark.parametrize(("less", "type_"), [(0, IncidentType.MONITOR_HUNG), (0.1, None)])
-def test_monitor_that_owes_an_answer(less: float, type_: IncidentType | None) -> None:
+def test_monitor_that_does_not_answer_for_long_enough_is_an_incident(
+    less: float, type_: IncidentType | None
+) -> None:
     owed = LIMITS.monitor_occupied / S - less
     assert judged(runs(), Kind.MONITOR_OCCUPIED, seconds=owed).type is type_
 

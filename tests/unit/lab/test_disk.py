@@ -27,7 +27,7 @@ def test_every_host_has_the_files_of_its_identity() -> None:
     assert "CPUAffinity=3\n" in files["etc/systemd/system/libvirtd.service.d/lab.conf"]
 
 
-def test_nothing_that_the_machine_mounts_or_starts_is_taken_over() -> None:
+def test_host_takes_over_no_mount_and_no_unit_of_the_machine() -> None:
     assert {"etc/systemd/system", "etc/libvirt/qemu", "etc/openvswitch"} <= set(HIDDEN)
     wanted = {PurePosixPath(path).name for path in links() if ".wants/" in path}
     assert {"libvirtd.service", "libvirtd-tcp.socket", "openvswitch-switch.service"} <= wanted

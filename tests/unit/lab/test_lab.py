@@ -58,7 +58,7 @@ async def test_a_new_lab_that_finds_no_network_leaves_nothing(
     assert not (tmp_path / "lab").exists()
 
 
-async def test_without_root_it_is_refused_instead_of_taken_for_off(
+async def test_command_without_root_is_refused_and_the_lab_not_taken_for_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records.save(Layout.at(tmp_path), records.new(6443, records.NODE_GRACE))

@@ -60,7 +60,7 @@ def test_row_shows_the_state_of_agent_and_machine() -> None:
     )
 
 
-def test_what_is_not_written_yet_is_a_dash() -> None:
+def test_field_that_is_not_written_yet_is_a_dash() -> None:
     (row,) = rows({"a": Power.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
     assert row == Row("a", "frozen", *["-"] * 9)
 
@@ -111,7 +111,7 @@ def test_a_host_that_does_not_report_is_not_shown_as_fine(
         ("ovn/northd", "OVN's northd does not run", "ovn start northd"),
     ],
 )
-def test_what_does_not_run_on_the_machine_is_named_with_what_starts_it(
+def test_process_that_does_not_run_is_named_with_what_starts_it(
     missing: str, text: str, remedy: str
 ) -> None:
     assert stopped(RUNNING) == ()

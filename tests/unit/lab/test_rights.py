@@ -13,7 +13,7 @@ from hypercobalt.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBind
 from hypercobalt.lab import rights
 
 
-def test_nothing_that_a_chart_gives_is_lost_on_the_way() -> None:
+def test_every_right_of_a_chart_is_in_the_lab() -> None:
     text = (resources.files("hypercobalt.lab") / rights.DATA).read_text(encoding="utf-8")
     given = {(one["kind"], str(one["metadata"])): one for one in yaml.safe_load_all(text)}
     written = [to_builtins(one) for one in rights.of_charts()]

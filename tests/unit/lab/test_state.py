@@ -14,7 +14,7 @@ from hypercobalt.lab.state import HostRecord, Layout, State
 LAB = State(id="0123456789abcdef0123456789abcdef", number=7)
 
 
-def test_what_is_saved_is_found(tmp_path: Path) -> None:
+def test_saved_state_is_read_again(tmp_path: Path) -> None:
     layout = Layout.at(tmp_path)
     assert records.load(layout) is None
     made = LAB.with_host("kvm-1").with_host("kvm-2")

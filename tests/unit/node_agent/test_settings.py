@@ -68,7 +68,7 @@ def test_flags_go_first_and_nothing_is_needed() -> None:
         ("", "/run/sock", "qemu+unix:///system?socket=/run/sock"),
     ],
 )
-def test_uri_and_socket_together(uri: str, socket: str, expected: str) -> None:
+def test_uri_and_socket_give_one_address(uri: str, socket: str, expected: str) -> None:
     assert uri_from({"LIBVIRT_DEFAULT_URI": uri, "LIBVIRT_SOCKET": socket}) == expected
 
 

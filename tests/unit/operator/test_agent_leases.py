@@ -126,7 +126,7 @@ class World:
         return (await self.seen()).state
 
 
-async def test_nothing_is_known_before_the_leases_were_read() -> None:
+async def test_lease_is_unknown_before_the_leases_were_read() -> None:
     assert await World().leases.of(NODE) is None
 
 
@@ -307,7 +307,7 @@ async def test_change_of_the_metadata_alone_is_no_renewal() -> None:
     assert await world.state() is LeaseState.EXPIRED
 
 
-async def test_leases_of_others_are_left_aside() -> None:
+async def test_leases_of_other_holders_are_ignored() -> None:
     world = World()
     meta = ObjectMeta(name="kvm-a", namespace=NAMESPACE, uid="v", resourceVersion="1")
     world.starts(replace(lease(10), metadata=meta))
@@ -409,7 +409,7 @@ async def test_duration_is_the_leases_own_within_bounds(enqueued: int | None, la
 
 
 async def test_candidate_that_saw_a_lease_run_out_and_return_judges_it_by_its_return() -> None:
-    """Timers of a process that does not lead tell nobody."""
+    """Timers of a process that does not lead have no listener."""
     world = World()
     world.starts(lease(10))
     world.changes(lease(11))

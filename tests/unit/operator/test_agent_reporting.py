@@ -1,4 +1,4 @@
-"""What an agent's Lease shows of the agent, and of what it reported."""
+"""Conditions of an agent, and of its reports, by its Lease."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_only_a_lease_that_is_missing_is_looked_for_again(
         (None, seen(LeaseState.EXPIRED), False),
     ],
 )
-def test_what_a_silent_agent_reported_of_libvirt_is_unknown(
+def test_libvirt_condition_of_a_silent_agent_is_unknown(
     found: Condition | None, lease: Sighting, taken: bool
 ) -> None:
     verdict = decide(REPORTING, lease)

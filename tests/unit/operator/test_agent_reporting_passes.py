@@ -89,7 +89,7 @@ def deleted(*finalizers: str) -> Hypervisor:
         pytest.param(hypervisor(REPORTING), STILL_ABSENT, 9, id="it may be made again"),
     ],
 )
-async def test_nothing_is_judged(
+async def test_no_verdict_is_written_before_silence_is_certain(
     stored: Hypervisor | None, lease: Sighting | None, again: int | None
 ) -> None:
     around = Around(stored, lease)
@@ -122,7 +122,7 @@ async def test_time_of_the_transition_stays_while_the_status_does() -> None:
     assert around.parts[0].conditions[0].lastTransitionTime == BEFORE
 
 
-async def test_what_a_silent_agent_reported_is_taken_once_for_each_state_of_its_lease() -> None:
+async def test_conditions_of_a_silent_agent_are_replaced_once_for_each_state_of_its_lease() -> None:
     around = Around(hypervisor(REPORTING, CONNECTED), EXPIRED)
     reconciler = around.reconciler()
     for version, patches in (("7", 1), ("7", 1), ("8", 2)):
@@ -139,7 +139,7 @@ async def test_what_a_silent_agent_reported_is_taken_once_for_each_state_of_its_
         pytest.param((None, EXPIRED), id="the Hypervisor was made again"),
     ],
 )
-async def test_what_was_taken_is_taken_again_after(
+async def test_conditions_are_replaced_again_after_the_agent_was_back(
     between: tuple[Hypervisor | None, Sighting],
 ) -> None:
     before = (hypervisor(REPORTING, CONNECTED), EXPIRED)

@@ -143,7 +143,7 @@ def test_an_alert_leads_to_its_meaning_what_to_do_and_its_end(rule: dict[str, An
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
 
 
-def test_the_page_has_no_other_alert() -> None:
+def test_page_has_no_other_alert() -> None:
     headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     assert headings == [rule["alert"] for rule in RULES]
 

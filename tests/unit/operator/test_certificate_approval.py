@@ -30,12 +30,12 @@ ADDRESSES = ("192.0.2.1", "2001:db8::1")
 OWN = names_of(node(addresses=ADDRESSES), lambda _: ())
 
 
-def asks(*addresses: str, name: str = "kvm-a") -> bytes:
+def csr(*addresses: str, name: str = "kvm-a") -> bytes:
     return write(HostNames(name, addresses), KEY)
 
 
 GOOD = CertificateRequestSpec(
-    request=asks(*ADDRESSES),
+    request=csr(*ADDRESSES),
     issuerRef=ISSUING.reference,
     duration=format_duration(LIFETIME),
     isCA=False,
@@ -54,8 +54,8 @@ def why(spec: CertificateRequestSpec) -> str:
     "spec",
     [
         pytest.param(GOOD, id="the own name and all addresses"),
-        pytest.param(replace(GOOD, request=asks("192.0.2.1")), id="one address"),
-        pytest.param(replace(GOOD, request=asks()), id="no address"),
+        pytest.param(replace(GOOD, request=csr("192.0.2.1")), id="one address"),
+        pytest.param(replace(GOOD, request=csr()), id="no address"),
         pytest.param(replace(GOOD, isCA=None), id="nothing about a CA"),
         pytest.param(replace(GOOD, usages=USAGES[::-1]), id="usages in another order"),
         pytest.param(replace(GOOD, duration="1h"), id="a shorter life"),
@@ -65,15 +65,15 @@ def test_an_agent_s_request_for_its_own_host_is_approved(spec: CertificateReques
     assert why(spec) == ""
 
 
-def test_what_the_node_agent_requests_is_approved() -> None:
-    """By its own code, from the key to the object."""
+def test_request_of_the_node_agent_is_approved() -> None:
+    """The agent's own code makes the request, from the key to the object."""
     wanted = Wanted(HostNames.of("kvm-a", ADDRESSES), ISSUING.reference)
     made = make_here(wanted.names)
     where = RequestSettings("libvirt-kvm-a", ISSUING.namespace, AGENT)
-    asked = request_of(wanted, Pending(wanted.digest, made.request, made.key), where)
-    spec = replace(asked.spec, username=GOOD.username, extra=GOOD.extra)
-    assert asked.metadata.labels == {MANAGED_BY: AGENT}  # those are looked at
-    assert is_for(asked, ISSUING)
+    request = request_of(wanted, Pending(wanted.digest, made.request, made.key), where)
+    spec = replace(request.spec, username=GOOD.username, extra=GOOD.extra)
+    assert request.metadata.labels == {MANAGED_BY: AGENT}  # those are looked at
+    assert is_for(request, ISSUING)
     assert why(spec) == ""
 
 
@@ -81,20 +81,20 @@ def test_what_the_node_agent_requests_is_approved() -> None:
     ("spec", "named"),
     [
         pytest.param(
-            replace(GOOD, request=asks(*ADDRESSES, name="kvm-b")), "'kvm-b'", id="another host"
+            replace(GOOD, request=csr(*ADDRESSES, name="kvm-b")), "'kvm-b'", id="another host"
         ),
-        pytest.param(replace(GOOD, request=asks(name="*")), "'*'", id="every host"),
+        pytest.param(replace(GOOD, request=csr(name="*")), "'*'", id="every host"),
         pytest.param(
-            replace(GOOD, request=asks(name="kvm-a.example.org")), "kvm-a.ex", id="another domain"
+            replace(GOOD, request=csr(name="kvm-a.example.org")), "kvm-a.ex", id="another domain"
         ),
-        pytest.param(replace(GOOD, request=asks(name="KVM-A")), "'KVM-A'", id="capitals"),
+        pytest.param(replace(GOOD, request=csr(name="KVM-A")), "'KVM-A'", id="capitals"),
         pytest.param(
-            replace(GOOD, request=asks("192.0.2.1", "192.0.2.2")), "192.0.2.2", id="an address"
+            replace(GOOD, request=csr("192.0.2.1", "192.0.2.2")), "192.0.2.2", id="an address"
         ),
         pytest.param(
-            replace(GOOD, request=asks("::ffff:192.0.2.1")), "::ffff", id="an address in disguise"
+            replace(GOOD, request=csr("::ffff:192.0.2.1")), "::ffff", id="an address in disguise"
         ),
-        pytest.param(replace(GOOD, request=asks("127.0.0.1")), "127.0.0.1", id="loopback"),
+        pytest.param(replace(GOOD, request=csr("127.0.0.1")), "127.0.0.1", id="loopback"),
         pytest.param(replace(GOOD, request=b""), "cannot be read", id="no request"),
         pytest.param(replace(GOOD, request=GOOD.request * 99), "bytes", id="a huge request"),
         pytest.param(replace(GOOD, isCA=True), "CA", id="a CA"),
@@ -106,7 +106,7 @@ def test_what_the_node_agent_requests_is_approved() -> None:
         pytest.param(replace(GOOD, duration="-1h"), "47 days", id="a life before its birth"),
         pytest.param(replace(GOOD, duration="9" * 99), "47 days", id="no duration"),
         pytest.param(replace(GOOD, username="system:node:kvm-a"), "namespaces", id="a kubelet"),
-        pytest.param(replace(GOOD, username=""), "namespaces", id="nobody"),
+        pytest.param(replace(GOOD, username=""), "namespaces", id="an anonymous requester"),
         pytest.param(
             replace(GOOD, username="system:serviceaccount:agents-2:node-agent"),
             "namespaces",
@@ -124,7 +124,9 @@ def test_what_the_node_agent_requests_is_approved() -> None:
         pytest.param(replace(GOOD, extra={NODE_NAME: ("kvm-b",)}), "Node kvm-b", id="of another"),
     ],
 )
-def test_whatever_is_not_the_own_host_s_is_denied(spec: CertificateRequestSpec, named: str) -> None:
+def test_request_with_anything_of_another_host_is_denied(
+    spec: CertificateRequestSpec, named: str
+) -> None:
     text = why(spec)
     assert named in text
     assert len(text) < 300
@@ -160,7 +162,7 @@ _ADDRESSES = st.sampled_from([*ADDRESSES, *ADDRESSES, "192.0.2.9", "2001:db8::9"
 _SPECS = st.builds(
     CertificateRequestSpec,
     request=st.builds(
-        lambda name, addresses: asks(*addresses, name=name), _NAMES, st.lists(_ADDRESSES)
+        lambda name, addresses: csr(*addresses, name=name), _NAMES, st.lists(_ADDRESSES)
     )
     | st.binary(),
     issuerRef=st.just(ISSUING.reference),
@@ -173,8 +175,8 @@ _SPECS = st.builds(
 
 
 @given(_SPECS)
-def test_nothing_approved_is_of_another_host(spec: CertificateRequestSpec) -> None:
-    """By the rule written again, on what its parts were made of."""
+def test_approved_request_has_no_name_of_another_host(spec: CertificateRequestSpec) -> None:
+    """The rule written again, over the parts of the request."""
     if why(spec):
         return
     assert spec.username == GOOD.username
@@ -186,7 +188,7 @@ def test_nothing_approved_is_of_another_host(spec: CertificateRequestSpec) -> No
 
 
 def names_in(request: bytes) -> set[str]:
-    """By another reader than the operator's."""
+    """The names of a request, by a parser other than the operator's."""
     shown = x509.load_pem_x509_csr(request).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )

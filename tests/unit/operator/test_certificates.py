@@ -27,7 +27,7 @@ def with_addresses(**addresses: str) -> Node:
     return replace(node(), status=NodeStatus(addresses=found))
 
 
-def test_names_secret_issuer_and_owner() -> None:
+def test_certificate_has_names_secret_issuer_and_owner() -> None:
     made = decide(node(), ISSUING)
     assert (made.metadata.name, made.metadata.namespace) == ("libvirt-kvm-a", "monsoon3")
     assert made.spec.secretName == "tls-libvirt-kvm-a"
@@ -76,7 +76,7 @@ def test_key_and_lifetime_are_those_that_monitoring_expects() -> None:
     assert parse_duration(spec.renewBefore).days == 37
 
 
-def test_what_others_add_is_no_difference_and_what_they_change_is() -> None:
+def test_fields_that_others_add_are_no_difference_and_those_they_change_are() -> None:
     wanted = decide(node(), ISSUING)
     other = OwnerReference(apiVersion="v1", kind="ConfigMap", name="x", uid="other")
     meta = replace(

@@ -1,4 +1,4 @@
-"""What a Hypervisor has from its Node."""
+"""Fields of a Hypervisor that follow its Node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_maintenance_of_a_known_hypervisor_is_left_to_others() -> None:
     assert follow(known, node(deleted=True), COPIED_LABELS) == known
 
 
-def test_what_follows_the_node_already_is_left_as_it_is() -> None:
+def test_hypervisor_that_follows_its_node_is_left_as_it_is() -> None:
     of = node(labels={LIFECYCLE_LABEL: "true"}, annotations={AGGREGATES_ANNOTATION: "a"})
     made = first(of, COPIED_LABELS)
     assert follow(made, of, COPIED_LABELS) == made
@@ -65,17 +65,19 @@ def test_lifecycle_is_on_with_the_label_whatever_its_value(value: str, skips: bo
 @pytest.mark.parametrize(
     ("annotation", "wanted"),
     [
-        pytest.param(None, ("by-hand",), id="not asked for, left to people"),
-        pytest.param("", ("zone-a",), id="asked for with nothing"),
+        pytest.param(None, ("by-hand",), id="no annotation, left to people"),
+        pytest.param("", ("zone-a",), id="an empty annotation"),
         pytest.param(" one , ,two,", ("one", "two", "zone-a"), id="blanks do not count"),
         pytest.param("zone-a,one", ("zone-a", "one"), id="zone named already is not added twice"),
         pytest.param("one,one", ("one", "zone-a"), id="named twice is there once"),
     ],
 )
-def test_aggregates(annotation: str | None, wanted: tuple[str, ...]) -> None:
-    asked = {} if annotation is None else {AGGREGATES_ANNOTATION: annotation}
+def test_aggregates_follow_the_annotation_and_the_zone(
+    annotation: str | None, wanted: tuple[str, ...]
+) -> None:
+    given = {} if annotation is None else {AGGREGATES_ANNOTATION: annotation}
     known = hypervisor(spec=HypervisorSpec(aggregates=("by-hand",)))
-    assert follow(known, node(annotations=asked), ()).spec.aggregates == wanted
+    assert follow(known, node(annotations=given), ()).spec.aggregates == wanted
 
 
 def test_aggregates_of_a_node_without_a_zone_have_no_empty_name() -> None:
@@ -83,7 +85,7 @@ def test_aggregates_of_a_node_without_a_zone_have_no_empty_name() -> None:
     assert follow(hypervisor(), of, ()).spec.aggregates == ()
 
 
-def test_traits_get_nothing_added() -> None:
+def test_traits_follow_the_annotation_without_additions() -> None:
     of = node(annotations={TRAITS_ANNOTATION: "CUSTOM_A, CUSTOM_B"})
     assert follow(hypervisor(), of, ()).spec.customTraits == ("CUSTOM_A", "CUSTOM_B")
 
@@ -133,7 +135,9 @@ def test_frozen_spec_stays_and_labels_follow() -> None:
         pytest.param(("127.0.0.1",), None, None, id="loopback"),
     ],
 )
-def test_internal_ip(addresses: tuple[str, ...], stored: str | None, shown: str | None) -> None:
+def test_internal_ip_follows_the_addresses_of_the_node(
+    addresses: tuple[str, ...], stored: str | None, shown: str | None
+) -> None:
     assert internal_ip(node(addresses=addresses), stored) == shown
 
 
@@ -159,7 +163,7 @@ def test_any_annotation_gives_names_that_are_some_each_once(text: str) -> None:
         ),
     ],
 )
-def test_what_a_frozen_spec_does_not_take_over(
+def test_frozen_spec_names_the_fields_that_it_does_not_take_over(
     maintenance: str, annotations: dict[str, str], record: str, fields: tuple[str, ...]
 ) -> None:
     spec = HypervisorSpec(lifecycleEnabled=True, skipTests=False, maintenance=maintenance)

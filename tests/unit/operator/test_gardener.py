@@ -1,4 +1,4 @@
-"""What Gardener's machine controller sees."""
+"""Objects and taints for Gardener's machine controller."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def probe(plan: Signal) -> str:
     return " ".join(container.startupProbe.exec.command)
 
 
-def test_host_outside_the_lifecycle_is_none_of_our_business() -> None:
+def test_host_outside_the_lifecycle_is_not_managed() -> None:
     assert decided(node(), OFFBOARDED, spec=HypervisorSpec(lifecycleEnabled=False)) is None
 
 
@@ -71,7 +71,9 @@ def test_host_outside_the_lifecycle_is_none_of_our_business() -> None:
         ),
     ],
 )
-def test_when_the_node_may_go(of: Node, conditions: tuple[Condition, ...], count: int) -> None:
+def test_disruption_budget_keeps_the_node_until_it_may_go(
+    of: Node, conditions: tuple[Condition, ...], count: int
+) -> None:
     assert kept(signalled(of, *conditions)) == count
 
 
@@ -93,7 +95,7 @@ def test_pod_gets_ready_when_onboarding_is_over() -> None:
         ),
     ],
 )
-def test_when_the_agents_are_driven_away(
+def test_taint_evicts_the_agents_of_a_host_emptied_in_termination(
     of: Node, spec: HypervisorSpec, evicting: Condition, taint: bool
 ) -> None:
     plan = decided(of, evicting, spec=spec)
@@ -136,5 +138,5 @@ IDLE = hypervisor(ONBOARDED, spec=ON)
         pytest.param(hypervisor(ONBOARDED, spec=LEAVING), True, id="termination"),
     ],
 )
-def test_which_changes_are_worth_a_pass(new: Hypervisor, worth: bool) -> None:
+def test_pass_follows_only_relevant_changes(new: Hypervisor, worth: bool) -> None:
     assert worth_a_pass(IDLE, new) is worth

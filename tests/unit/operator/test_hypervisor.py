@@ -55,7 +55,9 @@ def summary(conditions: tuple[Condition, ...], type_: str) -> str:
         ),
     ],
 )
-def test_terminating(of: Node, stored: tuple[Condition, ...], shown: str) -> None:
+def test_condition_terminating_follows_from_the_node(
+    of: Node, stored: tuple[Condition, ...], shown: str
+) -> None:
     assert summary(decided(of, *stored), "Terminating") == shown
 
 
@@ -74,21 +76,21 @@ def test_terminating(of: Node, stored: tuple[Condition, ...], shown: str) -> Non
         ),
     ],
 )
-def test_what_the_node_changes_of_a_frozen_spec_is_reported(
+def test_change_of_the_node_to_a_frozen_spec_is_reported(
     maintenance: str, wants: str, stored: tuple[Condition, ...], shown: str
 ) -> None:
     spec = HypervisorSpec(maintenance=maintenance, aggregates=("general", "zone-a"))
-    asks = node(annotations={AGGREGATES_ANNOTATION: wants})
-    plan = decide(asks, hypervisor(*stored, spec=spec), None, (), LATER)
+    annotated = node(annotations={AGGREGATES_ANNOTATION: wants})
+    plan = decide(annotated, hypervisor(*stored, spec=spec), None, (), LATER)
     assert summary(plan.part.conditions, "SpecFrozen") == shown
 
 
-def test_conditions_of_others_are_not_ours_to_write() -> None:
+def test_conditions_of_others_are_not_written() -> None:
     types = {c.type for c in decided(node(), condition("Ready", "True"))}
     assert types == {"NodeHealthy", "AcceptsNewInstances"}
 
 
-def test_what_holds_already_is_decided_the_same_at_any_time() -> None:
+def test_decision_does_not_depend_on_the_time() -> None:
     once = decided(node(reports("Ready")))
     again = decide(node(reports("Ready")), hypervisor(*once), None, (), LATER + timedelta(days=1))
     assert again.part.conditions == once
@@ -99,11 +101,11 @@ def test_what_holds_already_is_decided_the_same_at_any_time() -> None:
     [
         pytest.param(Report(), "True/NoAgentPods", id="none left"),
         pytest.param(Report((pod(),)), "False/AgentPodsRunning", id="one left"),
-        pytest.param(Report((), ("agents",)), "", id="not read yet, nothing to say"),
+        pytest.param(Report((), ("agents",)), "", id="not read yet, nothing to report"),
         pytest.param(Report((), ("agents",), overdue=True), "Unknown/NotRead", id="cannot be read"),
     ],
 )
-def test_agent_pods(pods: Report, shown: str) -> None:
+def test_condition_agent_pods_evicted_follows_from_the_pods(pods: Report, shown: str) -> None:
     plan = decide(node(), hypervisor(), pods, (), NOW)
     assert summary(plan.part.conditions, "AgentPodsEvicted") == shown
     assert plan.requeue_after == (OVERDUE if pods.unread else None)
@@ -134,7 +136,9 @@ def test_agent_pods_of_an_earlier_offboarding_count_no_longer() -> None:
         pytest.param(pod(Toleration(key="other", operator="Exists")), True, id="other key"),
     ],
 )
-def test_which_pods_have_yet_to_leave(of: Pod, counts: bool) -> None:
+def test_pod_that_runs_and_does_not_tolerate_the_taint_has_yet_to_leave(
+    of: Pod, counts: bool
+) -> None:
     assert still_running((of,)) == (("agents/agent-1",) if counts else ())
 
 
@@ -155,7 +159,7 @@ def test_which_pods_have_yet_to_leave(of: Pod, counts: bool) -> None:
         ),
     ],
 )
-def test_when_agents_must_leave(
+def test_agents_must_leave_once_termination_has_evicted_the_host(
     maintenance: str, evicting: Condition | None, tainted: bool, leave: bool
 ) -> None:
     of = hypervisor(
@@ -202,5 +206,5 @@ def with_incident(type_: IncidentType) -> Hypervisor:
         ),
     ],
 )
-def test_which_changes_of_others_lead_to_a_pass(new: Hypervisor, worth: bool) -> None:
+def test_pass_follows_only_relevant_changes_of_others(new: Hypervisor, worth: bool) -> None:
     assert worth_a_pass(LIVES, new) is worth

@@ -1,6 +1,6 @@
-"""Nothing is decided by the words of a message: they are for people, and change with each version.
+"""No rule decides by the text of a message: messages are for people, and change with versions.
 
-A message may be passed on, shown, and compared with another one to tell a person of a change.
+A message may be passed on, shown, and compared with another one to report a change to a person.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_message(node: ast.expr) -> bool:
 
 
 def reads(function: ast.AST) -> Iterator[int]:
-    """Lines on which a message is looked into."""
+    """Lines that read the text of a message."""
     for node in ast.walk(function):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -84,7 +84,7 @@ def test_no_rule_reads_a_message() -> None:
         ("return old.message != new.message", 0),
     ],
 )
-def test_what_counts_as_reading_one(tmp_path: Path, rule: str, lines: int) -> None:
+def test_check_finds_rules_that_read_a_message(tmp_path: Path, rule: str, lines: int) -> None:
     path = tmp_path / "rule.py"
     path.write_text(f"def decide(c, old=None, new=None):\n    {rule}\n")
     assert len(found(path, "rule.py")) == lines

@@ -1,4 +1,4 @@
-"""What a Node's conditions mean for its hypervisor."""
+"""`NodeHealthy` of a Hypervisor, by the conditions of its Node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALM = (reports("DiskPressure", "False"), reports("MemoryPressure", "False"))
     ("conditions", "status", "reason", "takes"),
     [
         pytest.param((reports("Ready"), *CALM), "True", "Healthy", "True", id="in order"),
-        pytest.param((), "Unknown", "NotReported", "False", id="never heard of"),
+        pytest.param((), "Unknown", "NotReported", "False", id="never reported"),
         pytest.param((reports("Ready", "False"),), "False", "NotReady", "False", id="not ready"),
         pytest.param(
             (reports("Ready", "Unknown"),), "Unknown", "Unreachable", "False", id="silent"
@@ -42,7 +42,7 @@ CALM = (reports("DiskPressure", "False"), reports("MemoryPressure", "False"))
         pytest.param((reports("Ready"), reports("PIDPressure")), "True", "Healthy", "True", id="-"),
     ],
 )
-def test_health(
+def test_health_follows_from_the_conditions_of_the_node(
     conditions: tuple[NodeCondition, ...], status: str, reason: str, takes: str
 ) -> None:
     found = health(node(*conditions))

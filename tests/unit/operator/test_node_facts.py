@@ -25,7 +25,7 @@ def test_labels_that_choose_a_shard_are_copied_too(selector: str, keys: tuple[st
 
 
 @pytest.mark.parametrize("selector", ["a=b=c", "=b", "a in b", "a,,b", "a;b", "a in (b", "a&b"])
-def test_what_is_no_selector_is_refused(selector: str) -> None:
+def test_text_that_is_no_selector_is_refused(selector: str) -> None:
     with pytest.raises(ConfigurationError, match="--label-selector"):
         copied_labels(selector)
 

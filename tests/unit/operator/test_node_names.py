@@ -81,7 +81,7 @@ def test_text_that_is_no_address_of_a_host_is_left_out(text: str) -> None:
     assert names_of(own, among(own)).addresses == ()  # type: ignore[arg-type]
 
 
-def test_what_two_nodes_claim_is_in_the_certificate_of_neither() -> None:
+def test_name_that_two_nodes_claim_is_in_the_certificate_of_neither() -> None:
     one = made("kvm-a", ("InternalIP", "192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
     other = made("kvm-b", ("InternalIP", "::ffff:192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
 

@@ -162,5 +162,5 @@ def test_flags_are_those_of_the_code_with_their_defaults() -> None:
     assert named == set(known)
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_of_the_page_resolve() -> None:
     assert broken_links(PATH) == []

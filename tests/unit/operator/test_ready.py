@@ -76,7 +76,7 @@ def with_status(given: Hypervisor, **fields: None) -> Hypervisor:
             id="agent is back, libvirt not reported yet",
         ),
         pytest.param(
-            of(ON, DONE, LIBVIRT_DOUBTED), "LibvirtUnavailable", id="nobody knows of the agent"
+            of(ON, DONE, LIBVIRT_DOUBTED), "LibvirtUnavailable", id="the agent has no condition yet"
         ),
         pytest.param(of(ON, DONE, LIBVIRT, NOT_READY), "NodeNotReady", id="by the kubelet"),
         pytest.param(of(ON, DONE, LIBVIRT, UNREACHABLE), "NodeUnreachable", id="kubelet is away"),
@@ -131,7 +131,7 @@ def with_status(given: Hypervisor, **fields: None) -> Hypervisor:
         pytest.param(of(ON, condition("Onboarding", "False", "Odd")), "Onboarding", id="odd"),
     ],
 )
-def test_state(given: Hypervisor, reason: str) -> None:
+def test_reason_of_ready_follows_from_the_conditions(given: Hypervisor, reason: str) -> None:
     assert decide(given)[0] == reason
 
 
@@ -178,7 +178,7 @@ def test_message_gives_the_reason(given: Hypervisor, words: str) -> None:
         ),
     ],
 )
-def test_nothing_more_is_reported_than_there_is(given: Hypervisor, message: str) -> None:
+def test_message_reports_no_more_than_the_conditions_have(given: Hypervisor, message: str) -> None:
     assert decide(given)[1] == message
 
 
@@ -218,7 +218,7 @@ IDLE = of(ON, DONE)
         pytest.param(of(ON, ids=False), of(ON), True, id="registered in Nova"),
     ],
 )
-def test_which_changes_are_worth_a_pass(
+def test_pass_follows_only_relevant_changes(
     old: Hypervisor | None, new: Hypervisor | None, worth: bool
 ) -> None:
     assert worth_a_pass(old, new) is worth

@@ -47,13 +47,13 @@ def test_parts_of_several_controllers_become_one_write() -> None:
     assert (status.serviceId, status.internalIp) == ("s1", "192.0.2.1")
 
 
-def test_a_condition_that_its_owner_lets_go_is_gone() -> None:
+def test_condition_that_its_owner_drops_is_removed() -> None:
     evicting = condition("Evicting", "False", "Succeeded")
     status = compose(of(MINE, evicting), [Part(frozenset({"Evicting"}))], is_ready)
     assert [c.type for c in status.conditions] == ["Onboarding", "Ready"]
 
 
-def test_what_is_so_already_is_not_written() -> None:
+def test_unchanged_status_is_not_written() -> None:
     given = of(MINE, THEIRS)
     first = compose(given, [], is_ready)
     stored = replace(given, status=replace(given.status, conditions=(THEIRS, *first.conditions)))

@@ -1,4 +1,4 @@
-"""`Tainted`: has somebody edited by hand?"""
+"""`Tainted`: whether the Hypervisor was edited by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def written_by(*managers: str) -> Hypervisor:
         (("not-kubectl",), ("False", "NoKubectl", "🟢")),
     ],
 )
-def test_tainted(managers: tuple[str, ...], shown: tuple[str, str, str]) -> None:
+def test_condition_tainted_follows_from_the_field_managers(
+    managers: tuple[str, ...], shown: tuple[str, str, str]
+) -> None:
     found = condition(written_by(*managers), NOW)
     assert (found.status, found.reason, found.message) == shown
     assert found.observedGeneration == 3

@@ -1,4 +1,4 @@
-"""The agent's metrics: what is proven has series, what a dead producer left has none."""
+"""The agent's metrics: proven values have series, those of a dead producer have none."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_bond_that_vswitchd_dropped_and_one_without_a_partner_have_series(
     quiet = {"lacp_current": False}
     silent = bond("bond1", interface("c", 3, **quiet), interface("d", 4, **quiet), lacp="active")
     rows = database({"br-int": [tap()], "br-ex": [dropped, silent]})
-    # ovs-vswitchd shows `negotiated` for a while, and a partner that was never heard.
+    # ovs-vswitchd shows `negotiated` for a while, and a partner that never answered.
     lines = await page(healthy(rows, bonds=Reading((shown("bond1", {"c": False, "d": False}),))))
     for line in (
         'ovs_bond_members{bond="bond0"} 2.0',

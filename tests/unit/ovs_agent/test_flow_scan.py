@@ -28,7 +28,7 @@ NEXT: dict[
 
 
 @pytest.mark.parametrize("case", NEXT)
-def test_next_table(case: str) -> None:
+def test_next_table_to_scan_follows_from_counts_and_ages(case: str) -> None:
     counts, scans, read_at, expected = NEXT[case]
     assert next_table(counts, scans, read_at, NOW) == expected
 
@@ -37,7 +37,7 @@ def flow(cookie: int, *outputs: int) -> Flow:
     return Flow(0, cookie, 1, 0, None, outputs)
 
 
-def test_what_is_wrong_once_lasts_only_if_it_was_wrong_before() -> None:
+def test_wrong_flow_counts_only_when_it_was_wrong_before() -> None:
     flows = [flow(0xABCD, 1, 9, RESERVED, 0xFFFFFFFD), flow(1 << 32), flow(0xFFFFFFFF, 2)]
     first = scanned(flows, frozenset({1, 2}), None)
     assert (list(first.outputs), list(first.cookies)) == ([9], [1 << 32])
@@ -48,7 +48,7 @@ def test_what_is_wrong_once_lasts_only_if_it_was_wrong_before() -> None:
     assert (back.is_suspicious, back.lasting_outputs) == (False, frozenset())
 
 
-def test_very_many_wrong_flows_take_little_room() -> None:
+def test_very_many_wrong_flows_take_little_memory() -> None:
     flows = [flow(number << 32, 100 + number) for number in range(1, 1000)]
     found = scanned(flows, frozenset(), scanned(flows, frozenset(), None))
     assert len(found.lasting_outputs) == len(found.lasting_cookies) == 16

@@ -143,7 +143,7 @@ def test_texts_of_the_switch_are_cut_at_512_characters() -> None:
     assert exact.bridgeMappings[0].network == "x" * 511 + "0"
 
 
-def test_what_is_at_fault_stays_in_a_list_that_is_too_long() -> None:
+def test_faulty_entry_stays_in_a_list_that_is_too_long() -> None:
     rows = database({f"a{n:04}" + "x" * 200: () for n in range(1000)} | {"br-int": [tap()]})
     down = but(rows.bridges["b-br-int"], datapath_id=None)
     rows = but(rows, bridges={**rows.bridges, down.uuid: down})

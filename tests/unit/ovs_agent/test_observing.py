@@ -294,7 +294,7 @@ async def test_southbound_database_is_not_read_without_ovn() -> None:
 
 
 async def test_idle_switch_is_read_seldom() -> None:
-    """What an hour costs: calls, by what they ask."""
+    """What an hour costs: calls, by what they read."""
     switch = fake()
     async with observing(switch):
         switch.calls.clear()

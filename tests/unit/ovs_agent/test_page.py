@@ -164,6 +164,6 @@ def test_every_row_names_its_test(row: list[str]) -> None:
     assert named_tests(row[-1])
 
 
-def test_what_has_to_be_proven_stands_in_tables() -> None:
+def test_claims_of_the_page_stand_in_tables() -> None:
     """Conditions, settings of OVN, issues, fields, limits, captures, metrics, endpoints."""
     assert len(PROVEN) == 8

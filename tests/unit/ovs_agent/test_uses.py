@@ -1,4 +1,4 @@
-"""The bridges and bonds as people get them from the agent itself."""
+"""Bridges and bonds in the answers of the agent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hypercobalt.ovs_agent.uses import uses
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.routes import Answer, Requester
 
-ASKED = UseRequest({}, b"", Requester("jane"))
+REQUEST = UseRequest({}, b"", Requester("jane"))
 
 
 def offered(facts: Facts) -> dict[str, Use]:
@@ -41,7 +41,7 @@ def offered(facts: Facts) -> dict[str, Use]:
 
 
 async def statuses(facts: Facts) -> dict[str, str | None]:
-    answer = await offered(facts)["bridges"].handle(ASKED)
+    answer = await offered(facts)["bridges"].handle(REQUEST)
     assert isinstance(answer, Answer)
     bridges = msgspec.json.decode(answer.body, type=tuple[Bridge, ...])
     return {one.name: one.status for one in bridges}
@@ -61,13 +61,13 @@ async def test_bonds_are_those_of_this_moment() -> None:
     facts = healthy(rows, bonds=Reading((shown("bond0", {"a": True, "b": False}),)))
     use = offered(facts)["bonds"]
     assert (use.method, use.right) == ("GET", "diagnose")
-    answer = await use.handle(ASKED)
+    answer = await use.handle(REQUEST)
     assert isinstance(answer, Answer)
     (found,) = msgspec.json.decode(answer.body, type=tuple[Bond, ...])
     assert (found.name, found.status, found.activeMembers) == ("bond0", "Degraded", 1)
 
 
 @pytest.mark.parametrize("name", ["bridges", "bonds"])
-async def test_nothing_is_empty_before_the_switch_was_read(name: str) -> None:
+async def test_use_is_refused_before_the_switch_was_read(name: str) -> None:
     with pytest.raises(SwitchError, match="not read yet"):
-        await offered(Facts())[name].handle(ASKED)
+        await offered(Facts())[name].handle(REQUEST)

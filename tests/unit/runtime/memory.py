@@ -19,7 +19,7 @@ class MemoryTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         body = await request.aread()
-        asked = Request(
+        received = Request(
             request.method,
             request.url.path,
             dict(parse_qsl(request.url.query.decode())),
@@ -29,16 +29,16 @@ class MemoryTransport(httpx2.AsyncBaseTransport):
         await asyncio.sleep(0.001)
         if not self._reachable():
             raise httpx2.ConnectError("unreachable")
-        self._server.calls[asked.verb] += 1
-        self._server.requests.append(asked)
+        self._server.calls[received.verb] += 1
+        self._server.requests.append(received)
         try:
-            reply = next((r for fault in self._server.faults if (r := fault(asked))), None)
+            reply = next((r for fault in self._server.faults if (r := fault(received))), None)
         except Drop:
             raise httpx2.ReadError("dropped") from None
         except Hang:
             await asyncio.sleep(request.extensions["timeout"]["read"])
             raise httpx2.ReadTimeout("hangs") from None
-        reply = reply or self._server._answer(asked)
+        reply = reply or self._server._answer(received)
         return httpx2.Response(reply.code, headers=reply.headers, content=content(reply))
 
 

@@ -1,4 +1,4 @@
-"""Credentials: fresh when they must be, and no more often."""
+"""Credentials: when they are read or requested again."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ async def authorization(credentials: Credentials) -> str | None:
 @pytest.mark.parametrize(
     ("user", "header"),
     [
-        pytest.param(None, None, id="nobody"),
+        pytest.param(None, None, id="anonymous"),
         pytest.param(Identity(token="t"), "Bearer t", id="token"),
         pytest.param(Identity(username="u", password="p"), "Basic dTpw", id="password"),
     ],
 )
-async def test_fixed(user: Identity | None, header: str | None, still: FakeClock) -> None:
+async def test_header_follows_from_fixed_credentials(
+    user: Identity | None, header: str | None, still: FakeClock
+) -> None:
     assert await authorization(credentials_for(connection(user), still)) == header
 
 

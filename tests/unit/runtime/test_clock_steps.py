@@ -40,7 +40,9 @@ def sample(metrics: Metrics, name: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
-async def test_delays_of_the_queue(clock: FakeClock, metrics: Metrics, step: timedelta) -> None:
+async def test_clock_step_changes_no_delay_of_the_queue(
+    clock: FakeClock, metrics: Metrics, step: timedelta
+) -> None:
     backoff = KeyBackoff(base=timedelta(seconds=20), jitter=lambda ceiling: ceiling)
     queue = WorkQueue("q", metrics=metrics, clock=clock, backoff=backoff)
     loop = asyncio.get_running_loop()
@@ -59,7 +61,7 @@ async def test_delays_of_the_queue(clock: FakeClock, metrics: Metrics, step: tim
     assert sample(metrics, "workqueue_work_duration_seconds_sum", name="q") == pytest.approx(0)
 
 
-async def test_the_deadline_of_a_call(
+async def test_clock_step_changes_no_deadline_of_a_call(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics, step: timedelta
 ) -> None:
     def hang(_: Request) -> Reply | None:
@@ -82,7 +84,9 @@ async def test_the_deadline_of_a_call(
     assert measured == pytest.approx(30, abs=1)
 
 
-async def test_the_age_of_a_token_file(clock: FakeClock, tmp_path: Path, step: timedelta) -> None:
+async def test_clock_step_changes_no_age_of_a_token_file(
+    clock: FakeClock, tmp_path: Path, step: timedelta
+) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     identity = Identity(token_file=file)
@@ -95,7 +99,7 @@ async def test_the_age_of_a_token_file(clock: FakeClock, tmp_path: Path, step: t
     assert (await credentials.current()).authorization == "Bearer two"
 
 
-async def test_the_series_and_the_budget_of_events(
+async def test_clock_step_changes_no_series_and_no_budget_of_events(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics, step: timedelta
 ) -> None:
     kube = memory_kube(server, clock)

@@ -1,4 +1,4 @@
-"""What leads to a pass, and what follows from its result."""
+"""Which changes lead to a pass, and the effect of its result."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def running(
             await task
 
 
-async def test_what_is_there_and_what_changes_is_reconciled(
+async def test_stored_and_changed_objects_are_reconciled(
     source: Source, metrics: Metrics, clock: FakeClock
 ) -> None:
     script = Script()
@@ -172,7 +172,9 @@ async def test_mapping_enqueues_both_the_old_and_the_new(
     assert script.keys == ["a", "a", "b"]
 
 
-async def test_requeue_after(source: Source, metrics: Metrics, clock: FakeClock) -> None:
+async def test_key_is_reconciled_again_after_the_requeue_delay(
+    source: Source, metrics: Metrics, clock: FakeClock
+) -> None:
     async def later() -> Result:
         return Result(timedelta(seconds=30))
 
@@ -189,7 +191,9 @@ async def test_requeue_after(source: Source, metrics: Metrics, clock: FakeClock)
         pytest.param([TransientError("x")] * 5, [1, 2, 4, 8, 8], id="transient-backs-off"),
         pytest.param([ValueError("bug")] * 3, [1, 2, 4], id="a-bug-backs-off"),
         pytest.param(
-            [TransientError("x", retry_after=timedelta(seconds=17))], [17], id="asked-wait"
+            [TransientError("x", retry_after=timedelta(seconds=17))],
+            [17],
+            id="retry-after-of-the-server",
         ),
         pytest.param([TerminalError("x", reason="Bad")], [], id="terminal-waits-for-a-change"),
         pytest.param(
@@ -198,7 +202,7 @@ async def test_requeue_after(source: Source, metrics: Metrics, clock: FakeClock)
         pytest.param([asyncio.CancelledError()], [1], id="cancelled-by-itself"),
     ],
 )
-async def test_errors(
+async def test_failed_pass_is_retried_by_the_class_of_its_error(
     source: Source,
     metrics: Metrics,
     clock: FakeClock,
@@ -254,7 +258,7 @@ async def test_stop_lets_a_pass_finish(source: Source, metrics: Metrics, clock: 
     assert (finished, script.keys) == ([True], ["a"])
 
 
-async def test_no_pass_before_the_caches_are_filled(
+async def test_pass_waits_until_the_caches_are_filled(
     source: Source, metrics: Metrics, clock: FakeClock
 ) -> None:
     source.maps._synced.clear()

@@ -17,11 +17,11 @@ from hypercobalt.runtime import Address, parse_address
         ("[::1]:9177", Address("::1", 9177)),
     ],
 )
-def test_addresses(text: str, expected: Address | None) -> None:
+def test_address_of_a_flag_is_parsed(text: str, expected: Address | None) -> None:
     assert parse_address("--flag", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "8081", "host:", ":port", ":70000", ":-1", ":\uff18"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_text_that_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="--flag"):
         parse_address("--flag", text)

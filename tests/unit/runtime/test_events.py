@@ -1,4 +1,4 @@
-"""Events: aggregated, limited, never in the way."""
+"""Events: aggregated and limited; recording one never blocks."""
 
 from __future__ import annotations
 
@@ -200,7 +200,9 @@ async def test_an_expired_series_of_events_starts_again(
     assert counts(server) == [2]
 
 
-async def test_stop_flushes(server: ScriptedServer, clock: FakeClock, metrics: Metrics) -> None:
+async def test_stop_writes_the_remaining_events(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
     async with recording(server, clock, metrics) as recorder:
         await asyncio.sleep(1)
         recorder.record(NODE, "Normal", "Last", "words", action="Stopping")

@@ -1,4 +1,4 @@
-"""Finalizers: whom they are added to, and what is known of an object afterwards."""
+"""Finalizers: which objects get one, and the cached object afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS, OTHERS = "example.com/ours", "example.com/others"
 
 @dataclass
 class Server:
-    """The API server, and what the controllers know of it."""
+    """The API server, and the controllers' cache of it."""
 
     stored: Hypervisor | None
     known: list[Hypervisor | None] = field(default_factory=list[Hypervisor | None])
@@ -50,7 +50,7 @@ def finalizer(server: Server) -> Finalizer[Hypervisor]:
     return Finalizer(OURS, cast("Kube", server), cast("WriteCache[Hypervisor]", server))
 
 
-async def test_added_beside_those_of_others() -> None:
+async def test_finalizer_is_added_beside_those_of_others() -> None:
     server = Server(host(OTHERS))
     written = await finalizer(server).add(host())
     assert written == server.stored == host(OTHERS, OURS)
@@ -65,7 +65,9 @@ async def test_added_beside_those_of_others() -> None:
         pytest.param(host(uid="2"), id="another of the same name"),
     ],
 )
-async def test_not_added_where_nothing_may_begin(stored: Hypervisor | None) -> None:
+async def test_finalizer_is_not_added_to_a_deleted_or_replaced_object(
+    stored: Hypervisor | None,
+) -> None:
     server = Server(stored)
     assert await finalizer(server).add(host()) is None
     assert server.stored == stored
@@ -89,7 +91,7 @@ async def test_not_added_where_nothing_may_begin(stored: Hypervisor | None) -> N
         pytest.param(host(OURS, uid="2"), host(OURS, uid="2"), None, id="another of its name"),
     ],
 )
-async def test_removed_from_the_very_object(
+async def test_finalizer_is_removed_from_the_very_object(
     stored: Hypervisor | None, left: Hypervisor | None, known: Hypervisor | None
 ) -> None:
     server = Server(stored)

@@ -31,7 +31,7 @@ from hypercobalt.runtime.self_signed import self_signed
 class Reviews:
     """The part of a client that the guard uses: `reader` may read, `user` is known."""
 
-    asked: list[str] = field(default_factory=list[str])
+    reviewed: list[str] = field(default_factory=list[str])
     at_once: int = 0
     most: int = 0
     away: bool = False
@@ -45,7 +45,7 @@ class Reviews:
             raise TransientError("the API server is away")
         if isinstance(review, TokenReview):
             token = review.spec.token
-            self.asked.append(token)
+            self.reviewed.append(token)
             known = token in {"reader", "user"}
             return TokenReview(
                 status=TokenReviewStatus(authenticated=known, user=UserInfo(username=token))
@@ -84,10 +84,10 @@ async def test_a_verdict_on_a_valid_token_counts_for_a_while(token: str, status:
     pages = guard(cast("Kube", reviews), clock=clock)  # type: ignore[arg-type]
     for _ in range(3):
         assert await admitted(pages, token) == status
-    assert reviews.asked == [token]
+    assert reviews.reviewed == [token]
     clock.at += (KEPT[status] + timedelta(seconds=1)).total_seconds()
     assert await admitted(pages, token) == status
-    assert reviews.asked == [token, token]
+    assert reviews.reviewed == [token, token]
 
 
 async def test_a_flood_of_invalid_tokens_does_not_push_out_a_scraper() -> None:
@@ -116,7 +116,7 @@ def test_a_certificate_that_was_inherited_is_used_and_closed() -> None:
     assert not Path(f"/proc/self/fd/{descriptor}").exists()
 
 
-async def test_a_node_agent_does_not_carry_what_makes_certificates() -> None:
+async def test_node_agent_does_not_import_cryptography() -> None:
     code = (
         "import sys, hypercobalt.node_agent.__main__, hypercobalt.runtime.guard; "
         "sys.exit('cryptography' in sys.modules)"

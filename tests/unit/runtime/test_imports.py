@@ -1,4 +1,4 @@
-"""What a process of ours carries, because every host carries it."""
+"""Modules that processes on every host must not import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 HEAVY = {"cyclopts", "pygments", "rich", "sqlite3", "unittest", "uvicorn"}
 
 
-def test_an_agent_carries_neither_the_terminal_nor_the_server() -> None:
+def test_agent_imports_neither_the_terminal_nor_the_server() -> None:
     code = "import sys, hypercobalt.runtime; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True

@@ -28,19 +28,19 @@ def write(path: Path, **changes: object) -> Path:
     return path
 
 
-def test_current_context(tmp_path: Path) -> None:
+def test_current_context_gives_server_namespace_and_user(tmp_path: Path) -> None:
     found = load_connection(write(tmp_path / "config"), env={})
     assert (found.server, found.namespace) == ("https://api:6443", "n")
     assert found.user is not None
     assert found.user.token == "t0p"
 
 
-def test_repr_shows_no_secret(tmp_path: Path) -> None:
+def test_repr_of_a_connection_shows_no_secret(tmp_path: Path) -> None:
     found = load_connection(write(tmp_path / "config"), env={})
     assert "t0p" not in repr(found) + repr(found.user)
 
 
-def test_named_context_over_several_files(tmp_path: Path) -> None:
+def test_named_context_is_found_over_several_files(tmp_path: Path) -> None:
     first = write(tmp_path / "first", contexts=None)
     second = write(
         tmp_path / "second",
@@ -106,7 +106,7 @@ def test_paths_are_relative_to_the_file_and_data_is_decoded(tmp_path: Path) -> N
         pytest.param({"clusters": "c"}, "clusters", id="wrong-shape"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, changes: Config, message: str) -> None:
+def test_fault_of_a_kubeconfig_is_named(tmp_path: Path, changes: Config, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_connection(write(tmp_path / "config", **changes), env={})
 
@@ -156,7 +156,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         load_connection(env={"KUBECONFIG": str(tmp_path / "absent")})
 
 
-def test_without_any_kubeconfig_the_way_to_give_one_is_named(
+def test_error_without_any_kubeconfig_names_how_to_give_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -168,7 +168,7 @@ def test_without_any_kubeconfig_the_way_to_give_one_is_named(
     )
 
 
-def test_service_account(tmp_path: Path) -> None:
+def test_pod_connects_with_its_service_account(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "namespace").write_text("ns\n")
     env = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}

@@ -81,7 +81,7 @@ async def ended(*candidates: Candidate) -> None:
         await asyncio.gather(*(c.task for c in candidates), return_exceptions=True)
 
 
-async def test_second_takes_over_at_once_after_a_release(server: ScriptedServer) -> None:
+async def test_second_candidate_takes_over_at_once_after_a_release(server: ScriptedServer) -> None:
     first = Candidate("first", server)
     await asyncio.sleep(1)
     second = Candidate("second", server)
@@ -164,7 +164,9 @@ async def test_stubborn_work_ends_the_process_within_the_lease(server: ScriptedS
     await ended(first)
 
 
-async def test_a_thief_is_noticed_at_the_next_renewal(server: ScriptedServer) -> None:
+async def test_lease_taken_by_another_holder_is_noticed_at_the_next_renewal(
+    server: ScriptedServer,
+) -> None:
     first = Candidate("first", server)
     await asyncio.sleep(3)
     server.put(

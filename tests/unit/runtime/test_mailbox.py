@@ -13,7 +13,7 @@ SECONDS = 5
 
 
 class Work:
-    """Notes what began and ended, and waits where a test holds it."""
+    """Records what began and ended, and waits where a test holds it."""
 
     def __init__(self) -> None:
         self.log: list[str] = []

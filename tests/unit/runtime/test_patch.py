@@ -59,7 +59,7 @@ CONTAINERS = NAMES.flatmap(
 
 
 def stored_pod(containers: tuple[Container, ...]) -> Tree:
-    """The pod as the server has it: every item has a field more than our types know."""
+    """The pod as the server has it: every item has a field that our types lack."""
     stored = [
         {
             "name": container.name,
@@ -93,7 +93,7 @@ TAINTS = st.lists(st.builds(Taint, key=st.just("k"), effect=st.sampled_from("abc
 
 
 @given(old=TAINTS, new=TAINTS)
-def test_in_lists_without_names_equal_items_are_the_same(
+def test_equal_items_of_lists_without_names_are_the_same(
     old: list[Taint], new: list[Taint]
 ) -> None:
     taints = [{"key": "k", "effect": taint.effect, "unknown": 1} for taint in old]
@@ -136,7 +136,7 @@ def test_a_list_is_changed_where_it_differs(
     assert [each.replace("/spec/containers", "") for each in found] == operations
 
 
-def test_locked_keeps_the_rest_of_the_metadata() -> None:
+def test_locked_patch_keeps_the_rest_of_the_metadata() -> None:
     patch = {"metadata": {"labels": {"a": "b"}}}
     assert locked(patch, "7") == {"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}}
     assert locked(patch, None) == patch

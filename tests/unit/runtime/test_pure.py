@@ -53,7 +53,9 @@ def refused(code: int, retry_after: float | None = None) -> HypercobaltError:
         pytest.param(DeadlineExceededError("x"), True, 4, id="slow"),
     ],
 )
-def test_retry_rule(error: HypercobaltError, idempotent: bool, wait: float | None) -> None:
+def test_retry_wait_follows_from_error_and_idempotence(
+    error: HypercobaltError, idempotent: bool, wait: float | None
+) -> None:
     assert retry_wait(error, idempotent=idempotent, attempt=2, backoff=BACKOFF) == wait
 
 
@@ -62,9 +64,9 @@ def test_backoff_has_a_cap_and_full_jitter() -> None:
     assert all(0 <= Backoff().wait(9) <= 5 for _ in range(100))
 
 
-@pytest.mark.parametrize(("asked", "wait"), [(7, 7), (10**30, 300), (-(10**30), 0)])
-def test_the_wait_of_a_status_is_bounded(asked: int, wait: int) -> None:
-    status = Status(code=429, details=StatusDetails(retryAfterSeconds=asked))
+@pytest.mark.parametrize(("seconds", "wait"), [(7, 7), (10**30, 300), (-(10**30), 0)])
+def test_the_wait_of_a_status_is_bounded(seconds: int, wait: int) -> None:
+    status = Status(code=429, details=StatusDetails(retryAfterSeconds=seconds))
     assert from_status("get X", status).retry_after == timedelta(seconds=wait)
 
 
@@ -83,7 +85,7 @@ def test_the_wait_of_a_status_is_bounded(asked: int, wait: int) -> None:
         (None, None),
     ],
 )
-def test_retry_after(header: str | None, seconds: int | None) -> None:
+def test_retry_after_header_is_read_in_both_forms(header: str | None, seconds: int | None) -> None:
     found = read_retry_after(header, FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
     assert found == (None if seconds is None else timedelta(seconds=seconds))
 
@@ -124,7 +126,7 @@ async def test_error_frames_are_raised() -> None:
 
 
 @pytest.mark.parametrize("line", [b"<html>\n", b'{"type": "NEW", "object": {}}\n', b"[]\n"])
-async def test_what_is_no_frame_closes_the_watch(line: bytes) -> None:
+async def test_line_that_is_no_frame_closes_the_watch(line: bytes) -> None:
     with pytest.raises(WatchClosedError, match="not a watch frame"):
         await events(line, 100)
 
@@ -164,7 +166,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "parts"), [("a", (None, "a")), ("ns/a", ("ns", "a"))])
-def test_keys(key: str, parts: tuple[str | None, str]) -> None:
+def test_key_is_split_and_joined(key: str, parts: tuple[str | None, str]) -> None:
     assert split_key(key) == parts
     assert join_key(parts[0] or "", parts[1]) == key
 

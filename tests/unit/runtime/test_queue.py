@@ -169,7 +169,7 @@ async def test_close_wakes_every_worker(clock: FakeClock) -> None:
 
 
 @pytest.mark.looptime
-async def test_metrics(clock: FakeClock, metrics: Metrics) -> None:
+async def test_metrics_show_depth_adds_and_durations(clock: FakeClock, metrics: Metrics) -> None:
     queue = make(clock, metrics)
     queue.add("a")
     queue.add("a")

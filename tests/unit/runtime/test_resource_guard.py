@@ -1,4 +1,4 @@
-"""Who is admitted to a resource: what reviews answer, and what is requested of them."""
+"""Which requests are admitted to a resource, by the answers of reviews."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Reviews:
     token: TokenReviewStatus = field(default_factory=TokenReviewStatus)
     allowed: bool = True
     away: bool = False
-    asked: list[Object] = field(default_factory=list[Object])
+    created: list[Object] = field(default_factory=list[Object])
 
     async def create(self, review: Object) -> Object:
-        self.asked.append(review)
+        self.created.append(review)
         if self.away:
             raise TransientError("the API server is away")
         if isinstance(review, TokenReview):
@@ -64,9 +64,9 @@ def request(token: str = "", certificate: dict[str, object] | None = None) -> Re
     return Request("POST", "/v1/ovsnodes/kvm-a/trace", "", headers, certificate=certificate or {})
 
 
-async def verdict(reviews: Reviews, asked: Request) -> Requester | Answer:
-    route = Route(asked.path, never, method="POST", access=ACCESS)
-    return await ResourceGuard(cast("Kube", reviews), AUDIENCE).admits(asked, route)
+async def verdict(reviews: Reviews, received: Request) -> Requester | Answer:
+    route = Route(received.path, never, method="POST", access=ACCESS)
+    return await ResourceGuard(cast("Kube", reviews), AUDIENCE).admits(received, route)
 
 
 def status(*audiences: str, valid: bool = True) -> TokenReviewStatus:
@@ -79,7 +79,7 @@ def status(*audiences: str, valid: bool = True) -> TokenReviewStatus:
     [
         (status(AUDIENCE), 200),
         (status("another", AUDIENCE), 200),
-        (status(), 401),  # the reviewer knows no audiences: the token is the API server's
+        (status(), 401),  # a reviewer without audiences: the token is the API server's
         (status("https://kubernetes.default.svc"), 401),
         (status(AUDIENCE, valid=False), 401),
     ],
@@ -88,7 +88,7 @@ async def test_token_must_be_for_this_audience(answered: TokenReviewStatus, code
     reviews = Reviews(token=answered)
     found = await verdict(reviews, request("secret"))
     assert (found.status if isinstance(found, Answer) else 200) == code
-    review = reviews.asked[0]
+    review = reviews.created[0]
     assert isinstance(review, TokenReview)
     assert review.spec.audiences == (AUDIENCE,)
     if code == 200:
@@ -98,7 +98,7 @@ async def test_token_must_be_for_this_audience(answered: TokenReviewStatus, code
 async def test_certificate_goes_before_a_token_and_needs_no_review() -> None:
     reviews = Reviews()
     assert await verdict(reviews, request("secret", dict(JANE))) == AS_JANE
-    (review,) = reviews.asked
+    (review,) = reviews.created
     assert isinstance(review, SubjectAccessReview)
     assert (review.spec.user, review.spec.groups) == (AS_JANE.user, AS_JANE.groups)
     assert review.spec.resourceAttributes == ACCESS
@@ -126,12 +126,12 @@ async def test_flood_of_bad_tokens_is_few_reviews_and_keeps_no_certificate_waiti
     for task in flood:
         task.cancel()
     await asyncio.gather(*flood, return_exceptions=True)
-    assert sum(isinstance(one, TokenReview) for one in reviews.asked) <= 8
+    assert sum(isinstance(one, TokenReview) for one in reviews.created) <= 8
 
 
 async def test_no_client_is_admitted_while_the_api_server_is_away() -> None:
-    for asked in (request("secret"), request(certificate=dict(JANE))):
-        found = await verdict(Reviews(away=True), asked)
+    for received in (request("secret"), request(certificate=dict(JANE))):
+        found = await verdict(Reviews(away=True), received)
         assert isinstance(found, Answer)
         assert found.status == 503
 
@@ -146,7 +146,7 @@ async def test_no_client_is_admitted_while_the_api_server_is_away() -> None:
         ((("commonName", "jane"), ("commonName", "admin")),),
     ],
 )
-def test_certificate_without_just_one_name_is_nobodys(subject: object) -> None:
+def test_certificate_without_just_one_name_is_refused(subject: object) -> None:
     found = of_certificate({"subject": subject})
     assert isinstance(found, Answer)
     assert found.status == 401

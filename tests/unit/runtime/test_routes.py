@@ -39,7 +39,7 @@ def request(head: str) -> Request:
         ("nonsense", 404),
     ],
 )
-def test_page_of_a_request(line: str, found: Route | int) -> None:
+def test_route_of_a_request_is_found_or_refused(line: str, found: Route | int) -> None:
     page = route_of(request(line), ROUTES)
     assert (page.status if isinstance(page, Answer) else page) == found
 
@@ -73,7 +73,7 @@ def test_head_has_what_a_page_needs() -> None:
         ("Content-Length: 12\r\nTransfer-Encoding: chunked", None),
     ],
 )
-def test_length_of_a_body(header: str, length: int | None) -> None:
+def test_length_of_a_body_is_read_from_its_header(header: str, length: int | None) -> None:
     assert request(f"POST /trace HTTP/1.1\r\n{header}").length == length
 
 
@@ -83,7 +83,7 @@ def test_length_that_is_no_number_is_refused(value: str) -> None:
         _ = request(f"POST /trace HTTP/1.1\r\nContent-Length: {value}").length
 
 
-def test_answer_on_the_wire() -> None:
+def test_answer_is_encoded_as_http() -> None:
     whole = text(404, "no such host").encoded(head=False)
     assert whole == (
         b"HTTP/1.1 404 Not Found\r\nContent-Type: " + TEXT.encode() + b"\r\n"

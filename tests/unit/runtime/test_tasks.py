@@ -61,7 +61,7 @@ async def test_an_error_ends_the_service() -> None:
 
 
 class BeginsAnotherOnce:
-    """Ends as told, and begins other work while the service is ending."""
+    """Ends when cancelled, and begins other work while the service is ending."""
 
     def __init__(self, tasks: NamedTasks) -> None:
         self._tasks = tasks
@@ -74,7 +74,7 @@ class BeginsAnotherOnce:
             self._tasks.begin("other", self.other.run)
 
 
-async def test_what_is_begun_while_the_service_is_cancelled_never_runs() -> None:
+async def test_work_begun_while_the_service_is_cancelled_never_runs() -> None:
     tasks, stop = NamedTasks(), asyncio.Event()
     late = BeginsAnotherOnce(tasks)
     tasks.begin("a", late.run)
@@ -88,7 +88,7 @@ async def test_what_is_begun_while_the_service_is_cancelled_never_runs() -> None
     assert not late.other.began.is_set()
 
 
-async def test_what_is_begun_while_an_error_ends_the_service_never_runs() -> None:
+async def test_work_begun_while_an_error_ends_the_service_never_runs() -> None:
     tasks, other = NamedTasks(), Work()
 
     async def fail() -> None:

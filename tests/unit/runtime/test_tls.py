@@ -28,7 +28,7 @@ def pem(blob: trustme.Blob) -> bytes:
 
 @asynccontextmanager
 async def secure_server(ca: trustme.CA, name: str) -> AsyncIterator[tuple[int, list[str]]]:
-    """Answers 404 and notes the common name of each client certificate."""
+    """Answers 404 and records the common name of each client certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert(name).configure_cert(context)
     ca.configure_trust(context)
@@ -90,7 +90,7 @@ async def test_unknown_authority_and_wrong_name_are_refused() -> None:
                     await kube.get(Node, "a")
 
 
-async def test_tls_server_name_and_insecure() -> None:
+async def test_client_accepts_a_server_by_tls_server_name_or_unverified() -> None:
     ca = trustme.CA()
     async with secure_server(ca, "api.example") as (port, _):
         url, authority = f"https://127.0.0.1:{port}", Pem(data=pem(ca.cert_pem))

@@ -31,7 +31,7 @@ def version(found: Hypervisor | None) -> str:
     return found.metadata.resourceVersion if found else ""
 
 
-async def test_what_was_written_is_seen_before_its_event() -> None:
+async def test_written_object_is_read_before_its_event() -> None:
     informer, hypervisors = await loaded(at(5))
     hypervisors.wrote(at(7))
     assert version(hypervisors.get("kvm-a")) == "7"
@@ -41,7 +41,7 @@ async def test_what_was_written_is_seen_before_its_event() -> None:
     assert version(hypervisors.get("kvm-a")) == "8"
 
 
-async def test_what_was_created_is_there_before_its_event() -> None:
+async def test_created_object_is_read_before_its_event() -> None:
     _, hypervisors = await loaded()
     hypervisors.wrote(at(7))
     assert version(hypervisors.get("kvm-a")) == "7"
@@ -54,7 +54,7 @@ async def test_deleted_object_is_gone_whatever_was_written() -> None:
     assert hypervisors.get("kvm-a") is None
 
 
-async def test_late_answer_does_not_hide_what_is_newer() -> None:
+async def test_late_answer_does_not_hide_a_newer_object() -> None:
     _, hypervisors = await loaded(at(9))
     hypervisors.wrote(at(7))
     assert version(hypervisors.get("kvm-a")) == "9"

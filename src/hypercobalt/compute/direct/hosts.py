@@ -112,7 +112,7 @@ class DirectHosts:
         return False
 
     async def remove_provider(self, host: Host) -> None:
-        """There are none without Placement."""
+        """Do nothing: resource providers need Placement."""
 
     def find(self, name: str) -> Place | None:
         """The host of exactly this name, or of its first label."""

@@ -24,8 +24,8 @@ from hypercobalt.runtime import Clock
 log = get_logger(__name__)
 
 REASON: Final = "WrongHost"
-_DOUBTED: Final = 30.0
-"""Seconds for which a host whose daemon is another's is no target; then it is read again."""
+_RECHECKED: Final = 30.0
+"""Seconds for which a host whose daemon is another host's is no target; then it is read again."""
 
 
 def daemon_of(daemons: Daemons, place: Place) -> Daemon:
@@ -41,7 +41,7 @@ def daemon_of(daemons: Daemons, place: Place) -> Daemon:
 
 @contextmanager
 def answering(place: Place) -> Generator[None]:
-    """Raise whatever libvirt reports of a host as that the host does not answer."""
+    """Raise every error of libvirt as one that the host does not answer."""
     try:
         yield
     except LibvirtError as exc:
@@ -58,7 +58,7 @@ class Identities:
     def is_doubted(self, place: Place) -> bool:
         """Whether the host's daemon was another host's at the last read, a moment ago."""
         at = self._doubted.get(_key(place))
-        return at is not None and self._clock.monotonic() - at < _DOUBTED
+        return at is not None and self._clock.monotonic() - at < _RECHECKED
 
     async def check(self, place: Place) -> None:
         """Compare the UUID of the daemon with the one that the host's agent reports.

@@ -46,7 +46,7 @@ class DirectMoves:
 
     @property
     def chooses_target(self) -> bool:
-        """No: there is no scheduler."""
+        """False: there is no scheduler."""
         return False
 
     # -- what is there -------------------------------------------------------------------------

@@ -61,11 +61,11 @@ class DirectService:
 
     @property
     def aggregates(self) -> None:
-        """There are none without OpenStack."""
+        """None: aggregates need OpenStack."""
 
     @property
     def traits(self) -> None:
-        """There are none without Placement."""
+        """None: traits need Placement."""
 
     @property
     def smoke_tests(self) -> None:

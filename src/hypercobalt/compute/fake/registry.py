@@ -328,4 +328,4 @@ class FakeCompute:
         self.trouble = ""
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: it holds no connection."""

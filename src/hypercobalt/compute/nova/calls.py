@@ -191,7 +191,7 @@ def read(answer: Answer, type_: type[T]) -> T:
 
 @contextmanager
 def _answered() -> Generator[None]:
-    """Raise that there is no usable answer as the port has it."""
+    """Raise the errors of a call without a usable answer as those of the port."""
     try:
         yield
     except NoAnswerError as exc:

@@ -98,7 +98,7 @@ class Memories:
         return known
 
     def forget(self, name: str) -> None:
-        """There is no such Eviction any more, or it is over."""
+        """Drop the memory of an Eviction that is deleted or has ended."""
         self._by_name.pop(name, None)
 
     def others(self, evictions: Iterable[Eviction], name: str) -> tuple[Load, ...]:

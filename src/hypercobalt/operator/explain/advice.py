@@ -314,7 +314,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.TAINTED, "Kubectl"): (
         Remedy(
-            "nothing; check that the edit by hand and the automation agree",
+            "check that the edit by hand and the automation agree",
             "kubectl get hypervisor {node} -o yaml --show-managed-fields",
         ),
     ),

@@ -288,8 +288,8 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
         return then(plan, action)
     wanted = recovery(facts.hypervisor, mode, plan.unhealthy_since)
     for one in _running(facts):
-        # One that moves instances live or cold cannot go on from a host that is dead, whoever has
-        # made it: a recovery makes way, another one waits for the host and holds nothing up.
+        # One that moves instances live or cold cannot go on from a host that is dead, whoever
+        # created it: a recovery makes way, another one waits for the host and holds nothing up.
         if _is_other(one, mode):
             return replace(plan, action=DeleteEviction(one))
         if evacuates(one.spec):
@@ -312,7 +312,7 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
 
 
 def _emptied(facts: Facts, plan: Plan) -> Plan:
-    """Nothing is left: a host that was to go for good goes on with that."""
+    """Nothing is left to recover; a termination that was under way continues."""
     plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:

@@ -22,7 +22,7 @@ from hypercobalt.operator.agent_leases import LeaseState, Sighting
 from hypercobalt.runtime import Clock
 
 KEPT: Final = 1.0
-"""Seconds that a census is kept: thousands of hosts that fail at once must not be counted anew for
+"""Seconds that a census is kept: thousands of hosts that fail at once must not be counted again for
 each of them. Hosts that this process begins to recover are added at once."""
 
 _MIB: Final = 1 << 20

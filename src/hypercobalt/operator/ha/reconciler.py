@@ -193,7 +193,7 @@ class HostFailureReconciler:
             self._observation.fleet.written(hypervisor.metadata.name)
 
     async def _fence(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
-        """Switch the host off, or cut it off; called once, whatever comes of it."""
+        """Switch the host off, or cut it off; called once, also if it fails."""
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
         within = (record.deadline or now) - now
@@ -210,7 +210,7 @@ class HostFailureReconciler:
         return replace(plan, fencing=fencing_record.answered(record, answer, self._clock.now()))
 
     async def _give_back(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
-        """Give the host its storage back; called once, whatever comes of it."""
+        """Give the host its storage back; called once, also if it fails."""
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
         within = (record.unfenceDeadline or now) - now

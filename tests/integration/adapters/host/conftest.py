@@ -104,7 +104,7 @@ class Peer:
         *,
         to: str | None = None,
     ) -> None:
-        """Send a signal to everybody who listens, or straight to one."""
+        """Send a signal to all listeners, or to one of them."""
         interface, _, member = name.rpartition(".")
         message = Message.new_signal(path, interface, member, signature, list(body))
         message.destination = to

@@ -146,7 +146,7 @@ async def test_a_bus_that_hangs_is_noticed_without_any_signal(bus: Bus, join: Jo
         assert await active(news) == "active"
 
 
-async def test_a_service_that_answers_pings_is_left_in_peace(bus: Bus, join: Join) -> None:
+async def test_a_service_that_answers_pings_stays_connected(bus: Bus, join: Join) -> None:
     systemd = await join_systemd(join)
     systemd.refuses("Ping", "org.freedesktop.DBus.Error.AccessDenied")  # an answer as well
     units = SystemdUnits(bus.address, grace=GRACE, ping=GRACE)
@@ -262,16 +262,16 @@ async def test_a_hostile_name_is_not_sent(bus: Bus, join: Join) -> None:
 
 
 class Logind:
-    """Hands out inhibitors, and knows which are held still."""
+    """A logind that gives inhibitors and records which are still held."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self._readers: list[int] = []
         peer.answers["Inhibit"] = self._inhibit
-        self.asked: list[object] = []
+        self.requests: list[object] = []
 
     def _inhibit(self, call: Message) -> Message:
-        self.asked.append(call.body)
+        self.requests.append(call.body)
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._readers.append(reader)
@@ -311,7 +311,7 @@ async def join_logind(join: Join) -> Logind:
 async def test_an_inhibitor_is_held_until_it_is_left(bus: Bus, join: Join) -> None:
     logind = await join_logind(join)
     async with LogindShutdown(bus.address).delay(who="us", why="because"):
-        assert logind.asked == [["shutdown", "us", "because", "delay"]]  # once, and not sleep
+        assert logind.requests == [["shutdown", "us", "because", "delay"]]  # once, and not sleep
     await logind.until_let_go(0)
     logind.close()
 
@@ -327,7 +327,7 @@ async def test_an_inhibitor_is_taken_from_a_new_logind_before_the_old_is_let_go(
         await old.peer.leave()
         new = await join_logind(join)
         await old.until_let_go(0)
-        assert new.asked
+        assert new.requests
     await new.until_let_go(0)
     old.close()
     new.close()
@@ -350,7 +350,9 @@ async def test_an_inhibitor_that_cannot_be_had_is_an_error(bus: Bus, join: Join)
             pytest.fail("entered")
 
 
-async def test_preparations_are_loginds_property_not_a_signals_claim(bus: Bus, join: Join) -> None:
+async def test_preparations_follow_the_property_of_logind_and_not_the_signal(
+    bus: Bus, join: Join
+) -> None:
     logind = await join_logind(join)
     async with (
         asyncio.timeout(DEADLINE),
@@ -386,7 +388,7 @@ async def test_a_shutdown_under_way_is_seen_at_once(bus: Bus, join: Join) -> Non
         (Variant("t", 2**64 - 1), timedelta(days=1)),  # infinity
     ],
 )
-async def test_the_limit_is_logind_s(
+async def test_inhibitor_limit_is_that_of_logind(
     bus: Bus, join: Join, value: Variant, limit: timedelta
 ) -> None:
     logind = await join(LOGIND)
@@ -434,7 +436,7 @@ async def test_a_description_that_makes_no_sense_leaves_the_rest(
     assert (found.pretty_version, found.hardware_model) == ("An OS", "")
 
 
-async def test_a_host_without_logind_is_complained_about_once(
+async def test_a_host_without_logind_is_logged_once(
     bus: Bus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("hypercobalt.adapters.host.shutdown.FIRST_RETRY", timedelta(milliseconds=1))

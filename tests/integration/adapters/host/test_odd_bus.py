@@ -92,7 +92,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("behave", ODD)
-async def test_whatever_is_there_is_an_error_in_time(
+async def test_odd_bus_is_an_error_within_the_deadline(
     tmp_path: Path, behave: Behaviour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.adapters.host.bus.CALL_DEADLINE", timedelta(seconds=0.3))

@@ -53,14 +53,14 @@ def sign(
     request: CertificateRequest, *, days_old: int = 0, ca: Authority = CA
 ) -> CertificateRequestStatus:
     """What an issuer makes of a request: a certificate that is good for one more day."""
-    asked = x509.load_pem_x509_csr(request.spec.request)
-    names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    signing_request = x509.load_pem_x509_csr(request.spec.request)
+    names = signing_request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
         .issuer_name(CA.subject)
-        .subject_name(asked.subject)
-        .public_key(asked.public_key())
+        .subject_name(signing_request.subject)
+        .public_key(signing_request.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=days_old, minutes=1))
         .not_valid_after(now + timedelta(days=1))

@@ -107,7 +107,7 @@ class Site:
         assert not ended, ended
 
     def put_instances(self, *, active: int, inactive: int = 0) -> None:
-        """Have libvirt say so."""
+        """Have libvirt report so many instances."""
         states = [DomainState.RUNNING] * active + [DomainState.SHUTOFF] * inactive
         domains = tuple(
             Domain(f"u{number}", f"i{number}", state is DomainState.RUNNING, state)

@@ -262,7 +262,7 @@ async def test_only_certificates_of_the_spec_are_installed(
     await site.until(TYPE, "Ready")
 
 
-async def test_what_was_changed_by_hand_is_put_right_in_time(
+async def test_files_changed_by_hand_are_put_right_in_time(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     units = host_units()
@@ -318,7 +318,7 @@ class DyingError(Exception):
 
 
 class DyingUnits(FakeUnits):
-    """Units on which the agent dies before, or right after, telling a service."""
+    """Units on which the agent dies before, or right after, notifying a service."""
 
     def __init__(self, *, after: bool) -> None:
         super().__init__(
@@ -418,7 +418,7 @@ async def test_a_certificate_of_another_owner_is_not_changed(
     assert await kube.get(Certificate, f"libvirt-{NODE}", NAMESPACE) == theirs
 
 
-async def test_the_decision_to_write_a_certificate() -> None:
+async def test_certificate_is_written_when_absent_or_when_ours_differs() -> None:
     settings = Settings(NODE, NODE, namespace=NAMESPACE, issuer="nova-ca")
     wanted = wanted_certificate(settings, "192.0.2.7")
     ours = replace(wanted, metadata=replace(wanted.metadata, uid="u", resourceVersion="1"))

@@ -47,7 +47,7 @@ ISSUER = IssuerReference("nova-ca", "Issuer", "cert-manager.io")
 
 @pytest.fixture(scope="module", autouse=True)
 def abandoned_sockets() -> Generator[None]:
-    """An issuer is stopped in the middle of what it asks, in every test."""
+    """Every test stops an issuer in the middle of its requests."""
     with left_to_the_collector():
         yield
 
@@ -106,15 +106,15 @@ async def test_key_is_made_on_the_host_and_nowhere_else(
         await until_gone(kube)
 
     key = (tmp_path / "libvirt/private/serverkey.pem").read_bytes()
-    (asked,) = issuer.seen
-    names = x509.load_pem_x509_csr(asked.spec.request).extensions.get_extension_for_class(
+    (request,) = issuer.seen
+    names = x509.load_pem_x509_csr(request.spec.request).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
     assert ready.status == "True"
     assert names.value.get_values_for_type(x509.DNSName) == [NODE]
     assert [str(one) for one in names.value.get_values_for_type(x509.IPAddress)] == ["192.0.2.1"]
-    assert asked.metadata.name.startswith(f"libvirt-{NODE}-")
-    assert b"PRIVATE" not in asked.spec.request
+    assert request.metadata.name.startswith(f"libvirt-{NODE}-")
+    assert b"PRIVATE" not in request.spec.request
     assert (tmp_path / "libvirt/private/serverkey.pem").stat().st_mode & 0o777 == 0o600
     assert b"PRIVATE KEY" in key
     assert not (await kube.list(Secret, NAMESPACE)).items
@@ -207,8 +207,8 @@ async def test_changed_address_gets_a_certificate_of_its_own(
         )
         await eventually(lambda: len(issuer.seen) == 2, seconds=DEADLINE)
 
-    asked = x509.load_pem_x509_csr(issuer.seen[-1].spec.request)
-    names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    signing_request = x509.load_pem_x509_csr(issuer.seen[-1].spec.request)
+    names = signing_request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == [
         "192.0.2.1",
         "2001:db8::1",

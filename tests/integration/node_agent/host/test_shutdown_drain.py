@@ -129,7 +129,7 @@ async def test_shutdown_is_held_back_until_the_eviction_has_ended(
 
 
 @pytest.mark.parametrize(
-    ("evacuate", "active"), [(False, 2), (True, 0)], ids=["not asked for", "no instance runs"]
+    ("evacuate", "active"), [(False, 2), (True, 0)], ids=["not requested", "no instance runs"]
 )
 async def test_nothing_is_held_back_without_cause(
     kube: Kube, site: Site, evacuate: bool, active: int
@@ -192,7 +192,7 @@ async def test_a_shutdown_that_is_called_off_keeps_the_delay_for_the_next(
 
 
 @pytest.mark.parametrize("ended_before", [True, False])
-async def test_what_a_shutdown_has_left_is_removed_once_the_host_is_up_and_it_has_ended(
+async def test_eviction_of_a_shutdown_is_removed_once_the_host_is_up_and_it_has_ended(
     kube: Kube, site: Site, ended_before: bool
 ) -> None:
     hypervisor = await create_hypervisor(kube)

@@ -1,4 +1,4 @@
-"""What of a person's filter reaches tcpdump, and which names count as devices."""
+"""Which filters of a person reach tcpdump, and which names count as devices."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_filter_of_the_manual_is_taken(text: str) -> None:
         ("a" * (LONGEST + 1), f"at most {LONGEST}"),
     ],
 )
-def test_anything_else_is_refused_by_name(text: str, named: str) -> None:
+def test_any_other_word_is_refused_by_name(text: str, named: str) -> None:
     with pytest.raises(FilterError, match=re.escape(named)):
         check_filter(text)
 
@@ -79,7 +79,7 @@ def test_no_filter_that_is_taken_has_a_name_to_resolve(text: str) -> None:
         return
     assert not text.lstrip().startswith("-")
     for name in ID.findall(text):
-        # Nobody can own a domain of numbers; words alone are keywords of libpcap.
+        # No domain consists of numbers; words alone are keywords of libpcap.
         is_name = "." in name and re.search("[A-Za-z]", name)
         assert not is_name, name
 

@@ -1,4 +1,4 @@
-"""Whatever is cut off, what came through is a whole file."""
+"""A capture that is cut off is still a whole pcap file."""
 
 from __future__ import annotations
 

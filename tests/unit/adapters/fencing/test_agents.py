@@ -89,7 +89,7 @@ async def test_switching_off_reads_the_state_before_and_after(stub: Stub) -> Non
     ]
 
 
-async def test_switching_on_is_the_same_the_other_way(stub: Stub) -> None:
+async def test_switching_on_reads_the_state_before_and_after(stub: Stub) -> None:
     stub.state = "off"
     await stub.device().on(within=WITHIN)
     assert stub.state == "on"
@@ -133,13 +133,13 @@ async def test_a_program_that_is_given_up_is_killed_with_its_children(stub: Stub
         "(folder / 'new').write_text(str(child.pid)); (folder / 'new').rename(folder / 'child')\n"
         "time.sleep(600)"
     )
-    asking = asyncio.create_task(stub.device().power(within=WITHIN))
+    reading = asyncio.create_task(stub.device().power(within=WITHIN))
     async with asyncio.timeout(10):
         while not (stub.folder / "child").exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0)
-    asking.cancel()
+    reading.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await reading
     async with asyncio.timeout(10):
         await _ended(int((stub.folder / "child").read_text()))
 

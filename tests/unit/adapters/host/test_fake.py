@@ -30,7 +30,7 @@ def units() -> FakeUnits:
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
-async def test_fake_units_keep(contract: Callable[[Units], Awaitable[None]]) -> None:
+async def test_fake_units_keep_the_contract(contract: Callable[[Units], Awaitable[None]]) -> None:
     await contract(units())
 
 
@@ -56,10 +56,14 @@ class SystemInMemory(system.World):
 
 
 @pytest.mark.parametrize("contract", shutdown.CONTRACTS, ids=lambda contract: contract.__name__)
-async def test_fake_shutdown_keeps(contract: Callable[[shutdown.World], Awaitable[None]]) -> None:
+async def test_fake_shutdown_keeps_the_contract(
+    contract: Callable[[shutdown.World], Awaitable[None]],
+) -> None:
     await contract(ShutdownInMemory())
 
 
 @pytest.mark.parametrize("contract", system.CONTRACTS, ids=lambda contract: contract.__name__)
-async def test_fake_system_keeps(contract: Callable[[system.World], Awaitable[None]]) -> None:
+async def test_fake_system_keeps_the_contract(
+    contract: Callable[[system.World], Awaitable[None]],
+) -> None:
     await contract(SystemInMemory())

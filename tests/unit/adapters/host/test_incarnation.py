@@ -31,7 +31,7 @@ HERE = Incarnation("kvm-a", "m1", "boot-2", 700, 9000)
         pytest.param(Incarnation("kvm-a", "", "boot-1", 601, 5000), False, id="in a container"),
     ],
 )
-def test_who_is_certainly_over(other: Incarnation, over: bool) -> None:
+def test_process_is_over_when_its_id_or_boot_is_another(other: Incarnation, over: bool) -> None:
     assert is_over(other, HERE, {600: 5000}.get) is over
 
 
@@ -47,7 +47,7 @@ numbers = st.integers(0, 2**40)
 
 
 @given(st.builds(Incarnation, names, tokens, tokens, numbers, numbers))
-def test_what_is_written_is_read_again(given_: Incarnation) -> None:
+def test_written_incarnation_is_read_again(given_: Incarnation) -> None:
     assert parse(str(given_)) == given_
 
 

@@ -33,6 +33,6 @@ def test_the_kernel_is_read_by_where_its_lines_come_from() -> None:
     assert arguments(Order(KERNEL))[-1] == "_TRANSPORT=kernel"
 
 
-async def test_a_host_without_a_journal_is_an_error_that_names_the_way_out(tmp_path: Path) -> None:
+async def test_error_of_a_host_without_a_journal_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"logs\.enabled"):
         await anext(Journal(tmp_path).read(Order()))

@@ -1,4 +1,4 @@
-"""What is made of os-release, hostnamed's answer and the kernel's command line."""
+"""Facts of a host from os-release, hostnamed's answer and the kernel's command line."""
 
 from __future__ import annotations
 
@@ -207,13 +207,13 @@ def test_names_of_units_pass(name: str) -> None:
         "x" * 248 + ".service",
     ],
 )
-def test_what_is_no_name_of_a_unit_is_refused(name: str) -> None:
+def test_text_that_is_no_name_of_a_unit_is_refused(name: str) -> None:
     with pytest.raises(UnitNameError, match="systemd unit"):
         check_unit_name(name)
 
 
 def test_description_of_this_systemd_is_understood() -> None:
-    """A recorded answer of hostnamed 252, in a container, where it knows no hardware."""
+    """A recorded answer of hostnamed 252, in a container, where it reports no hardware."""
     recorded = (
         '{"Hostname":"kvm-a","StaticHostname":"kvm-a","PrettyHostname":null,"Chassis":"container",'
         '"KernelName":"Linux","KernelRelease":"6.1.0","HardwareVendor":null,"HardwareModel":null,'

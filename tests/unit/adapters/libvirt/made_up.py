@@ -1,4 +1,4 @@
-"""A daemon that answers what its test wants, over a Unix socket."""
+"""A libvirt daemon over a Unix socket, whose answers a test sets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class MadeUpDaemon:
         self.answers[procedure.number] = lambda payload: answer(read(payload))
 
     async def until(self, seen: Callable[[], bool]) -> None:
-        """Wait for what calls that arrive and connections that end make true."""
+        """Wait until a predicate holds; checked at each call and each end of a connection."""
         async with asyncio.timeout(10), self._arrived:
             await self._arrived.wait_for(seen)
 

@@ -1,4 +1,4 @@
-"""What is remembered of a domain holds until the domain changes."""
+"""A kept definition holds until its domain changes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def known(definitions: Definitions, uuid: str = "a") -> Definition | None:
     return definitions.get(uuid, ID)
 
 
-def test_what_was_read_is_known() -> None:
+def test_definition_that_was_read_is_kept() -> None:
     definitions = Definitions()
 
     assert definitions.get("a", ID) is None
     assert known(definitions) == SMALL
 
 
-def test_a_change_makes_it_unknown() -> None:
+def test_change_drops_the_kept_definition() -> None:
     definitions = Definitions()
     known(definitions)
 
@@ -78,7 +78,7 @@ def test_new_connection_has_no_definitions() -> None:
     assert (definitions.get("a", ID), definitions.get("b", ID)) == (None, None)
 
 
-def test_it_is_read_again_after_four_minutes() -> None:
+def test_definition_is_read_again_after_four_minutes() -> None:
     time = Time()
     definitions = Definitions(time)
     known(definitions)

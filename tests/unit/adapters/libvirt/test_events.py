@@ -1,4 +1,4 @@
-"""EventQueue come in order, from any thread, in bounded memory."""
+"""Events of an EventQueue come in order, from any thread, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The libvirt in memory does to its caller what a test sets."""
+"""The libvirt in memory fails, hangs and sends events as a test sets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_failure_lasts_until_it_is_taken_out() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_call_takes_its_time() -> None:
+async def test_fake_call_lasts_as_long_as_set() -> None:
     fake = FakeLibvirt()
     fake.delays["stats"] = 30
 

@@ -39,9 +39,9 @@ def ref(name: str, uuid: str, id_: int) -> DomainRef:
     return DomainRef(name, UUID(uuid).bytes, id_)
 
 
-def of(answer: Answer, asked: protocol.DomainFlags | protocol.OneDomain) -> Answer:
+def of(answer: Answer, arguments: protocol.DomainFlags | protocol.OneDomain) -> Answer:
     """The answer for the domain that is there."""
-    return answer if asked.domain == REFS[1] else NO_DOMAIN
+    return answer if arguments.domain == REFS[1] else NO_DOMAIN
 
 
 REFS = (ref("gone", GONE, 3), ref("cloud", CLOUD, 4))
@@ -69,9 +69,9 @@ async def both() -> AsyncIterator[Both]:
         daemon.answers |= {procedure.number: answer for procedure, answer in plain.items()}
         daemon.when(
             protocol.LIST_ALL_DOMAINS,
-            lambda asked: (
+            lambda arguments: (
                 protocol.Domains(REFS, 2)
-                if asked.flags != numbers.ListFlag.MANAGED_SAVE
+                if arguments.flags != numbers.ListFlag.MANAGED_SAVE
                 else error(ErrorCode.INVALID_ARG, "unsupported flags")
             ),
         )
@@ -85,7 +85,7 @@ async def both() -> AsyncIterator[Both]:
         yield daemon, client
 
 
-async def test_what_the_driver_lacks_is_listed(both: Both) -> None:
+async def test_calls_that_the_driver_lacks_are_listed(both: Both) -> None:
     described = await inventory.describe(both[1])
 
     assert described.versions == Versions("10.2.3", "unknown")
@@ -100,7 +100,9 @@ async def test_events_that_are_not_there_are_named_once_and_the_others_had(both:
     daemon, client = both
     daemon.when(
         protocol.EVENT_REGISTER,
-        lambda asked: protocol.Number(0) if asked.event == event_types.LIFECYCLE.id else NO_SUPPORT,
+        lambda arguments: (
+            protocol.Number(0) if arguments.event == event_types.LIFECYCLE.id else NO_SUPPORT
+        ),
     )
     missing = await subscribe(client, lambda _: None)
 
@@ -145,7 +147,7 @@ async def test_there_is_no_job_without_the_call(both: Both) -> None:
     assert await inventory.job(both[1], CLOUD, completed=False) is None
 
 
-async def test_what_the_driver_does_not_offer_is_unknown(both: Both) -> None:
+async def test_value_that_the_driver_does_not_offer_is_unknown(both: Both) -> None:
     daemon, client = both
     for procedure in (
         protocol.DOMAIN_GET_CONTROL_INFO,

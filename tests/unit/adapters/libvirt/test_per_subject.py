@@ -18,10 +18,10 @@ class Silent:
     """A subject that answers when a test lets it."""
 
     def __init__(self) -> None:
-        self.asked, self.speaks = 0, asyncio.Event()
+        self.calls, self.speaks = 0, asyncio.Event()
 
     async def __call__(self) -> bool:
-        self.asked += 1
+        self.calls += 1
         return await self.speaks.wait()
 
 
@@ -48,12 +48,12 @@ async def test_a_call_gives_its_answer_or_raises_its_error() -> None:
 async def test_other_subjects_are_answered_while_one_is_called_again_and_again() -> None:
     lanes, silent = PerSubject(), Silent()
 
-    async def ask_again() -> None:
+    async def call_again() -> None:
         while True:
             with suppress(LibvirtError):
                 await lanes.run("silent", "stuck", silent, deadline=BRIEF)
 
-    async with background(ask_again):
+    async with background(call_again):
         await refused(lanes, "silent", silent)
         for _ in range(20):
             assert await lanes.run("other", "fine", one, deadline=LONG) == 1
@@ -63,22 +63,22 @@ async def test_a_silent_subject_is_called_once_until_it_answers() -> None:
     lanes, silent = PerSubject(), Silent()
     for _ in range(5):
         await refused(lanes, "silent", silent)
-    assert silent.asked == 1
+    assert silent.calls == 1
 
     silent.speaks.set()
 
     assert await lanes.run("silent", "well again", silent, deadline=LONG)
-    assert silent.asked == 2
+    assert silent.calls == 2
 
 
 async def test_few_calls_are_under_way_in_all() -> None:
     lanes, silent = PerSubject(most=2), Silent()
     for subject in ("one", "two"):
         await refused(lanes, subject, silent)
-    with pytest.raises(LibvirtError, match="2 calls about other domains hang") as not_asked:
+    with pytest.raises(LibvirtError, match="2 calls about other domains hang") as not_called:
         await lanes.run("three", "stuck", silent, deadline=BRIEF)
-    assert not isinstance(not_asked.value, DomainHungError)
-    assert silent.asked == 2
+    assert not isinstance(not_called.value, DomainHungError)
+    assert silent.calls == 2
 
     silent.speaks.set()
 

@@ -1,4 +1,4 @@
-"""What comes over a connection that is being made."""
+"""Events that arrive while a connection is being opened."""
 
 from __future__ import annotations
 

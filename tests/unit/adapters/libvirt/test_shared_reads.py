@@ -1,4 +1,4 @@
-"""Who shares a reading with whom."""
+"""Which calls share a read."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Slow:
         return number
 
 
-async def _asked(
+async def _started(
     reads: SharedReads[str, int], slow: Slow, *subjects: str
 ) -> list[asyncio.Task[int]]:
     tasks = [asyncio.create_task(reads.get(subject, slow.read)) for subject in subjects]
-    await asyncio.sleep(0)  # each has asked
+    await asyncio.sleep(0)  # each has called
     return tasks
 
 
 async def test_calls_during_a_read_share_the_next_one() -> None:
     reads, slow = SharedReads[str, int](), Slow()
-    first = await _asked(reads, slow, "a")
-    later = await _asked(reads, slow, "a", "a", "a")
+    first = await _started(reads, slow, "a")
+    later = await _started(reads, slow, "a", "a", "a")
     slow.go.set()
     assert await asyncio.gather(*first, *later) == [1, 2, 2, 2]
 
 
 async def test_subjects_are_read_side_by_side() -> None:
     reads, slow = SharedReads[str, int](), Slow()
-    tasks = await _asked(reads, slow, "a", "b")
+    tasks = await _started(reads, slow, "a", "b")
     assert slow.begun == 2
     slow.go.set()
     await asyncio.gather(*tasks)
@@ -53,7 +53,7 @@ async def test_subjects_are_read_side_by_side() -> None:
 async def test_error_reaches_those_who_share_the_read_and_no_later_caller() -> None:
     reads, slow = SharedReads[str, int](), Slow()
     slow.fails = True
-    tasks = await _asked(reads, slow, "a", "a", "a")
+    tasks = await _started(reads, slow, "a", "a", "a")
     slow.go.set()
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in found] == [LibvirtError] * 3
@@ -64,7 +64,7 @@ async def test_error_reaches_those_who_share_the_read_and_no_later_caller() -> N
 
 async def test_a_reader_that_is_cancelled_leaves_the_reading_to_the_next() -> None:
     reads, slow = SharedReads[str, int](), Slow()
-    first, second = await _asked(reads, slow, "a", "a")
+    first, second = await _started(reads, slow, "a", "a")
     first.cancel()
     slow.go.set()
     assert await second == 2

@@ -20,7 +20,7 @@ from hypercobalt.adapters.libvirt.statistics import (
     job_of,
 )
 
-# As libvirt 9.0.0 with QEMU gives it.
+# As libvirt 9.0.0 with QEMU reports it.
 RECORD: dict[str, JobValue] = {
     "state.state": 1,
     "state.reason": 1,
@@ -55,7 +55,7 @@ RECORD: dict[str, JobValue] = {
 }
 
 
-def test_a_record_in_our_units() -> None:
+def test_record_is_converted_to_units_of_the_model() -> None:
     assert domain_stats("u", "n", RECORD) == DomainStats(
         uuid="u",
         name="n",

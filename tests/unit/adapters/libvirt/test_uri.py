@@ -90,7 +90,7 @@ def test_tls_and_its_certificates_are_in_the_uri() -> None:
         ("qemu+unix:///system?socket=/a&command=/bin/sh", "parameter 'command'"),
     ],
 )
-def test_others_are_refused_with_the_way_out(uri: str, problem: str) -> None:
+def test_other_uris_are_refused_with_the_remedy(uri: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem) as refused:
         parse(uri)
     assert "Examples: qemu:///system" in str(refused.value)

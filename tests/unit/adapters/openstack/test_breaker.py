@@ -17,7 +17,7 @@ def made(*, failures: int = 3, longest: float = 8.0) -> tuple[Breaker, Clock]:
     return Breaker(clock, rules), clock
 
 
-def test_it_opens_after_failures_in_a_row() -> None:
+def test_breaker_opens_after_failures_in_a_row() -> None:
     breaker, _ = made(failures=3)
     for _ in range(2):
         breaker.failed("away")
@@ -34,7 +34,7 @@ def test_a_success_in_between_starts_the_count_again() -> None:
     assert breaker.admit() == 0
 
 
-def test_one_call_probes_when_it_is_half_open_and_the_others_wait() -> None:
+def test_one_call_probes_a_half_open_breaker_and_the_others_wait() -> None:
     breaker, clock = made(failures=1)
     breaker.failed("away")
     clock.now += 2.0
@@ -42,7 +42,7 @@ def test_one_call_probes_when_it_is_half_open_and_the_others_wait() -> None:
     assert breaker.admit() > 0
 
 
-def test_a_good_probe_closes_it() -> None:
+def test_good_probe_closes_the_breaker() -> None:
     breaker, clock = made(failures=1)
     breaker.failed("away")
     clock.now += 2.0
@@ -51,7 +51,7 @@ def test_a_good_probe_closes_it() -> None:
     assert (breaker.admit(), breaker.why) == (0, "")
 
 
-def test_a_failed_probe_opens_it_for_twice_as_long_up_to_a_limit() -> None:
+def test_failed_probe_opens_the_breaker_for_twice_as_long_up_to_a_limit() -> None:
     breaker, clock = made(failures=1, longest=5.0)
     breaker.failed("away")
     waits = []
@@ -72,14 +72,14 @@ def test_a_probe_that_was_cancelled_makes_way_for_the_next() -> None:
     assert breaker.admit() == 0
 
 
-def test_calls_from_before_it_opened_do_not_prolong_it() -> None:
+def test_calls_from_before_the_breaker_opened_do_not_prolong_it() -> None:
     breaker, _ = made(failures=1)
     breaker.failed("away")
     breaker.failed("away, by a slow one")
     assert (breaker.open_for, breaker.why) == (2.0, "away")
 
 
-def test_some_failures_open_it_at_once() -> None:
+def test_some_failures_open_the_breaker_at_once() -> None:
     breaker, _ = made(failures=5)
     breaker.failed("wrong password", at_once=True)
     assert breaker.open_for == 2.0

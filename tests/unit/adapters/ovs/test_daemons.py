@@ -16,7 +16,7 @@ STAT = "{pid} (ovs (v) d) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {ticks} 0 0"
 
 
 def left_over(path: Path) -> None:
-    """What a killed daemon leaves: a socket without a listener."""
+    """Leave a socket without a listener, as a killed daemon does."""
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
 

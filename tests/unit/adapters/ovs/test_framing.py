@@ -49,7 +49,7 @@ def test_an_object_is_found_byte_by_byte(sent: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400", b"[]", b"\x00", b"1", b"}{", b'"{}"'])
-def test_what_begins_no_object_is_refused(garbage: bytes) -> None:
+def test_text_that_begins_no_object_is_refused(garbage: bytes) -> None:
     with pytest.raises(SwitchError, match="does not begin a JSON object") as refused:
         list(Objects("unix:/db.sock", LIMIT).feed(garbage))
     assert refused.value.fault is Fault.MALFORMED
@@ -83,7 +83,7 @@ def test_objects_up_to_the_limit_follow_one_another() -> None:
 
 
 def test_a_long_string_in_small_pieces_takes_time_in_proportion() -> None:
-    """2 MiB in pieces of 64 bytes: looked at anew for each piece, this takes minutes."""
+    """2 MiB in pieces of 64 bytes: a scan from the start for each piece takes minutes."""
     given_objects = Objects("peer", 16 * 1024**2)
     list(given_objects.feed(b'{"a":"'))
     for _ in range(2 * 1024**2 // 64):

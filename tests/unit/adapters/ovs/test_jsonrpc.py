@@ -19,7 +19,7 @@ SHORT = 0.05
 
 
 async def answer(path: Path, *chunks: bytes, limit: int = jsonrpc.LIMIT) -> object:
-    """What a call gives whose bytes of answer are these."""
+    """The result of a call that is answered with these bytes."""
     async with served(path / "s", replies(*chunks)) as socket_path:
         stream = await jsonrpc.connect(
             Remote("unix", str(socket_path)), deadline=DEADLINE, limit=limit
@@ -132,7 +132,7 @@ async def test_an_echo_of_the_peer_is_answered_and_a_notification_handed_over(
     tmp_path: Path,
 ) -> None:
     got: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    heard: list[tuple[str, object]] = []
+    notified: list[tuple[str, object]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b'{"id":null,"method":"update","params":[1]}')
@@ -140,7 +140,7 @@ async def test_an_echo_of_the_peer_is_answered_and_a_notification_handed_over(
         got.set_result(await reader.read(65536))
 
     def listener(method: str, params: jsonrpc.Json) -> None:
-        heard.append((method, json.loads(bytes(params))))
+        notified.append((method, json.loads(bytes(params))))
 
     async with served(tmp_path / "s", serve) as path:
         stream = await jsonrpc.connect(
@@ -148,7 +148,7 @@ async def test_an_echo_of_the_peer_is_answered_and_a_notification_handed_over(
         )
         assert json.loads(await got) == {"id": "echo", "result": ["a"], "error": None}
         stream.close()
-    assert heard == [("update", [1])]
+    assert notified == [("update", [1])]
 
 
 async def test_the_process_of_the_peer_is_known(tmp_path: Path) -> None:
@@ -171,13 +171,13 @@ async def test_a_missing_socket_and_one_without_a_listener_differ(tmp_path: Path
 
 
 async def test_a_full_queue_of_connections_is_a_daemon_that_hangs(tmp_path: Path) -> None:
-    """As when a stopped daemon was asked so often that its queue has no place left."""
+    """A stopped daemon got so many connections that its queue has no place left."""
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen(1)
         connect = partial(jsonrpc.connect, Remote("unix", path), deadline=DEADLINE)
-        waiting = [await connect() for _ in range(2)]  # the kernel takes one more than told
+        waiting = [await connect() for _ in range(2)]  # the kernel takes one more than its limit
         with pytest.raises(SwitchError, match="its queue is full") as failed:
             await connect()
         for stream in waiting:

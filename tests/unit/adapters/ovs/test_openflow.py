@@ -78,13 +78,13 @@ async def test_a_reply_in_several_messages_is_added_up(tmp_path: Path) -> None:
 
 
 async def test_an_echo_of_the_switch_is_answered(tmp_path: Path) -> None:
-    heard: list[Message] = []
+    received: list[Message] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(hello(6, 6).pack() + Message(6, ECHO, 99, b"alive?").pack())
         messages = Messages("agent")
-        while Message(6, ECHO_REPLY, 99, b"alive?") not in heard:
-            heard.extend(messages.feed(await reader.read(65536)))
+        while Message(6, ECHO_REPLY, 99, b"alive?") not in received:
+            received.extend(messages.feed(await reader.read(65536)))
         writer.write(tables(6, {0: 1}).pack())
         await reader.read()
 
@@ -114,7 +114,7 @@ async def test_an_echo_of_the_switch_is_answered(tmp_path: Path) -> None:
         ),
     ],
 )
-async def test_what_cannot_be_counted_is_reported(
+async def test_flows_that_cannot_be_counted_are_reported(
     tmp_path: Path, script: list[Message | Sequence[Message]], fault: Fault
 ) -> None:
     with pytest.raises(SwitchError, match=r"br-int\.mgmt") as failed:

@@ -26,7 +26,7 @@ Answers = Mapping[str, object]
 
 
 def server(
-    answers: Answers, *after: object, heard: list[Mapping[str, object]] | None = None
+    answers: Answers, *after: object, received: list[Mapping[str, object]] | None = None
 ) -> Serve:
     """Answer each method with its result, refuse the others, then notify of changes."""
 
@@ -35,8 +35,8 @@ def server(
         while data := await reader.read(65536):
             for text in objects.feed(data):
                 call = json.loads(text)
-                if heard is not None:
-                    heard.append(call)
+                if received is not None:
+                    received.append(call)
                 method = call["method"]
                 if answers.get(method) is None:
                     error = None if method in answers else REFUSED
@@ -67,7 +67,7 @@ def session(socket: Path, echo_period: float = 60) -> AbstractAsyncContextManage
 async def bridges(
     path: Path, serve: Serve, until: Callable[[ovsdb.Session], bool]
 ) -> list[BridgeRow]:
-    """Bridges once a session is so."""
+    """The bridges once a session meets a predicate."""
     async with served(path / "db.sock", serve) as socket, session(socket) as found:
         async with asyncio.timeout(5):
             while not until(found):
@@ -125,10 +125,10 @@ async def test_servers_of_each_age_are_monitored(
 
 
 async def test_only_columns_of_the_schema_are_requested(tmp_path: Path) -> None:
-    heard: list[Mapping[str, object]] = []
-    serve = server({"get_schema": SCHEMA, "monitor_cond_since": since({})}, heard=heard)
+    received: list[Mapping[str, object]] = []
+    serve = server({"get_schema": SCHEMA, "monitor_cond_since": since({})}, received=received)
     await bridges(tmp_path, serve, lambda _: True)
-    database, _, tables, *_ = json.loads(json.dumps(heard[-1]["params"]))
+    database, _, tables, *_ = json.loads(json.dumps(received[-1]["params"]))
     assert database == "Open_vSwitch"
     assert tables == {
         "Open_vSwitch": [{"columns": ["cur_cfg"]}],
@@ -195,7 +195,7 @@ MONITORED = partial(since, {"Bridge": {UUID: {"initial": ROW}}})
         ),
     ],
 )
-async def test_what_cannot_be_monitored_is_reported(
+async def test_database_that_cannot_be_monitored_is_reported(
     tmp_path: Path, answers: Answers, after: list[object], expected: Fault
 ) -> None:
     assert (await fault(tmp_path, server(answers, *after))).fault is expected

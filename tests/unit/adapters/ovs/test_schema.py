@@ -72,7 +72,7 @@ def test_values_are_read(column: Column, sent: object, value: Value) -> None:
         (Column("uuid"), ["uuid", 7]),
     ],
 )
-def test_what_is_no_value_is_refused(column: Column, sent: object) -> None:
+def test_text_that_is_no_value_is_refused(column: Column, sent: object) -> None:
     with pytest.raises(ValueError, match=r"value|pair|map|values"):
         column.decode(sent)
 
@@ -104,7 +104,7 @@ def test_types_of_a_schema_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", [b"[]", b'{"version":"1"}', b'{"version":"1","tables":[]}'])
-def test_what_is_no_schema_is_refused(text: bytes) -> None:
+def test_text_that_is_no_schema_is_refused(text: bytes) -> None:
     with pytest.raises(SwitchError) as failed:
         parse_schema(text)
     assert failed.value.fault is Fault.SCHEMA_UNSUPPORTED

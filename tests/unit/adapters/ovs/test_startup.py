@@ -43,7 +43,7 @@ def process(folder: Path, command: str, environment: str = "") -> Path:
 
 
 @pytest.mark.parametrize("case", COMMANDS)
-def test_options_of_the_command_line(tmp_path: Path, case: str) -> None:
+def test_start_of_ovn_controller_is_read_from_its_command_line(tmp_path: Path, case: str) -> None:
     command, expected = COMMANDS[case]
     assert controller_start(process(tmp_path, command), PID) == expected
 
@@ -51,7 +51,9 @@ def test_options_of_the_command_line(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "environment"), [("etc", ""), ("ovn", "PATH=/bin\0OVN_SYSCONFDIR=/ovn\0")]
 )
-def test_file_that_overrides_the_name(tmp_path: Path, folder: str, environment: str) -> None:
+def test_file_overrides_the_name_of_the_chassis(
+    tmp_path: Path, folder: str, environment: str
+) -> None:
     proc = process(tmp_path, "", environment)
     (tmp_path / folder).mkdir()
     (tmp_path / folder / "system-id-override").write_text("kvm-8\nmore\n")

@@ -78,7 +78,7 @@ def members(found: BondState) -> dict[str, bool]:
 
 
 @of_every_version
-def test_healthy_bonds_of_each_mode(version: str) -> None:
+def test_healthy_bonds_of_each_mode_are_read(version: str) -> None:
     found = bonds_of(version, "healthy")
     off, negotiated = LacpStatus.OFF, LacpStatus.NEGOTIATED
     assert {one.name: (one.mode, one.lacp, one.fallback) for one in found.values()} == {
@@ -106,7 +106,7 @@ def test_a_cable_that_is_cut_disables_its_member(version: str) -> None:
 
 
 @of_every_version
-def test_a_bond_without_any_carrier(version: str) -> None:
+def test_bond_without_any_carrier_has_no_enabled_member(version: str) -> None:
     found = bonds_of(version, "broken")
     off = (BondMember("p4", enabled=False), BondMember("p5", enabled=False))
     assert found["bond-slb"].members == off
@@ -170,7 +170,7 @@ def test_datapaths_and_upcalls_are_read_of_a_real_switch(version: str) -> None:
 
 
 @of_every_version
-def test_mac_addresses_of_a_bridge(version: str) -> None:
+def test_mac_addresses_of_a_bridge_are_read(version: str) -> None:
     given, learned = "fa:16:3e:00:00:02", "fa:16:3e:00:00:03"
     found = bridges.parse_macs(recorded(f"{version}/fdb-show.txt"))
     assert set(found) >= {MacEntry(1, 7, given, None), MacEntry(1, 0, given, None)}
@@ -197,7 +197,7 @@ def test_bridges_have_their_ports_in_the_datapath(version: str) -> None:
     assert found["br-int"].ports[-1] == PortOfDatapath("vx0", 4, 5, "vxlan", "remote_ip=192.0.2.9")
 
 
-def test_bridges_of_two_datapaths() -> None:
+def test_bridges_of_two_datapaths_are_read() -> None:
     text = (
         "netdev@ovs-netdev: hit:1 missed:2\n  br-a:\n    br-a 65534/1: (tap)\n"
         "system@ovs-system: hit:3 missed:4\n  br-b:\n  br-c:\n    p 1/2: (internal)\n"
@@ -213,7 +213,7 @@ def test_bridges_of_two_datapaths() -> None:
     )
 
 
-def test_datapaths_in_user_space_and_in_the_kernel() -> None:
+def test_datapaths_in_user_space_and_in_the_kernel_are_read() -> None:
     assert datapaths.parse_datapaths(recorded("3.1.0/dpctl-show.txt")) == (
         Datapath("netdev@ovs-netdev", hits=109, missed=39, lost=0, flows=5, ports=16),
     )
@@ -223,7 +223,7 @@ def test_datapaths_in_user_space_and_in_the_kernel() -> None:
     )
 
 
-def test_upcalls() -> None:
+def test_upcalls_are_read() -> None:
     assert datapaths.parse_upcalls(recorded("3.1.0/upcall-show.txt")) == (
         Upcalls("netdev@ovs-netdev", 5, 38, 38000, 1),
     )
@@ -257,7 +257,7 @@ def test_stopwatches_have_their_times() -> None:
     )
 
 
-def test_zones_parts_of_the_work_and_cache_of_ovn_controller() -> None:
+def test_zones_engine_and_cache_of_ovn_controller_are_read() -> None:
     zones = controller.parse_zones(recorded("3.1.0/ct-zone-list.txt"))
     network = "34853ec3-c5b3-427a-bb74-d3b941800c1f"
     assert zones == {"lp1": 1, "lp2": 4, f"{network}_dnat": 3, f"{network}_snat": 2}
@@ -271,7 +271,7 @@ def test_zones_parts_of_the_work_and_cache_of_ovn_controller() -> None:
     assert (cache["total"], cache["cache-matches"], cache["Mem usage (KB)"]) == (61, 60, 5)
 
 
-def test_bindings_with_and_without_a_logical_port() -> None:
+def test_bindings_are_read_with_and_without_a_logical_port() -> None:
     assert controller.parse_local_bindings(recorded("3.1.0/local-bindings.txt")) == (
         LocalBinding("lp1", "tap1", 1),
         LocalBinding("gone", "tap2", 0),
@@ -293,11 +293,11 @@ def test_bindings_with_and_without_a_logical_port() -> None:
         bridges.parse_dpif,
     ],
 )
-def test_nothing_is_nothing(parse: Callable[[str], object]) -> None:
+def test_empty_text_gives_no_entries(parse: Callable[[str], object]) -> None:
     assert parse("") == ()
 
 
-def test_states_of_the_controller() -> None:
+def test_states_of_the_controller_are_read() -> None:
     assert controller.parse_connected("connected\n")
     assert not controller.parse_connected("not connected\n")
     assert controller.parse_paused("paused\n")
@@ -321,7 +321,9 @@ def test_states_of_the_controller() -> None:
         (parse_trace, "Flow: in_port=1\n 0. priority 0\n    drop\n"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parse: Callable[[str], object], text: str) -> None:
+def test_text_with_an_impossible_value_is_refused(
+    parse: Callable[[str], object], text: str
+) -> None:
     with pytest.raises(SwitchError) as failed:
         parse(text)
     assert failed.value.fault is Fault.MALFORMED

@@ -69,7 +69,7 @@ def test_key_that_is_not_permitted_is_named(
     opened = Path.open
 
     def refuse(self: Path, mode: str = "r") -> object:
-        """As the kernel does for another user; tests run as root, who may read all."""
+        """Refuse to open a file, as the kernel does for another user; tests run as root."""
         if self.name == "key.pem":
             raise PermissionError(13, "Permission denied", str(self))
         return opened(self, mode)

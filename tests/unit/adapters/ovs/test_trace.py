@@ -77,7 +77,7 @@ def test_a_table_without_a_matching_flow_has_no_priority() -> None:
     ]
 
 
-def test_what_follows_a_tunnel_is_on_the_first_bridge_again() -> None:
+def test_steps_after_a_tunnel_are_on_the_first_bridge_again() -> None:
     steps = trace("tunnel").passes[-1].steps[-3:]
     assert [(step.bridge, step.table) for step in steps] == [
         *(("br-int", 39), ("br-ex", 0), ("br-int", 40))

@@ -87,6 +87,6 @@ def test_certificate_that_is_not_of_this_host_is_refused(
         tried(certificate)
 
 
-def test_ca_that_is_none_is_refused(tried: Callable[..., object]) -> None:
+def test_text_that_is_no_ca_is_refused(tried: Callable[..., object]) -> None:
     with pytest.raises(CertificateFilesError, match="CA"):
         tried(ROOT.issue(KEY), b"no certificate")

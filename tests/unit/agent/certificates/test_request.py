@@ -45,7 +45,7 @@ FRESH, OLD = Validity(NOW - DAY, NOW + 5 * DAY), Validity(NOW - 5 * DAY, NOW + D
 NOTHING = Facts(WANTED.digest, None, intact=True, in_use=False, pending=None, request=None, now=NOW)
 
 
-def asked(
+def stored(
     *conditions: tuple[str, str, str], certificate: bytes = b"", failed: datetime | None = None
 ) -> CertificateRequest:
     made = request_of(WANTED, PENDING, SETTINGS)
@@ -103,21 +103,21 @@ WAITING = replace(NOTHING, pending=PENDING)
             id="in use",
         ),
         pytest.param(
-            replace(WAITING, request=asked()),
+            replace(WAITING, request=stored()),
             CertificateStep.WAIT,
             "RequestPending",
             "waits for approval",
             id="not approved yet",
         ),
         pytest.param(
-            replace(WAITING, request=asked(APPROVED, ("Ready", "False", "Pending"))),
+            replace(WAITING, request=stored(APPROVED, ("Ready", "False", "Pending"))),
             CertificateStep.WAIT,
             "RequestPending",
             "waits for its issuer: as it is",
             id="not issued yet",
         ),
         pytest.param(
-            replace(WAITING, request=asked(), installed=OLD),
+            replace(WAITING, request=stored(), installed=OLD),
             CertificateStep.WAIT,
             "Ready",
             "good until 2026-06-02T00:00:00Z; CertificateRequest",
@@ -125,7 +125,7 @@ WAITING = replace(NOTHING, pending=PENDING)
         ),
         pytest.param(
             replace(
-                WAITING, request=asked(APPROVED, ("Ready", "True", "Issued"), certificate=b"c")
+                WAITING, request=stored(APPROVED, ("Ready", "True", "Issued"), certificate=b"c")
             ),
             CertificateStep.INSTALL,
             None,
@@ -133,49 +133,49 @@ WAITING = replace(NOTHING, pending=PENDING)
             id="issued",
         ),
         pytest.param(
-            replace(WAITING, request=asked(("Ready", "True", "Issued"))),
+            replace(WAITING, request=stored(("Ready", "True", "Issued"))),
             CertificateStep.WAIT,
             "RequestPending",
             "waits",
             id="ready without a certificate",
         ),
         pytest.param(
-            replace(WAITING, request=asked(("Denied", "True", "Policy"))),
+            replace(WAITING, request=stored(("Denied", "True", "Policy"))),
             CertificateStep.WAIT,
             "RequestDenied",
             "was denied: as it is",
             id="denied",
         ),
         pytest.param(
-            replace(WAITING, request=asked(("Denied", "True", "Policy")), now=NOW + AGAIN),
+            replace(WAITING, request=stored(("Denied", "True", "Policy")), now=NOW + AGAIN),
             CertificateStep.CLEAN_UP,
             None,
             "",
             id="denied a while ago",
         ),
         pytest.param(
-            replace(WAITING, request=asked(("InvalidRequest", "True", "x"))),
+            replace(WAITING, request=stored(("InvalidRequest", "True", "x"))),
             CertificateStep.WAIT,
             "RequestFailed",
             "is invalid",
             id="invalid",
         ),
         pytest.param(
-            replace(WAITING, request=asked(("Ready", "False", "Failed"), failed=NOW)),
+            replace(WAITING, request=stored(("Ready", "False", "Failed"), failed=NOW)),
             CertificateStep.WAIT,
             "RequestFailed",
             "failed: as it is",
             id="failed",
         ),
         pytest.param(
-            replace(WAITING, request=asked(failed=NOW - AGAIN)),
+            replace(WAITING, request=stored(failed=NOW - AGAIN)),
             CertificateStep.CLEAN_UP,
             None,
             "",
             id="failed a while ago",
         ),
         pytest.param(
-            replace(WAITING, pending=with_fields(PENDING, request=b"another"), request=asked()),
+            replace(WAITING, pending=with_fields(PENDING, request=b"another"), request=stored()),
             CertificateStep.CLEAN_UP,
             None,
             "",
@@ -183,7 +183,9 @@ WAITING = replace(NOTHING, pending=PENDING)
         ),
     ],
 )
-def test_next_step(facts: Facts, step: CertificateStep, reason: str | None, message: str) -> None:
+def test_next_step_follows_from_request_and_installed_certificate(
+    facts: Facts, step: CertificateStep, reason: str | None, message: str
+) -> None:
     plan = decide(facts)
 
     assert (plan.step, plan.reason) == (step, reason)
@@ -224,7 +226,7 @@ async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -
     ]
 
 
-def test_agent_that_makes_keys_does_not_carry_what_makes_them() -> None:
+def test_agent_that_makes_keys_does_not_import_x509() -> None:
     code = (
         "import sys; import hypercobalt.agent.certificates.requester;"
         "print('cryptography.x509' in sys.modules)"

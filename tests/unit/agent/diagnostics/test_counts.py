@@ -98,11 +98,11 @@ async def test_answer_is_counted_by_its_outcome(
     assert counted(registry) == {("trace", outcome): 1.0}
 
 
-@pytest.mark.parametrize("asked", [request("unknown=1"), request(method="HEAD")])
+@pytest.mark.parametrize("invalid", [request("unknown=1"), request(method="HEAD")])
 async def test_invalid_request_is_counted_as_refused(
-    server: UseServer, registry: CollectorRegistry, asked: Request
+    server: UseServer, registry: CollectorRegistry, invalid: Request
 ) -> None:
-    await server.serve(use(), asked)
+    await server.serve(use(), invalid)
     assert counted(registry) == {("trace", UseOutcome.REFUSED): 1.0}
 
 

@@ -34,13 +34,13 @@ FREE = "!COMPUTE_STATUS_DISABLED"
 def test_a_flavor_claims_what_nova_claims(
     specs: dict[str, str], resources: str, required: str
 ) -> None:
-    asked = parse_qs(claim(2, 512, 5, specs))
-    assert asked == {"resources": [resources], "required": [required]}
+    query = parse_qs(claim(2, 512, 5, specs))
+    assert query == {"resources": [resources], "required": [required]}
 
 
 def test_a_server_on_volumes_claims_no_disk() -> None:
     assert "DISK_GB" not in claim(2, 512, 0, {})
 
 
-def test_what_takes_nothing_is_not_claimed() -> None:
+def test_resources_of_zero_are_not_claimed() -> None:
     assert claim(0, 0, 0, {}) == ""

@@ -19,7 +19,7 @@ from hypercobalt.compute.nova.names import Names
         ("node1", [], ()),
     ],
 )
-def test_only_the_host_that_is_meant_is_found(
+def test_search_by_name_finds_only_the_host_of_that_name(
     name: str, hosts: list[str], found: tuple[str, ...]
 ) -> None:
     assert Names((host, (host,)) for host in hosts).best(name) == found

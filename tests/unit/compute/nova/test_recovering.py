@@ -1,4 +1,4 @@
-"""What a server's metadata, flavor and image say about its recovery."""
+"""A server's metadata, flavor and image decide about its recovery."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_server_in_any_other_state_waits_for_its_host(vm_state: str) -> None:
     assert vm_state in waits_for_host(vm_state, NOTHING, NOTHING, local_disk=False)
 
 
-def test_disk_that_would_be_recreated_is_not_lost_unasked() -> None:
+def test_server_whose_disk_would_be_recreated_is_not_evacuated_without_request() -> None:
     assert "--evacuate-local-disks" in waits_for_host("active", NOTHING, NOTHING, local_disk=True)
 
 

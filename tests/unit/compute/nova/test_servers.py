@@ -92,7 +92,7 @@ def test_a_property_of_the_image_can_be_in_the_way() -> None:
         ({"hw:cpu_policy": "dedicated", "resources:PCPU": "2"}, {}, True, ""),
     ],
 )
-def test_what_is_in_the_way_is_named(
+def test_hindrance_of_a_migration_is_named(
     specs: dict[str, str], image: dict[str, str], live: bool, word: str
 ) -> None:
     found = hindrance(specs, image, live=live)

@@ -28,11 +28,11 @@ def unpack(data: bytes) -> list[Entry]:
 
 
 @given(st.lists(st.builds(archive.file, st.text("abc/.", min_size=1), st.binary(max_size=50))))
-def test_what_goes_in_comes_out(entries: list[Entry]) -> None:
+def test_packed_entries_are_unpacked_again(entries: list[Entry]) -> None:
     assert unpack(archive.initramfs(entries)) == entries
 
 
-def test_types_and_permissions() -> None:
+def test_entries_keep_their_types_and_permissions() -> None:
     entries = [
         archive.directory("bin"),
         archive.file("bin/busybox", b"x", executable=True),

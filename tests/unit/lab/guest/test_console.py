@@ -127,5 +127,5 @@ async def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         pytest.param("\x9b31m\x00\u202e", "31m", id="other-controls"),
     ],
 )
-def test_a_guest_cannot_order_a_terminal_about(output: str, shown: str) -> None:
+def test_output_of_a_guest_has_no_terminal_control(output: str, shown: str) -> None:
     assert console.printable(output) == shown

@@ -34,12 +34,12 @@ def test_the_kernel_inside_is_found() -> None:
         pytest.param(lzma.compress(ELF)[:20], id="cut-off"),
     ],
 )
-def test_what_cannot_be_unpacked_is_left_as_it_is(payload: bytes) -> None:
+def test_kernel_that_cannot_be_unpacked_is_left_as_it_is(payload: bytes) -> None:
     assert kernel.startable(bzimage(payload)) == bzimage(payload)
 
 
 @given(st.binary(max_size=0x300))
-def test_what_is_no_kernel_is_refused(image: bytes) -> None:
+def test_file_that_is_no_kernel_is_refused(image: bytes) -> None:
     with pytest.raises(LabError, match="not a bzImage"):
         kernel.startable(image)
 

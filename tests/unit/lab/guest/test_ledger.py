@@ -66,7 +66,7 @@ def test_the_last_record_of_a_boot_may_be_cut_off(tmp_path: Path) -> None:
         pytest.param([written(A)[0], record(5, A, 2)], "written for sector", id="misplaced"),
     ],
 )
-def test_what_is_wrong_is_found(tmp_path: Path, blocks: list[bytes], fault: str) -> None:
+def test_fault_of_a_ledger_is_found(tmp_path: Path, blocks: list[bytes], fault: str) -> None:
     assert any(fault in one for one in read(tmp_path, *blocks).faults)
 
 

@@ -79,7 +79,7 @@ def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_reported_with_what_helps(
+def test_missing_requirement_is_reported_with_its_remedy(
     machine: Machine, what: str, remedy: str
 ) -> None:
     readiness = judge(machine)
@@ -125,7 +125,7 @@ def test_a_filter_on_bridged_frames_is_pointed_at() -> None:
     assert "bridge-nf-call-iptables" in readiness.notes[0]
 
 
-def test_without_root_nothing_is_reported_about_what_could_not_be_tried() -> None:
+def test_check_that_needs_root_reports_nothing_without_it() -> None:
     machine = replace(ABLE, root=False, overlay="denied", network="denied", cgroups=False)
     assert len(judge(machine).lacks) == 1
 

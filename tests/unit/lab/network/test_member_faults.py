@@ -1,4 +1,4 @@
-"""What is wrong with a host's data cables, as it is kept."""
+"""Faults of a host's data cables, as they are stored."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def request(op: int, node: int = ROOT, body: bytes = b"") -> Request:
 
 
 class Kernel:
-    """What the kernel does to have a file."""
+    """Create a file with the requests that the kernel sends."""
 
     def __init__(self, folder: Path) -> None:
         self.files = Files(folder)
@@ -76,7 +76,7 @@ def kernel(tmp_path: Path) -> Kernel:
 @given(
     st.lists(st.tuples(st.integers(0, 5000), st.binary(min_size=1, max_size=300)), max_size=8),
 )
-def test_what_is_written_is_read(
+def test_written_data_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[int, bytes]]
 ) -> None:
     kernel = Kernel(tmp_path_factory.mktemp("files"))
@@ -106,7 +106,7 @@ def test_a_file_stays_the_same_when_its_name_goes(kernel: Kernel, tmp_path: Path
     assert kernel.lookup("vms/a.img") != node
 
 
-def test_names_made_moved_and_removed(kernel: Kernel, tmp_path: Path) -> None:
+def test_names_are_made_moved_and_removed(kernel: Kernel, tmp_path: Path) -> None:
     kernel.do(Op.MKDIR, ROOT, struct.pack("<II", 0o755, 0) + b"logs\0")
     kernel.create(kernel.lookup("logs"), "x")
     kernel.do(Op.RENAME, kernel.lookup("logs"), struct.pack("<Q", kernel.lookup("vms")) + b"x\0y\0")
@@ -122,7 +122,7 @@ def test_a_long_directory_is_listed_in_parts(kernel: Kernel, tmp_path: Path) -> 
     assert kernel.list(size=200) == [*names, "vms"]
 
 
-def test_size_mode_and_time_are_set(kernel: Kernel, tmp_path: Path) -> None:
+def test_size_mode_and_time_of_a_file_are_set(kernel: Kernel, tmp_path: Path) -> None:
     node = kernel.lookup("vms/a.img")
     valid = 1 | 8 | 32
     times = (0, 1_000_000_000, 0, 0, 5, 0)
@@ -146,7 +146,7 @@ def test_forgotten_files_are_closed(kernel: Kernel) -> None:
         kernel.do(Op.GETATTR, node)
 
 
-def test_what_is_not_served_is_refused(kernel: Kernel) -> None:
+def test_operation_that_is_not_served_is_refused(kernel: Kernel) -> None:
     with pytest.raises(OSError, match=os.strerror(errno.ENOSYS)):
         kernel.do(39)  # ioctl
     with pytest.raises(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What a host gets of a disk, for each fault of its storage."""
+"""Results of a host's reads and writes, for each fault of its storage."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_full_pool_refuses_what_needs_space(hosts: Hosts) -> None:
     assert hosts.outcome(Op.WRITE, HEALTHY, offset=1 << 20) == "done"
 
 
-def test_what_waited_is_done_once_it_is_mended(hosts: Hosts, tmp_path: Path) -> None:
+def test_waiting_request_is_done_once_the_fault_is_over(hosts: Hosts, tmp_path: Path) -> None:
     hosts.break_(Fault.HANG)
     assert hosts.outcome(Op.WRITE, BROKEN) == LATER
     assert (tmp_path / "files" / "vms" / "a.img").read_bytes()[:8] == b"x" * 8
@@ -105,7 +105,7 @@ def test_what_waited_is_done_once_it_is_mended(hosts: Hosts, tmp_path: Path) -> 
     assert not hosts.storage.is_waited_for
 
 
-def test_what_waited_is_refused_once_the_host_is_denied(hosts: Hosts, tmp_path: Path) -> None:
+def test_waiting_request_is_refused_once_the_host_is_denied(hosts: Hosts, tmp_path: Path) -> None:
     hosts.break_(Fault.CUT)
     assert hosts.outcome(Op.WRITE, BROKEN) == LATER
 

@@ -115,7 +115,7 @@ def test_an_element_has_what_was_requested(
 
 
 @pytest.mark.parametrize("tag", ["cputune", "numatune", "cpu", "devices/interface", "devices/disk"])
-def test_what_was_not_requested_is_left_out(tag: str) -> None:
+def test_element_that_was_not_requested_is_left_out(tag: str) -> None:
     assert document(PLAIN).find(tag) is None
 
 

@@ -14,7 +14,7 @@ PRINTED = """\
 """
 
 
-def test_what_virsh_lists_is_read() -> None:
+def test_list_of_virsh_is_read() -> None:
     assert parse_list("kvm-1", PRINTED) == (
         ListedVm("vm-1", "kvm-1", "running", "linux 10.78.0.10"),
         ListedVm("vm-2", "kvm-1", "shut off", "boot idle"),
@@ -52,7 +52,7 @@ def test_any_output_is_read_without_error(printed: str) -> None:
         pytest.param([], {}, [], id="nothing"),
     ],
 )
-def test_placement(
+def test_instances_are_placed_on_the_emptiest_hosts(
     requests: list[Request], there: dict[str, list[str]], placed: list[tuple[str, str]]
 ) -> None:
     assert [(one.name, one.host) for one in place(requests, there)] == placed
@@ -95,6 +95,6 @@ def test_memory_that_is_there_is_given() -> None:
     check_memory([Request(), Request(), Request(kind="boot")], 400)
 
 
-def test_two_of_one_batch_cannot_have_one_name() -> None:
+def test_two_vms_of_one_batch_cannot_have_one_name() -> None:
     with pytest.raises(LabError, match="already"):
         place([Request(name="x"), Request(name="x")], {"a": []})

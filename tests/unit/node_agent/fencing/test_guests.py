@@ -32,7 +32,7 @@ async def test_every_running_guest_is_ended_and_counted(libvirt: FakeLibvirt) ->
     assert libvirt.calls["destroy"] == 2
 
 
-async def test_each_is_noted_once_as_ended_by_the_agent(libvirt: FakeLibvirt) -> None:
+async def test_each_guest_is_recorded_once_as_ended_by_the_agent(libvirt: FakeLibvirt) -> None:
     ended = Ended()
     await stop_all(libvirt, "test", ended)
     assert [ended.take(one) for one in ("a", "b", "off", "a")] == [True, True, False, False]
@@ -42,7 +42,9 @@ async def test_a_host_without_guests_is_done_at_once() -> None:
     assert await stop_all(FakeLibvirt(), "test", Ended()) == 0
 
 
-async def test_it_goes_on_until_libvirt_lists_and_ends(libvirt: FakeLibvirt) -> None:
+async def test_stop_is_retried_until_libvirt_lists_and_ends_all_guests(
+    libvirt: FakeLibvirt,
+) -> None:
     libvirt.failures["domains"] = LibvirtError("no connection")
     ending = asyncio.create_task(stop_all(libvirt, "test", Ended()))
     await asyncio.sleep(30)

@@ -1,4 +1,4 @@
-"""Which other hosts answer, as far as this one can tell."""
+"""Which other hosts answer this one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class World:
         self.own = Observable[Hypervisor | None](None)
         self.alive: set[str] = set()
         self.refusing: set[str] = set()
-        self.asked: list[str] = []
+        self.probed: list[str] = []
         self.peers = Peers(
             cast("Latest[Hypervisor]", self.own),
             self.board,
@@ -45,7 +45,7 @@ class World:
         )
 
     async def _one(self, address: str) -> None:
-        self.asked.append(address)
+        self.probed.append(address)
         if address in self.refusing:
             raise ConnectionRefusedError(111, "Connection refused")
         if address not in self.alive:
@@ -54,11 +54,11 @@ class World:
     async def _frozen(self, _: str) -> None:
         await asyncio.Event().wait()
 
-    def ask(self, text: str) -> None:
+    def annotate(self, text: str) -> None:
         self.own.set(Hypervisor(metadata=ObjectMeta(name="kvm-a", annotations={PROBE: text})))
 
-    def ask_about(self, *probes: Probe) -> None:
-        self.ask(msgspec.json.encode(probes).decode())
+    def request(self, *probes: Probe) -> None:
+        self.annotate(msgspec.json.encode(probes).decode())
 
     async def reports(self, hosts: Sequence[str]) -> tuple[PeerReport, ...]:
         """The reports, once they are about these hosts."""
@@ -79,7 +79,7 @@ async def running() -> AsyncIterator[World]:
 async def test_a_host_answers_when_one_of_its_programs_does() -> None:
     async with running() as world:
         world.alive.add(ADDRESS)
-        world.ask_about(Probe("kvm-b", ADDRESS, "q1"))
+        world.request(Probe("kvm-b", ADDRESS, "q1"))
 
         (report,) = await world.reports(["kvm-b"])
 
@@ -87,10 +87,10 @@ async def test_a_host_answers_when_one_of_its_programs_does() -> None:
     assert report == PeerReport("kvm-b", True, "q1", f"one answers at {ADDRESS}", now)
 
 
-async def test_a_host_of_which_no_program_answers_does_not() -> None:
+async def test_host_of_which_no_program_answers_counts_as_silent() -> None:
     async with running() as world:
         world.refusing.add("192.0.2.2")
-        world.ask_about(Probe("frozen", ADDRESS, "q1"), Probe("down", "192.0.2.2", "q2"))
+        world.request(Probe("frozen", ADDRESS, "q1"), Probe("down", "192.0.2.2", "q2"))
 
         frozen, down = await world.reports(["frozen", "down"])
 
@@ -105,18 +105,18 @@ async def test_request_is_probed_once_and_a_new_one_anew() -> None:
     async with running() as world:
         world.alive.add(ADDRESS)
         for question in ("q1", "q1", "q2"):
-            world.ask_about(Probe("kvm-b", ADDRESS, question), Probe("x", "127.0.0.1", question))
+            world.request(Probe("kvm-b", ADDRESS, question), Probe("x", "127.0.0.1", question))
             reports = await world.reports(["kvm-b", "x"])
             while reports[0].asked != question:
                 await world.board.changed(world.board.parts)
                 reports = await world.reports(["kvm-b", "x"])
 
-    assert world.asked == [ADDRESS, ADDRESS]
+    assert world.probed == [ADDRESS, ADDRESS]
 
 
 async def test_reports_go_with_their_question() -> None:
     async with running() as world:
-        world.ask_about(Probe("kvm-b", "127.0.0.1", "q1"))
+        world.request(Probe("kvm-b", "127.0.0.1", "q1"))
         await world.reports(["kvm-b"])
         world.own.set(Hypervisor(metadata=ObjectMeta(name="kvm-a")))
 
@@ -128,11 +128,11 @@ async def test_reports_go_with_their_question() -> None:
 )
 async def test_address_of_no_host_is_not_probed(address: str) -> None:
     async with running() as world:
-        world.ask_about(Probe("kvm-b", address, "q1"))
+        world.request(Probe("kvm-b", address, "q1"))
 
         (report,) = await world.reports(["kvm-b"])
 
-    assert world.asked == []
+    assert world.probed == []
     assert not report.answers
     assert report.evidence
     assert report.evidence.startswith("not probed: address ")
@@ -141,7 +141,7 @@ async def test_address_of_no_host_is_not_probed(address: str) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"name":"x"}]', "[" * 100_000])
 async def test_text_that_is_no_question_counts_as_none(text: str) -> None:
     async with running() as world:
-        world.ask(text)
+        world.annotate(text)
 
         assert await world.reports([]) == ()
 
@@ -149,8 +149,8 @@ async def test_text_that_is_no_question_counts_as_none(text: str) -> None:
 async def test_at_most_a_few_hosts_are_probed() -> None:
     async with running() as world:
         names = [f"kvm-{number}" for number in range(MOST + 2)]
-        world.ask_about(*(Probe(name, ADDRESS, "q1") for name in names))
+        world.request(*(Probe(name, ADDRESS, "q1") for name in names))
 
         await world.reports(names[:MOST])
 
-    assert len(world.asked) == MOST
+    assert len(world.probed) == MOST

@@ -37,14 +37,14 @@ class Watchdog:
 
 @dataclass
 class Site:
-    """A host with one guest, and what is outside of it."""
+    """A host with one guest, its witness and its storage."""
 
     libvirt: FakeLibvirt
     board: Board
     api: bool = True
     witness: bool = True
     storage: bool = True
-    asked: int = 0
+    probes: int = 0
     renewals: int = 0
     watchdog: Watchdog = field(default_factory=Watchdog)
 
@@ -53,11 +53,11 @@ class Site:
             self.renewals += self.api
             await asyncio.sleep(10)
 
-    async def ask_witness(self) -> bool:
-        self.asked += 1
+    async def probe_witness(self) -> bool:
+        self.probes += 1
         return self.witness
 
-    async def ask_storage(self) -> bool:
+    async def probe_storage(self) -> bool:
         return self.storage
 
     def cut(self, *names: str) -> None:
@@ -74,7 +74,7 @@ async def watched() -> AsyncIterator[Site]:
     clock = FakeClock(source=asyncio.get_running_loop().time)
     made = Site(FakeLibvirt(), Board(clock))
     made.libvirt.put(Domain("a", "a", True, DomainState.RUNNING))
-    outside = Outside(lambda: made.renewals, made.ask_witness, made.ask_storage)
+    outside = Outside(lambda: made.renewals, made.probe_witness, made.probe_storage)
     concern = SelfFencing(
         WINDOW,
         outside,
@@ -97,7 +97,7 @@ async def test_healthy_host_probes_nothing_once_all_signs_were_seen() -> None:
     async with watched() as site:
         await asyncio.sleep(3600)
         assert site.runs
-        assert site.asked == 1
+        assert site.probes == 1
         assert site.watchdog.fed > 700
 
 
@@ -117,9 +117,9 @@ async def test_a_renewal_that_comes_late_is_sign_enough() -> None:
         await asyncio.sleep(60)
         site.cut("api")
         await asyncio.sleep(103)
-        site.renewals, asked = site.renewals + 1, site.asked
+        site.renewals, probes = site.renewals + 1, site.probes
         await asyncio.sleep(5)
-        assert site.asked == asked > 2
+        assert site.probes == probes > 2
         assert site.runs
 
 

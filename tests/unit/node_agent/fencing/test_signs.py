@@ -1,4 +1,4 @@
-"""Whether something outside of the host answers."""
+"""Witnesses outside of the host: when one counts as seen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def served(answer: bytes) -> tuple[asyncio.Server, int]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
-        await reader.read()  # until the asker goes
+        await reader.read()  # until the client goes
         writer.close()
         await writer.wait_closed()
 
@@ -33,7 +33,7 @@ async def served(answer: bytes) -> tuple[asyncio.Server, int]:
     [(b"HTTP/1.1 200 OK\r\n\r\n", True), (b"HTTP/1.1 500 No\r\n\r\n", True), (b"", False)],
     ids=["well", "unwell", "accepts the connection only"],
 )
-async def test_a_program_has_to_answer(answer: bytes, expected: bool) -> None:
+async def test_witness_counts_only_when_it_answers(answer: bytes, expected: bool) -> None:
     server, port = await served(answer)
     async with server:
         assert await any_answers([("127.0.0.1", port)], SOON) is expected
@@ -64,7 +64,7 @@ async def test_storage_that_hangs_is_away_and_is_probed_by_one_process(tmp_path:
     assert await beat.is_writable(timedelta(seconds=10))
 
 
-def test_what_is_no_watchdog_is_refused(tmp_path: Path) -> None:
+def test_device_that_is_no_watchdog_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for name, why in (("missing", "No such file"), ("file", "refused")):
         with pytest.raises(ConfigurationError, match=why):

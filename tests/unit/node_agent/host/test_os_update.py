@@ -74,7 +74,7 @@ def test_a_version_names_its_unit(version: str, unit: str) -> None:
         "1" * 300,
     ],
 )
-def test_what_is_no_version_never_gets_into_a_units_name(version: str) -> None:
+def test_text_that_is_no_version_gives_no_unit_name(version: str) -> None:
     with pytest.raises(VersionError, match="no version"):
         update_unit(version)
 
@@ -161,7 +161,7 @@ def hypervisor(version: str | None = NEW, *, reboot: bool = False) -> Hypervisor
         (HyperVisorUpdateStatus(retry=1, version=NEW), "any words", Attempts(NEW, 1)),
     ],
 )
-def test_a_restarted_agent_recalls_how_far_it_was(
+def test_restarted_agent_reads_its_attempts_from_the_status(
     update: HyperVisorUpdateStatus | None, message: str | None, progress: Attempts
 ) -> None:
     conditions = (
@@ -197,7 +197,7 @@ class Updating:
         self.task = asyncio.create_task(self.concern.run())
 
     def see(self, own: Hypervisor) -> None:
-        """Have the API report the Hypervisor so."""
+        """Set the Hypervisor that the API server returns."""
         self._version += 1
         meta = replace(own.metadata, resourceVersion=str(self._version))
         self._informer.load(ListResult([replace(own, metadata=meta)], ""))

@@ -1,4 +1,4 @@
-"""What the guard of a host decides by."""
+"""Decisions of the shutdown guard of a host."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def eviction(
     ("present", "ours", "step"),
     [
         (None, None, DrainStep.CREATE),
-        (None, "e", DrainStep.CREATE),  # somebody deleted it
+        (None, "e", DrainStep.CREATE),  # a client deleted it
         (eviction(evicting=None, trigger=OURS), "e", DrainStep.WAIT),
         (eviction(evicting="True", trigger=OURS), "e", DrainStep.WAIT),
         (eviction(evicting="Unknown", trigger=OURS), "e", DrainStep.WAIT),
@@ -81,7 +81,7 @@ def eviction(
         (eviction(evicting="True", trigger=OURS), None, DrainStep.WAIT),  # agent was restarted
     ],
 )
-def test_the_next_step_of_an_evacuation(
+def test_next_step_of_a_drain_follows_from_its_eviction(
     present: Eviction | None, ours: str | None, step: DrainStep
 ) -> None:
     assert decide(present, ours) is step
@@ -109,13 +109,13 @@ def own(*, evacuate: bool | None = True, running: int = 0) -> Hypervisor:
 @pytest.mark.parametrize(
     ("hypervisor", "seen", "wanted"),
     [
-        (None, parts(True), False),  # nobody asks for it
+        (None, parts(True), False),  # no Hypervisor requests it
         (own(), parts(True, False), True),
         (own(evacuate=None), parts(True), True),  # the default
         (own(evacuate=False), parts(True), False),
         (own(), parts(False), False),
         (own(running=3), parts(), False),  # they have left since
-        (own(running=1), Parts(), True),  # libvirt was not asked yet
+        (own(running=1), Parts(), True),  # libvirt was not read yet
         (own(), Parts(), False),
     ],
 )

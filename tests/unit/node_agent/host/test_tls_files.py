@@ -1,4 +1,4 @@
-"""What becomes of a TLS Secret on the host's disk."""
+"""Files of a TLS Secret on the host's disk."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_missing_keys_are_named(lacking: set[str], named: str, how: str) -> None
     ],
     ids=["other key", "no certificate", "no key", "encrypted key", "no ca"],
 )
-def test_what_does_not_fit_together_changes_nothing(tmp_path: Path, bad: dict[str, bytes]) -> None:
+def test_key_that_does_not_fit_its_certificate_changes_no_file(
+    tmp_path: Path, bad: dict[str, bytes]
+) -> None:
     layout(tmp_path).install(PLACES.plan(OTHER), NAMES)
     before = tree(tmp_path)
 
@@ -191,7 +193,7 @@ def link_over_file(root: Path) -> None:
 @pytest.mark.parametrize(
     "harm", [loosen, change, remove, misdirect, copy_over_link, link_over_file]
 )
-def test_what_was_changed_by_hand_is_put_right(tmp_path: Path, harm: object) -> None:
+def test_file_that_was_changed_by_hand_is_restored(tmp_path: Path, harm: object) -> None:
     assert callable(harm)
     files = PLACES.plan(DATA)
     layout(tmp_path).install(files, NAMES)
@@ -208,7 +210,7 @@ def test_what_was_changed_by_hand_is_put_right(tmp_path: Path, harm: object) -> 
     assert tree(tmp_path) == before
 
 
-def test_what_is_right_is_not_written_again(tmp_path: Path) -> None:
+def test_correct_file_is_not_written_again(tmp_path: Path) -> None:
     layout(tmp_path).install(PLACES.plan(DATA), NAMES)
     before = {path: path.lstat().st_ino for path in tmp_path.rglob("*")}
 

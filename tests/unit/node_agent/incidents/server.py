@@ -1,4 +1,4 @@
-"""An API server in memory, as far as the recoveries of a host ask it."""
+"""An API server in memory, as far as the recoveries of a host call it."""
 
 from __future__ import annotations
 

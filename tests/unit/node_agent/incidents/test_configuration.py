@@ -96,8 +96,8 @@ class Starting:
         found = [] if document is None else [ConfigMap(metadata=meta, data={KEY: document})]
         self.stored.load(ListResult(found, str(self._lists), {}))
 
-    def tell(self, kind: EventKind, type_: int, detail: int = 0) -> None:
-        """Have libvirt tell something of the guest."""
+    def send(self, kind: EventKind, type_: int, detail: int = 0) -> None:
+        """Have libvirt send an event of the guest."""
         self.incidents.on_event(DomainEvent(kind, U1, "vm1", self.clock.now(), type_, detail))
 
     async def until(self, good: Callable[[], bool]) -> None:
@@ -107,7 +107,7 @@ class Starting:
         )
 
     async def until_it_has_looked(self) -> None:
-        """Run until it has read its Hypervisor to see what may be done."""
+        """Run until the agent has read its Hypervisor."""
         await self.until(lambda: self.server.reads > 0)
 
     @property
@@ -123,11 +123,11 @@ class Starting:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """The guest's."""
+        """The open cases of the guest."""
         return self.known.cases
 
 
-async def test_nothing_is_done_before_it_is_known_whether_that_is_wanted(tmp_path: Path) -> None:
+async def test_recovery_waits_until_the_configuration_is_known(tmp_path: Path) -> None:
     starting = Starting(tmp_path)
 
     async def listed_late() -> None:
@@ -150,7 +150,7 @@ async def test_config_map_that_is_not_there_is_known_once_it_was_listed(tmp_path
     assert (starting.condition.status, starting.condition.reason) == ("True", "Defaults")
 
 
-async def test_nothing_is_done_by_what_is_old_before_libvirt_has_listed_its_domains(
+async def test_recovery_of_an_old_incident_waits_until_libvirt_has_listed_its_domains(
     tmp_path: Path,
 ) -> None:
     starting = Starting(tmp_path)
@@ -191,7 +191,7 @@ async def test_dry_run_outlives_a_restart_though_its_config_map_is_invalid_by_th
     assert active in starting.condition.message
 
 
-async def test_nothing_is_done_while_an_invalid_config_map_is_all_that_is_known(
+async def test_recovery_waits_while_the_only_config_map_is_invalid(
     tmp_path: Path,
 ) -> None:
     starting = Starting(tmp_path)
@@ -207,7 +207,7 @@ async def test_nothing_is_done_while_an_invalid_config_map_is_all_that_is_known(
 
 
 @pytest.mark.parametrize("document", ["dryRun: false", None], ids=["valid", "deleted"])
-async def test_what_has_waited_for_a_valid_configuration_goes_on_with_it(
+async def test_incident_that_waited_for_a_valid_configuration_goes_on_with_it(
     tmp_path: Path, document: str | None
 ) -> None:
     starting = Starting(tmp_path)
@@ -219,16 +219,16 @@ async def test_what_has_waited_for_a_valid_configuration_goes_on_with_it(
         starting.has(document)
         await eventually(lambda: starting.condition.status == "True", seconds=1.5)
         starting.clock.advance(LOOK_AGAIN)
-        starting.tell(EventKind.AGENT_LIFECYCLE, AgentState.CONNECTED)  # wakes it
+        starting.send(EventKind.AGENT_LIFECYCLE, AgentState.CONNECTED)  # wakes it
         await eventually(lambda: starting.libvirt.calls["control_info"] > 0, seconds=1.5)
 
     await first(starting.incidents.observe(), starting.incidents.recover(), corrected())
 
 
-async def test_events_are_judged_at_once_by_what_was_kept(tmp_path: Path) -> None:
+async def test_events_are_judged_at_once_by_the_kept_configuration(tmp_path: Path) -> None:
     await go_by(tmp_path, "events: {lifecycle: {monitored: false}}")
     starting = Starting(tmp_path)
-    starting.tell(EventKind.LIFECYCLE, Lifecycle.STOPPED, Stopped.FAILED)
+    starting.send(EventKind.LIFECYCLE, Lifecycle.STOPPED, Stopped.FAILED)
     await starting.until(lambda: Journal(tmp_path).read()[U1].state is State.OFF)
     assert starting.cases == (), "not even a crash"
 

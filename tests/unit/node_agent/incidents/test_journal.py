@@ -1,4 +1,4 @@
-"""The journal: the last word on each instance counts, whatever has become of the file."""
+"""The journal: the last entry of each instance counts, also in a damaged file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hypercobalt.node_agent.incidents.journal import LIMIT, NAME, Journal, decod
 
 
 def story() -> Instance:
-    told = Story()
-    told.run()
-    told.see(Kind.STOPPED_FAILED)
-    told.plan()
-    return told.get()
+    made = Story()
+    made.run()
+    made.see(Kind.STOPPED_FAILED)
+    made.plan()
+    return made.get()
 
 
-async def test_what_was_written_is_read(tmp_path: Path) -> None:
+async def test_written_entries_are_read_again(tmp_path: Path) -> None:
     crashed, other = story(), Instance(uuid=uuid(2), name="vm2")
     await Journal(tmp_path).write([U1, other.uuid], {U1: crashed, other.uuid: other})
     assert Journal(tmp_path).read() == {U1: crashed, other.uuid: other}
 
 
-async def test_the_last_word_counts_and_what_is_gone_is_gone(tmp_path: Path) -> None:
+async def test_last_entry_counts_and_removed_instances_stay_removed(tmp_path: Path) -> None:
     journal, first = Journal(tmp_path), story()
     other = Instance(uuid=uuid(2))
     await journal.write([U1, other.uuid], {U1: first, other.uuid: other})
@@ -38,7 +38,7 @@ async def test_the_last_word_counts_and_what_is_gone_is_gone(tmp_path: Path) -> 
     assert Journal(tmp_path).read() == {U1: last}
 
 
-async def test_without_a_file_nothing_is_remembered(tmp_path: Path) -> None:
+async def test_journal_without_a_file_is_empty(tmp_path: Path) -> None:
     assert Journal(tmp_path / "none").read() == {}
     silent = Journal(None)
     await silent.write([U1], {U1: story()})
@@ -46,7 +46,7 @@ async def test_without_a_file_nothing_is_remembered(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2000))
-def test_a_torn_tail_takes_only_the_line_that_it_tears(cut: int) -> None:
+def test_torn_tail_loses_only_its_own_line(cut: int) -> None:
     lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
     content = b"".join(lines)[:cut]
     whole = sum(content.count(line) for line in lines)
@@ -82,7 +82,7 @@ async def test_each_write_reaches_the_disk(tmp_path: Path) -> None:
     )
 
 
-async def test_last_word_of_a_process_is_everything_and_nothing_older_follows(
+async def test_last_write_of_a_process_has_everything_and_no_older_one_follows(
     tmp_path: Path,
 ) -> None:
     journal = Journal(tmp_path)
@@ -94,7 +94,9 @@ async def test_last_word_of_a_process_is_everything_and_nothing_older_follows(
 
 
 @given(st.integers(0, 600), st.binary(min_size=1, max_size=20))
-def test_damage_never_ends_the_agent_and_takes_what_it_hits(at: int, garbage: bytes) -> None:
+def test_damage_never_ends_the_agent_and_loses_only_damaged_entries(
+    at: int, garbage: bytes
+) -> None:
     lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
     content = b"".join(lines)
     found = decode(content[:at] + garbage + content[at + len(garbage) :])
@@ -111,7 +113,7 @@ async def test_the_file_stays_bounded(tmp_path: Path) -> None:
     assert Journal(tmp_path).read() == many
 
 
-async def test_more_than_fits_is_kept_as_far_as_it_fits(tmp_path: Path) -> None:
+async def test_entries_are_kept_as_far_as_they_fit(tmp_path: Path) -> None:
     crashed = story()
     many = {uuid(n): replace(crashed, uuid=uuid(n)) for n in range(3000)}
     await Journal(tmp_path).write(many, many)
@@ -135,7 +137,7 @@ async def test_a_disk_that_fails_is_logged_once_and_tried_again(
     assert U1 in Journal(place).read()
 
 
-async def test_one_that_is_too_long_takes_no_other_with_it(tmp_path: Path) -> None:
+async def test_entry_that_is_too_long_drops_no_other(tmp_path: Path) -> None:
     odd, well = Instance(uuid=uuid(1), name="x" * LIMIT), Instance(uuid=uuid(2), name="vm2")
     await Journal(tmp_path).write([odd.uuid, well.uuid], {odd.uuid: odd, well.uuid: well})
     assert Journal(tmp_path).read() == {well.uuid: well}

@@ -1,4 +1,4 @@
-"""What a listing means, by the boot that was remembered and the present one."""
+"""Verdicts on a listing, by the stored boot and the present one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Judging:
         )
 
     async def compare(self, until: Callable[[], bool]) -> None:
-        """List, until something has come of it."""
+        """List domains until an effect shows."""
         self.judge.on_event(Lost())
         await first(self.judge.run(), eventually(until, seconds=1.5))
 
@@ -141,7 +141,7 @@ async def test_instance_that_the_agent_has_ended_is_recovered_with_its_host(
     assert not judging.ended.take(U1), "what a person ends later is that person's"
 
 
-async def test_what_a_person_ends_is_only_reported(tmp_path: Path) -> None:
+async def test_instance_that_a_person_ends_is_only_reported(tmp_path: Path) -> None:
     judging = Judging(tmp_path)
     judging.libvirt.put(dataclasses.replace(CRASHED, reason=ShutoffReason.DESTROYED))
     await judging.compare(lambda: bool(judging.types))
@@ -163,15 +163,15 @@ async def test_clock_that_is_set_back_hides_neither_a_crash_nor_a_departure(
 
 
 class Busy(ThreadPoolExecutor):
-    """One thread, which has other work until `free` is set; `asked` is set with what waits."""
+    """One thread, which has other work until `free` is set; `submitted` is set with what waits."""
 
     def __init__(self) -> None:
         super().__init__(max_workers=1)
-        self.free, self.asked = threading.Event(), threading.Event()
+        self.free, self.submitted = threading.Event(), threading.Event()
         super().submit(self.free.wait)
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Future[T]:
-        self.asked.set()
+        self.submitted.set()
         return super().submit(work, *args, **options)
 
 
@@ -182,7 +182,7 @@ async def test_change_whose_write_had_not_begun_is_kept_at_the_end(tmp_path: Pat
         try:
             asyncio.get_running_loop().set_default_executor(threads)
             judging.store.put(Instance(uuid=U2, name="vm2"))
-            await first(judging.judge.run(), eventually(threads.asked.is_set, seconds=1.5))
+            await first(judging.judge.run(), eventually(threads.submitted.is_set, seconds=1.5))
         finally:
             threads.free.set()
     assert Journal(tmp_path).read()[U2].name == "vm2"
@@ -191,15 +191,15 @@ async def test_change_whose_write_had_not_begun_is_kept_at_the_end(tmp_path: Pat
 async def test_five_of_fifty_that_end_while_libvirtd_is_away_are_found_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    """Their events never come; the forty-five run on, and so is nothing done about them."""
+    """The events of five never come; the other forty-five run on without an incident."""
     judging = Judging(tmp_path)
-    everybody = [uuid(number) for number in range(100, 150)]
-    for number, who in enumerate(everybody, 2):
+    uuids = [uuid(number) for number in range(100, 150)]
+    for number, who in enumerate(uuids, 2):
         known = Instance(uuid=who, name=who, state=State.RUNNING, start="s", domain_id=number)
         judging.store.put(known)
         judging.libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=number))
     judging.libvirt.put(RUNS)
-    ended = everybody[::10]
+    ended = uuids[::10]
     judging.judge.on_event(Disconnected("End of file while reading data"))
     for who in ended:
         dead = Domain(who, who, False, DomainState.SHUTOFF, reason=ShutoffReason.CRASHED)
@@ -212,7 +212,9 @@ async def test_five_of_fifty_that_end_while_libvirtd_is_away_are_found_and_nothi
     assert sorted(one.instances for one in planned.recoveries) == [(who,) for who in ended]
 
 
-async def test_what_could_not_be_written_is_kept_once_the_disk_is_back(tmp_path: Path) -> None:
+async def test_change_that_could_not_be_written_is_kept_once_the_disk_is_back(
+    tmp_path: Path,
+) -> None:
     place = tmp_path / "state"
     place.write_text("no directory")
     judging = Judging(place)
@@ -228,7 +230,7 @@ async def test_what_could_not_be_written_is_kept_once_the_disk_is_back(tmp_path:
     await first(judging.judge.run(), repaired())
 
 
-async def test_what_was_due_by_a_clock_ahead_is_due_by_this_one(tmp_path: Path) -> None:
+async def test_step_due_by_a_clock_ahead_is_due_by_this_clock(tmp_path: Path) -> None:
     ahead = FakeClock().now() + timedelta(hours=1)
     case = of_host(IncidentType.CRASH, Step.RECOVER)
     due = replace(case, last_seen=ahead, due=ahead + timedelta(seconds=10))

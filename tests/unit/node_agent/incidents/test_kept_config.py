@@ -1,4 +1,4 @@
-"""The last valid configuration over a restart, whatever has become of its file."""
+"""The last valid configuration over a restart, also with a damaged file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def valid(document: str) -> Valid:
 DRY = valid("dryRun: true  # until \u201cTuesday\u201d")
 
 
-def test_what_was_kept_is_read(tmp_path: Path) -> None:
+def test_kept_configuration_is_read(tmp_path: Path) -> None:
     KeptConfig(tmp_path / "new", ABOUT).write(DRY)
     assert KeptConfig(tmp_path / "new", ABOUT).read() == DRY
 
 
-def test_newest_counts_and_none_means_none(tmp_path: Path) -> None:
+def test_newest_configuration_counts_and_a_deleted_one_stays_deleted(tmp_path: Path) -> None:
     kept = KeptConfig(tmp_path, ABOUT)
     for one in (DRY, valid("")):
         kept.write(one)
@@ -40,13 +40,13 @@ def test_newest_counts_and_none_means_none(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_directory_nothing_is_kept() -> None:
+def test_configuration_is_not_kept_without_a_directory() -> None:
     kept = KeptConfig(None, ABOUT)
     kept.write(DRY)
     assert kept.read() is None
 
 
-def test_its_mode_is_that_of_the_journal(tmp_path: Path) -> None:
+def test_file_has_the_mode_of_the_journal(tmp_path: Path) -> None:
     KeptConfig(tmp_path, ABOUT).write(DRY)
     Journal(tmp_path).close({})
     assert len({file.stat().st_mode for file in tmp_path.iterdir()}) == 1
@@ -71,11 +71,11 @@ def test_its_mode_is_that_of_the_journal(tmp_path: Path) -> None:
         pytest.param(
             b'{"config": "agents/hypercobalt-ha", "hash": "61a7ddfc", "document": "dryRan: true"}',
             "dryRan",
-            id="a key that this version does not know",
+            id="a key that this version does not have",
         ),
     ],
 )
-def test_what_cannot_be_used_counts_as_nothing_kept(
+def test_file_that_cannot_be_used_counts_as_missing(
     tmp_path: Path, content: bytes, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / NAME).write_bytes(content)
@@ -104,7 +104,7 @@ def test_file_is_written_to_the_disk_only_when_it_changes(tmp_path: Path) -> Non
     assert len(synced) == 3
 
 
-def test_older_one_does_not_stay_where_a_newer_one_could_not_be_written(
+def test_older_configuration_is_removed_where_a_newer_one_could_not_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     full = list[bool]()
@@ -127,7 +127,7 @@ def test_older_one_does_not_stay_where_a_newer_one_could_not_be_written(
     assert KeptConfig(tmp_path, ABOUT).read() == DRY
 
 
-def test_place_that_cannot_be_used_stops_nothing(
+def test_directory_that_cannot_be_used_does_not_stop_the_agent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = tmp_path / "file"

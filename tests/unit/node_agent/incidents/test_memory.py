@@ -29,7 +29,7 @@ class Host:
         (self._proc / "meminfo").write_text("MemTotal: 16 kB\nMemAvailable:    8 kB\n")
 
 
-async def test_what_is_available_and_that_nothing_was_killed_since_the_start(
+async def test_available_memory_is_read_and_no_kill_counts_at_the_start(
     tmp_path: Path,
 ) -> None:
     assert Host(tmp_path).memory.read() == Memory(8192, kills=False)

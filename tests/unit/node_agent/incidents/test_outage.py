@@ -35,10 +35,10 @@ async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_i
     clock = FakeClock(NOON, source=asyncio.get_running_loop().time)
     store, server, libvirt, config = Store(), Server(), FakeLibvirt(), HaConfig()
     began = clock.monotonic()
-    asked: list[float] = []
+    attempts: list[float] = []
 
     def away() -> None:
-        asked.append(clock.monotonic())
+        attempts.append(clock.monotonic())
         raise TransientError("the API server does not answer")
 
     server.meanwhile = away
@@ -52,12 +52,12 @@ async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_i
         config=lambda: config,
         memory=lambda: PLENTY,
     )
-    everybody = [uuid(number) for number in range(10)]
-    for who in everybody:
+    uuids = [uuid(number) for number in range(10)]
+    for who in uuids:
         store.put(Instance(uuid=who, name=who, state=State.RUNNING, start="1.1", domain_id=1))
         libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=1))
     running = asyncio.create_task(recoveries.run())
-    crashed = everybody[: len(CRASHES)]
+    crashed = uuids[: len(CRASHES)]
     for who, at in zip(crashed, CRASHES, strict=True):
         await asyncio.sleep(began + at - clock.monotonic())
         signal = Signal(kind=Kind.STOPPED_FAILED, instance=who, name=who, at=clock.now())
@@ -66,7 +66,7 @@ async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_i
         store.put(record(before, signal, classify(signal, before, config), config))
     await asyncio.sleep(began + HOUR - clock.monotonic())
     assert (server.evictions, libvirt.calls.total()) == ({}, 0)
-    assert len(asked) < HOUR / 4, "pauses are 5 s on average, and vary"
+    assert len(attempts) < HOUR / 4, "pauses are 5 s on average, and vary"
 
     server.meanwhile = lambda: None
     await asyncio.sleep(SOON)

@@ -1,4 +1,4 @@
-"""What is looked at, and what comes of it."""
+"""Which instances are probed, and the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hypercobalt.runtime.tasks import first
 
 
 class Counted(FakeLibvirt):
-    """It remembers which domains were probed together."""
+    """Records which domains were probed together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ async def test_a_reboot_that_came_back_is_closed(tmp_path: Path) -> None:
     await looking.until(lambda: not looking.cases)
 
 
-async def test_what_expires_is_closed(tmp_path: Path) -> None:
+async def test_expired_incident_is_closed(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
     looking.open(IncidentType.OUT_OF_BAND, Step.EXPIRE)
     await looking.until(lambda: not looking.cases)
@@ -117,9 +117,9 @@ async def test_an_emulator_that_owes_an_answer_is_reported(tmp_path: Path) -> No
 
 async def test_however_many_emulators_hang_each_is_reported(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
-    everybody = {looking.run_too(number) for number in range(12)}
-    looking.libvirt.hung |= dict.fromkeys(everybody, 90)
-    await looking.until(lambda: everybody <= {one.instance for one in looking.signals})
+    expected = {looking.run_too(number) for number in range(12)}
+    looking.libvirt.hung |= dict.fromkeys(expected, 90)
+    await looking.until(lambda: expected <= {one.instance for one in looking.signals})
 
 
 async def test_emulator_that_hangs_is_distinguished_from_those_probed_with_it(
@@ -136,11 +136,11 @@ async def test_emulator_that_hangs_is_distinguished_from_those_probed_with_it(
 
 async def test_instances_are_probed_in_few_calls_spread_over_the_round(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
-    everybody = {U1, *(looking.run_too(number) for number in range(2, 5 * GROUPS + 1))}
+    expected = {U1, *(looking.run_too(number) for number in range(2, 5 * GROUPS + 1))}
     await looking.until(lambda: len(looking.libvirt.groups) >= GROUPS)
     groups = looking.libvirt.groups[:GROUPS]
     assert {len(group) for group in groups} == {5}
-    assert {uuid for group in groups for uuid in group} == everybody
+    assert {uuid for group in groups for uuid in group} == expected
 
 
 async def test_emulator_that_is_silent_is_not_called_again_until_it_has_answered(
@@ -168,7 +168,7 @@ async def test_instance_that_cannot_be_probed_is_counted(tmp_path: Path) -> None
     await looking.until(lambda: looking.unprobed == 0)
 
 
-async def test_an_emulator_that_answers_is_not(tmp_path: Path) -> None:
+async def test_emulator_that_answers_is_not_reported(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
     await looking.until(lambda: looking.libvirt.calls["block_stats_of"] >= 3)
     assert looking.signals == []

@@ -1,4 +1,4 @@
-"""When the own Hypervisor is read before something is done, and how old what it says may be."""
+"""When the own Hypervisor is read before something is done, and how old that read may be."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_answer_that_lay_in_the_socket_of_a_frozen_host_resumes_nothing() 
 @pytest.mark.parametrize(
     ("state", "next_step"), [(State.PAUSED, Step.PROBE), (State.RUNNING, Step.RECOVER)]
 )
-async def test_what_waits_for_a_storage_that_other_hosts_miss_too_is_not_recovered(
+async def test_instance_that_waits_for_a_storage_that_other_hosts_miss_too_is_not_recovered(
     state: State, next_step: Step
 ) -> None:
     acting = Acting()
@@ -129,7 +129,7 @@ async def test_what_waits_for_a_storage_that_other_hosts_miss_too_is_not_recover
     assert acting.store.get(U1).recoveries == (), "it is no recovery"
 
 
-async def test_what_waits_for_a_storage_of_its_host_alone_is_recovered() -> None:
+async def test_instance_that_waits_for_a_storage_of_its_host_alone_is_recovered() -> None:
     acting = Acting()
     acting.server.status = HypervisorStatus(failingStorage=("/other",))
     acting.open(Step.RECOVER, State.PAUSED)
@@ -159,7 +159,7 @@ async def test_each_eviction_is_made_by_a_hypervisor_that_was_just_read() -> Non
         pytest.param(DomainState.RUNNING, 1, 0, id="resumed by a person"),
     ],
 )
-async def test_what_a_person_has_done_meanwhile_is_not_undone_by_a_resume(
+async def test_resume_does_not_undo_an_action_of_a_person(
     state: DomainState, reason: int, resumed: int
 ) -> None:
     acting = Acting()
@@ -170,7 +170,7 @@ async def test_what_a_person_has_done_meanwhile_is_not_undone_by_a_resume(
     assert [case.step for case in acting.store.get(U1).cases] == [Step.PROBE] * resumed
 
 
-async def test_nothing_is_resumed_while_libvirt_does_not_answer() -> None:
+async def test_instance_is_not_resumed_while_libvirt_does_not_answer() -> None:
     acting = Acting()
     acting.open(Step.RESUME, State.PAUSED)
     acting.libvirt.disconnect()
@@ -198,7 +198,7 @@ async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() ->
 
 
 async def test_eviction_of_the_host_is_left_to_people() -> None:
-    """It keeps a host whose memory has failed out of service, until somebody has replaced that."""
+    """The Eviction keeps a host out of service until its failed memory has been replaced."""
     acting = Acting()
     acting.open(Step.RECOVER, State.UNKNOWN, HOST, IncidentType.MEMORY_FAILURE)
     followed = (Step.FOLLOW,)
@@ -207,7 +207,7 @@ async def test_eviction_of_the_host_is_left_to_people() -> None:
     assert acting.store.host.evictions == ()
 
 
-async def test_api_server_is_not_read_where_nothing_would_be_done() -> None:
+async def test_api_server_is_not_read_without_a_due_recovery() -> None:
     acting = Acting()
     for who in (U1, U2):
         acting.open(Step.RECOVER, State.RUNNING, who)
@@ -222,7 +222,7 @@ async def test_api_server_is_not_read_where_nothing_would_be_done() -> None:
     ("steps", "made"), [(-3600, 1), (0, 0), (3600, 1)], ids=["back", "not at all", "forward"]
 )
 async def test_clock_that_is_set_holds_up_no_recovery(steps: int, made: int) -> None:
-    """As after a boot, by the time of day that the hardware has."""
+    """The clock is set after a boot, from the hardware clock."""
     acting, due_in = Acting(), timedelta(seconds=20)
     acting.open(Step.RECOVER, State.RUNNING, U1, IncidentType.WATCHDOG, due_in)
     passed = due_in if steps else due_in / 2
@@ -263,7 +263,7 @@ class Held(Acting):
         await self.until(lambda: self.server.reads > reads)
 
 
-async def test_what_maintenance_has_held_back_is_recovered_once_it_is_over() -> None:
+async def test_recovery_that_maintenance_held_back_is_made_once_it_is_over() -> None:
     acting = Held()
     await acting.is_held()
     await acting.look_again()
@@ -277,7 +277,7 @@ async def test_what_maintenance_has_held_back_is_recovered_once_it_is_over() -> 
     assert since == acting.case().first_seen, "what its owner has requested since then counts"
 
 
-async def test_what_a_dry_run_has_held_back_is_recovered_once_it_is_over() -> None:
+async def test_recovery_that_a_dry_run_held_back_is_made_once_it_is_over() -> None:
     acting = Held()
     acting.server.spec, acting.config = HypervisorSpec(), HaConfig(dry_run=True)
     await acting.is_held()
@@ -288,7 +288,7 @@ async def test_what_a_dry_run_has_held_back_is_recovered_once_it_is_over() -> No
     await acting.until(lambda: acting.case().step is Step.FOLLOW)
 
 
-async def test_who_turns_high_availability_off_answers_for_what_was_held_back() -> None:
+async def test_held_back_recovery_is_dropped_when_high_availability_is_turned_off() -> None:
     acting = Held()
     await acting.is_held()
     acting.server.spec = HypervisorSpec(highAvailability=False)
@@ -297,7 +297,7 @@ async def test_who_turns_high_availability_off_answers_for_what_was_held_back() 
     assert "restart the instance in the compute service" in acting.case().evidence[-1]
 
 
-async def test_what_runs_by_then_is_not_recovered() -> None:
+async def test_held_back_instance_that_runs_by_then_is_not_recovered() -> None:
     acting = Held()
     await acting.is_held()
     acting.server.spec = HypervisorSpec()
@@ -306,7 +306,7 @@ async def test_what_runs_by_then_is_not_recovered() -> None:
     assert (acting.case().step, acting.server.evictions) == (Step.HELD, {})
 
 
-async def test_what_is_no_longer_here_by_then_is_closed() -> None:
+async def test_held_back_incident_of_an_instance_that_left_is_closed() -> None:
     acting = Held()
     await acting.is_held()
     acting.server.spec = HypervisorSpec()
@@ -316,7 +316,7 @@ async def test_what_is_no_longer_here_by_then_is_closed() -> None:
     assert acting.server.evictions == {}
 
 
-async def test_nothing_is_taken_up_again_while_libvirt_is_away() -> None:
+async def test_held_back_recovery_is_not_released_while_libvirt_is_away() -> None:
     acting = Held()
     await acting.is_held()
     acting.server.spec = HypervisorSpec()
@@ -327,7 +327,7 @@ async def test_nothing_is_taken_up_again_while_libvirt_is_away() -> None:
     assert (acting.case().step, acting.server.evictions) == (Step.HELD, {})
 
 
-async def test_what_was_held_back_is_taken_up_within_the_limit_of_a_minute() -> None:
+async def test_held_back_recoveries_are_released_within_the_limit_of_a_minute() -> None:
     many = [uuid(number) for number in range(13)]
     acting = Held(*many)
     acting.config = HaConfig(limits=Limits(incidents_per_minute=100))
@@ -343,7 +343,7 @@ async def test_what_was_held_back_is_taken_up_within_the_limit_of_a_minute() -> 
     await acting.until(lambda: len(acting.server.evictions) == 13)
 
 
-async def test_what_was_held_back_waits_for_an_eviction_that_is_under_way() -> None:
+async def test_held_back_recovery_waits_for_an_eviction_that_is_under_way() -> None:
     """However long ago it crashed: the host's own Eviction may be ending still."""
     acting = Held()
     await acting.is_held()
@@ -428,7 +428,7 @@ async def test_host_does_not_claim_an_eviction_of_many_that_was_held_back() -> N
         pytest.param((State.RUNNING, 8), None, id="gone"),
     ],
 )
-async def test_what_libvirt_shows_otherwise_is_not_recovered_by_old_news(
+async def test_instance_that_libvirt_shows_otherwise_is_not_recovered_by_old_events(
     known: tuple[State, int], present: Domain | None
 ) -> None:
     """The events are late, or were lost with the connection: the listing after it comes."""
@@ -461,7 +461,7 @@ async def test_recoveries_wait_for_libvirt() -> None:
 
 
 async def test_eviction_that_is_refused_holds_up_no_other_one() -> None:
-    """By a policy of the site, say, or a quota."""
+    """For example by a policy of the site, or a quota."""
     acting = Acting()
     for who in (U1, U2):
         acting.open(Step.RECOVER, State.RUNNING, who, IncidentType.WATCHDOG)
@@ -489,10 +489,10 @@ async def test_eviction_that_is_refused_holds_up_no_other_one() -> None:
         pytest.param(State.OFF, "Succeeded", "cold", [], id="it has left"),
     ],
 )
-async def test_what_was_restarted_and_is_off_again_is_not_taken_for_recovered(
+async def test_restarted_instance_that_is_off_again_does_not_count_as_recovered(
     state: State, phase: str, mode: str | None, steps: list[Step]
 ) -> None:
-    """Its start and its end were missed: the agent was restarted itself."""
+    """The agent was restarted, and missed start and end of the instance."""
     acting, now = Acting(), FakeClock().now()
     acting.open(Step.FOLLOW, state, U1, IncidentType.CRASH)
     instance = acting.store.get(U1)

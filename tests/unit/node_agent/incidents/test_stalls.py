@@ -59,7 +59,7 @@ class Looking:
         pytest.param(60, MINUTE, (), False, id="no disk"),
     ],
 )
-async def test_what_is_reported(
+async def test_storage_that_hangs_under_a_quiet_disk_is_reported(
     seconds: float | None, quiet: timedelta, disks: tuple[Disk, ...], *, reported: bool
 ) -> None:
     looking = Looking(Hanging(seconds))
@@ -79,7 +79,7 @@ async def test_storage_that_hangs_is_an_incident_of_the_host_that_waits() -> Non
     assert case.due == looking.clock.now() + timedelta(minutes=2)
 
 
-async def test_it_stays_one_incident_while_the_storage_hangs() -> None:
+async def test_incident_stays_one_while_the_storage_hangs() -> None:
     looking = Looking(Hanging())
     other = Instance(uuid=uuid(2), name="vm-2", state=State.RUNNING, start="1.1")
     for instance in (RUNS, other, RUNS):

@@ -17,11 +17,11 @@ async def test_a_disk_with_room_can_be_used(tmp_path: Path) -> None:
     assert await Storage(tmp_path).usable("/disk") is True
 
 
-async def test_a_disk_that_is_gone_cannot(tmp_path: Path) -> None:
+async def test_disk_that_is_gone_cannot_be_used(tmp_path: Path) -> None:
     assert await Storage(tmp_path).usable("/disk") is False
 
 
-async def test_what_is_not_mounted_here_is_not_known(tmp_path: Path) -> None:
+async def test_disk_that_is_not_mounted_here_is_unknown(tmp_path: Path) -> None:
     assert await Storage(tmp_path).usable("/elsewhere/disk") is None
     assert await Storage(tmp_path).usable("rbd:pool/image") is None
 
@@ -53,7 +53,7 @@ async def test_a_disk_that_is_read_is_not_silent(tmp_path: Path) -> None:
     assert not await Storage(tmp_path).silent("/disk")  # None where direct reads are not possible
 
 
-async def test_what_cannot_be_read_from_here_is_not_known_to_be_silent(tmp_path: Path) -> None:
+async def test_disk_that_cannot_be_read_from_here_is_not_silent(tmp_path: Path) -> None:
     assert await Storage(tmp_path).silent("/elsewhere/disk") is None
     assert await Storage(tmp_path).silent("rbd:pool/image") is None
 

@@ -1,4 +1,4 @@
-"""What real hosts have reported of thirty fates, played to the rules: one incident, or none."""
+"""Recorded events of real hosts, replayed to the rules: one incident each, or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AUTO, COLD = EvictionMode.AUTO, EvictionMode.COLD
 
 @dataclass(frozen=True)
 class Fate:
-    """What has to come of a record.
+    """The expected result of a record.
 
     Args:
         incident: the only one; None: there is none.
@@ -152,7 +152,7 @@ def _happened(side: Side) -> Iterable[tuple[float, DomainEvent | Domain]]:
 
 
 def _state(domain: Domain) -> State:
-    """What a probe finds of a domain that is as listed."""
+    """The result of a probe of a domain that is as listed."""
     if not domain.active:
         return State.OFF
     if domain.state is DomainState.PAUSED:

@@ -1,4 +1,4 @@
-"""What a listing shows that no event has said."""
+"""Changes that a listing shows and no event has reported."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
         ),
     ],
 )
-def test_a_listing_shows_what_was_missed(before: Instance, now: Domain, kinds: list[Kind]) -> None:
+def test_listing_shows_missed_events(before: Instance, now: Domain, kinds: list[Kind]) -> None:
     signals = found(now, before, NOON, same_boot=True)
     assert [signal.kind for signal in signals] == kinds
     assert all(signal.missed == (before.state is not State.UNKNOWN) for signal in signals)
@@ -174,7 +174,7 @@ def test_a_listing_shows_what_was_missed(before: Instance, now: Domain, kinds: l
         (State.OFF, []),
     ],
 )
-def test_what_ran_until_the_host_ended_is_found_after_its_boot(
+def test_instance_that_ran_until_the_host_ended_is_found_after_its_boot(
     before: State, kinds: list[Kind]
 ) -> None:
     gone = listed(OFF, ShutoffReason.UNKNOWN)
@@ -182,7 +182,7 @@ def test_what_ran_until_the_host_ended_is_found_after_its_boot(
     assert [signal.kind for signal in signals] == kinds
 
 
-def test_what_runs_after_a_boot_is_named() -> None:
+def test_instance_that_runs_after_a_boot_is_named() -> None:
     signals = found(listed(RUNNING, 1, 1), known(State.RUNNING), NOON, same_boot=False)
     assert [one.kind for one in signals] == [Kind.STARTED, Kind.RUNS_AFTER_BOOT]
 
@@ -230,7 +230,7 @@ def test_events_of_a_newer_libvirt_break_nothing() -> None:
         pytest.param(listed(PAUSED), known(State.PAUSED), True, id="paused"),
     ],
 )
-def test_what_is_listed_is_what_is_remembered_unless_an_event_is_missing(
+def test_listing_agrees_with_the_memory_unless_an_event_is_missing(
     domain: Domain | None, remembered: Instance, *, same: bool
 ) -> None:
     assert is_as_remembered(domain, remembered) is same

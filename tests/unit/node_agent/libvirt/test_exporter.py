@@ -52,7 +52,7 @@ def page(exporter: Exporter) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def test_names_labels_and_values_of_the_libvirt_exporter() -> None:
+def test_page_has_names_labels_and_values_of_the_libvirt_exporter() -> None:
     libvirt = libvirt_with(BUSY)
 
     found = page(Exporter(libvirt))

@@ -29,7 +29,7 @@ FULL = RESYNC.total_seconds()
 
 
 class Host:
-    """A libvirt, and what the agent knows of it."""
+    """A libvirt, and the agent's view of it."""
 
     def __init__(self) -> None:
         self.libvirt, self.board = FakeLibvirt(), Board(FakeClock())
@@ -133,7 +133,7 @@ async def test_a_pass_that_fails_is_made_up_for() -> None:
         assert host.known_memory == 16 * GIB
 
 
-async def test_after_an_absence_longer_than_a_pass_all_is_read() -> None:
+async def test_all_domains_are_read_after_an_absence_longer_than_a_pass() -> None:
     async with running() as host:
         host.libvirt.disconnect()
         await asyncio.sleep(3 * FULL)

@@ -21,14 +21,14 @@ RUNNING = JobStats(JobType.UNBOUNDED, {"operation": 5})
 
 
 class Libvirt(FakeLibvirt):
-    """Notes down when it was asked for the job."""
+    """Records when the job was read."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[float] = []
+        self.reads: list[float] = []
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
-        self.asked.append(asyncio.get_running_loop().time())
+        self.reads.append(asyncio.get_running_loop().time())
         return RUNNING
 
 
@@ -43,7 +43,7 @@ class Written:
 
 
 @pytest.mark.parametrize("nudges", [(), (2.05,), (0.5, 0.9, 2.05, 2.95, 3.5)])
-async def test_they_are_read_each_second_also_after_a_look_in_between(
+async def test_statistics_are_read_each_second_also_after_a_nudge(
     nudges: tuple[float, ...],
 ) -> None:
     libvirt = Libvirt()
@@ -54,6 +54,6 @@ async def test_they_are_read_each_second_also_after_a_look_in_between(
     loop.call_later(5.5, outgoing.job_ended, JobStats(JobType.COMPLETED, {"operation": 5}))
     ending = await outgoing.run()
     assert ending.type is MigrationType.COMPLETED
-    gaps = [later - one for one, later in pairwise(libvirt.asked)]
+    gaps = [later - one for one, later in pairwise(libvirt.reads)]
     assert max(gaps) <= 1.001
-    assert len(libvirt.asked) == 6 + len(nudges)
+    assert len(libvirt.reads) == 6 + len(nudges)

@@ -202,7 +202,7 @@ def test_no_statistics_make_a_status_that_cannot_be_written(given_: dict[str, Jo
         (stats(JobType.CANCELLED), "cancelled", "the migration was cancelled"),
     ],
 )
-def test_endings(job: JobStats, type_: str, error: str | None) -> None:
+def test_ending_of_a_job_gives_type_and_error(job: JobStats, type_: str, error: str | None) -> None:
     ending = ending_of(job)
 
     assert ending is not None
@@ -225,7 +225,9 @@ def test_a_job_that_goes_on_has_no_ending(type_: JobType) -> None:
         ("", "failed", "failed or was cancelled"),
     ],
 )
-def test_end_of_a_migration_whose_job_was_gone_first(word: str, type_: str, text: str) -> None:
+def test_migration_whose_job_was_gone_first_ends_by_its_state(
+    word: str, type_: str, text: str
+) -> None:
     ending = stayed(word)
 
     assert ending.type == type_
@@ -255,12 +257,14 @@ def test_the_start_is_reckoned_back_and_names_the_object() -> None:
     ("job", "before"),
     [
         pytest.param(None, timedelta(0), id="no job"),
-        pytest.param(stats(), timedelta(0), id="it does not tell"),
+        pytest.param(stats(), timedelta(0), id="no elapsed time"),
         pytest.param(stats(time_elapsed=999), timedelta(seconds=1), id="to the second"),
         pytest.param(stats(time_elapsed=2**62), timedelta(seconds=10**9), id="absurdly long"),
     ],
 )
-def test_how_long_before_it_is_seen_a_job_began(job: JobStats | None, before: timedelta) -> None:
+def test_start_of_a_job_is_its_elapsed_time_before_the_read(
+    job: JobStats | None, before: timedelta
+) -> None:
     now = NOW.replace(microsecond=0)
 
     assert started_at(job, now) == now - before
@@ -281,7 +285,9 @@ def test_how_long_before_it_is_seen_a_job_began(job: JobStats | None, before: ti
         pytest.param("", None, False, id="no name"),
     ],
 )
-def test_which_migration_an_object_is_of(name: str, began: datetime | None, same: bool) -> None:
+def test_object_belongs_to_the_migration_of_its_name_and_start(
+    name: str, began: datetime | None, same: bool
+) -> None:
     stored = Migration(
         metadata=ObjectMeta(name=name),
         spec=MigrationSpec(),
@@ -292,7 +298,7 @@ def test_which_migration_an_object_is_of(name: str, began: datetime | None, same
 
 
 @pytest.mark.parametrize("text", ["a" * 64, "ü", "", "-a", "a_", "node.example.com" * 10])
-def test_what_is_no_label_value_becomes_one(text: str) -> None:
+def test_text_that_is_no_label_value_becomes_one(text: str) -> None:
     made = label_value(text)
 
     assert len(made) == 40
@@ -310,7 +316,7 @@ def migration(
     origin: str = "kvm-a",
     destination: str | None = None,
 ) -> Migration:
-    """One that began so long ago, in an object that was made then or at another time."""
+    """A Migration that began so long ago, in an object created then or at another time."""
     began = NOW - age
     return Migration(
         metadata=ObjectMeta(name=name, creationTimestamp=began if made is None else NOW - made),
@@ -357,7 +363,9 @@ HOUR, LONG = timedelta(hours=1), timedelta(days=2)
         ),
     ],
 )
-def test_which_migration_an_arrival_belongs_to(there: list[Migration], claimed: str | None) -> None:
+def test_arrival_claims_the_open_migration_to_its_host(
+    there: list[Migration], claimed: str | None
+) -> None:
     found = to_claim(there, "kvm-b", NOW)
 
     assert (found.metadata.name if found else None) == claimed
@@ -371,7 +379,7 @@ def test_which_migration_an_arrival_belongs_to(there: list[Migration], claimed: 
         pytest.param([migration("m", type_="completed")], "m", id="over"),
         pytest.param([migration("m", type_="completed", age=HOUR)], "m", id="over for an hour"),
         pytest.param([migration("m", type_="completed", age=LONG)], None, id="over for long"),
-        pytest.param([migration("m", age=LONG)], "m", id="nobody has ended it"),
+        pytest.param([migration("m", age=LONG)], "m", id="never marked as ended"),
         pytest.param([migration("m", age=LONG, destination="kvm-b")], "m", id="ours, not ended"),
         pytest.param([migration("m", type_="completed", destination="kvm-b")], None, id="complete"),
         pytest.param(
@@ -400,7 +408,7 @@ def test_which_migration_an_arrival_belongs_to(there: list[Migration], claimed: 
         ),
     ],
 )
-def test_which_migration_an_unseen_arrival_belongs_to(
+def test_unseen_arrival_belongs_to_the_last_migration_to_its_host(
     there: list[Migration], claimed: str | None
 ) -> None:
     found = arrived_by(there, "kvm-b", NOW)
@@ -417,7 +425,7 @@ def test_which_migration_an_unseen_arrival_belongs_to(
         (JobStats(JobType.UNBOUNDED), False),
     ],
 )
-def test_which_job_moves_a_domain_away(job: JobStats | None, outgoing: bool) -> None:
+def test_outgoing_migration_is_recognised_by_its_job(job: JobStats | None, outgoing: bool) -> None:
     assert is_outgoing(job) is outgoing
 
 
@@ -431,7 +439,7 @@ def test_which_job_moves_a_domain_away(job: JobStats | None, outgoing: bool) -> 
         (JobStats(JobType.COMPLETED), False),
     ],
 )
-def test_which_last_job_has_brought_a_domain_here(job: JobStats | None, arrived: bool) -> None:
+def test_arrival_is_recognised_by_the_last_job(job: JobStats | None, arrived: bool) -> None:
     assert is_arrival(job) is arrived
 
 

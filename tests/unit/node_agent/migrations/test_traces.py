@@ -1,4 +1,4 @@
-"""Four migrations of real hosts, replayed against the rules and what follows the origin."""
+"""Four migrations of real hosts, replayed against the rules of the origin's agent."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def now() -> float:
 
 
 def replay_one(outgoing: Outgoing, event: Recorded) -> None:
-    """Give an event to who follows the migration, as the agent does."""
+    """Pass an event to the follower of the migration, as the agent does."""
     match event.kind:
         case EventKind.MIGRATION_ITERATION:
             outgoing.nudge()
@@ -133,7 +133,7 @@ def replay_one(outgoing: Outgoing, event: Recorded) -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("name", names())
-async def test_who_follows_the_origin_comes_to_the_end_that_was(name: str) -> None:
+async def test_agent_of_the_origin_records_the_actual_end(name: str) -> None:
     side, written = load(name).origin, Written()
     libvirt = Replayed(side)
     outgoing = Outgoing(UUID, libvirt, cast("Record", written))

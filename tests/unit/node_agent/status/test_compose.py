@@ -65,7 +65,7 @@ def composed(parts: Parts, of: Hypervisor) -> HypervisorStatus:
     return compose(parts, of, of.status, OWN)
 
 
-def test_what_is_not_observed_yet_is_kept_and_what_is_not_ours_left_out() -> None:
+def test_fields_not_observed_yet_are_kept_and_those_of_others_left_out() -> None:
     before = stored(condition(LINK), condition("Ready"))
 
     status = composed(Parts(), before)
@@ -91,7 +91,7 @@ def test_boot_and_its_stopped_guests_are_kept_until_this_process_has_its_own() -
     assert (known.bootID, known.bootedAt, known.guestsStopped) == ("b2", NOW, stopped)
 
 
-def test_what_is_known_replaces_what_was_stored() -> None:
+def test_observed_fields_replace_stored_ones() -> None:
     os, update = OperatingSystemStatus(version="2"), HyperVisorUpdateStatus(retry=1)
 
     status = composed(Parts(inventory=INVENTORY, operating_system=os, update=update), stored())
@@ -108,7 +108,9 @@ def test_what_is_known_replaces_what_was_stored() -> None:
         pytest.param(None, TRUE, NOW, id="first time"),
     ],
 )
-def test_transition_times(before: str | None, verdict: ConditionStatus, since: datetime) -> None:
+def test_transition_time_changes_with_the_status_only(
+    before: str | None, verdict: ConditionStatus, since: datetime
+) -> None:
     old = stored(condition(LINK, before)) if before else stored()
     parts = Parts(conditions={LINK: ConditionReport(verdict, "Reason", "text", NOW)})
 
@@ -118,11 +120,11 @@ def test_transition_times(before: str | None, verdict: ConditionStatus, since: d
     assert (made.message, made.observedGeneration) == ("text", 3)
 
 
-def test_a_condition_that_shall_not_be_there_goes() -> None:
+def test_condition_that_the_agent_drops_is_removed() -> None:
     assert composed(Parts(conditions={UNIT: None}), stored(condition(UNIT))).conditions == ()
 
 
-def test_one_that_the_server_would_refuse_takes_none_along() -> None:
+def test_condition_that_the_server_would_refuse_drops_no_other() -> None:
     verdicts = {
         LINK: ConditionReport(TRUE, "Connected", "bytes \udcff", NOW),
         UNIT: ConditionReport(TRUE, "no reason", "", NOW),
@@ -159,7 +161,9 @@ WANTED = HypervisorStatus(numInstances=0, conditions=(condition(LINK), condition
         ),
     ],
 )
-def test_whether_the_server_has_what_is_wanted(have: HypervisorStatus, *, right: bool) -> None:
+def test_status_holds_when_the_server_has_every_wanted_field(
+    have: HypervisorStatus, *, right: bool
+) -> None:
     assert holds(have, WANTED, FIELDS) is right
 
 
@@ -182,7 +186,7 @@ def test_leftovers_are_our_fields_that_an_apply_did_not_remove() -> None:
         ),
     )
 )
-def test_what_is_composed_holds_once_it_is_stored(
+def test_composed_status_holds_once_it_is_stored(
     conditions: dict[str, ConditionReport | None],
 ) -> None:
     parts = Parts(inventory=INVENTORY, conditions=conditions)

@@ -63,7 +63,7 @@ def allocations(of: HypervisorStatus) -> list[tuple[int, str, str]]:
     return [(c.cellID, str(c.allocation["memory"]), str(c.allocation["cpu"])) for c in of.cells]
 
 
-def test_every_field_in_its_wire_form() -> None:
+def test_status_has_every_field_in_its_wire_form() -> None:
     numa = domain(memory_bytes=25149440 * 1024, vcpus=4)
     given = status(host(1, 32 * GIB, 8), numa, overcommit={"cpu": 4.0, "memory": 1.5})
 
@@ -166,7 +166,9 @@ def test_every_field_in_its_wire_form() -> None:
         ),
     ],
 )
-def test_attribution_to_cells(fields: dict[str, Any], expected: dict[int, tuple[str, str]]) -> None:
+def test_domain_is_attributed_to_the_cells_of_its_memory_and_cpus(
+    fields: dict[str, Any], expected: dict[int, tuple[str, str]]
+) -> None:
     given = status(FOUR, domain(**fields))
 
     assert allocations(given) == [(n, *expected.get(n, ("0", "0"))) for n in range(4)]
@@ -188,7 +190,7 @@ def test_attribution_to_cells(fields: dict[str, Any], expected: dict[int, tuple[
         ),
     ],
 )
-def test_on_a_host_of_one_cell_all_belongs_to_it(
+def test_single_cell_of_a_host_has_all_domains(
     fields: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     given = status(host(1, 32 * GIB, 8), domain(**fields), domain("other", vcpus=0))
@@ -196,7 +198,7 @@ def test_on_a_host_of_one_cell_all_belongs_to_it(
     assert allocations(given) == [(0, *expected)]
 
 
-def test_active_ones_come_first_each_by_name() -> None:
+def test_active_instances_come_first_each_by_name() -> None:
     given = status(
         FOUR, domain("b"), domain("z", active=False), domain("c", active=False), domain("a")
     )

@@ -1,4 +1,4 @@
-"""How far one instance is."""
+"""The state of one instance."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(
             seen(LEAVING, move(created=AGES_AGO)),
             Moving,
-            id="begun by somebody else: not again either",
+            id="begun by another client: not again either",
         ),
         pytest.param(seen(server(status="MIGRATING")), Moving, id="accepted, no record yet"),
         pytest.param(
@@ -96,7 +96,7 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(
             seen(server(), move(created=AGES_AGO, updated=AGES_AGO)),
             Ready,
-            id="nobody has ended an old record, and nothing is done to it",
+            id="an old record was left open, and nothing is done to it",
         ),
         pytest.param(
             seen(server(status="SHUTOFF"), move("pre-migrating", updated=AGES_AGO, **COLD)),
@@ -121,7 +121,7 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(
             seen(None, move("finished", created=AGES_AGO, **COLD)),
             Departed,
-            id="a cold move before the Eviction is somebody else's to confirm",
+            id="a cold move before the Eviction is for its client to confirm",
         ),
         pytest.param(seen(None, move("confirmed", **COLD)), Departed, id="confirmed"),
         pytest.param(seen(server(status="SUSPENDED")), Stranded, id="cannot be moved"),
@@ -139,7 +139,7 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(
             seen(server(paused=True, running=False)),
             Ready,
-            id="paused by somebody else, in whatever way",
+            id="paused by another client, in whatever way",
         ),
         pytest.param(
             seen(server(status="PAUSED", paused=True), move("error")),
@@ -150,7 +150,7 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(
             seen(IN_ERROR, move("error", created=AGES_AGO)),
             Stranded,
-            id="in ERROR by somebody else's move",
+            id="in ERROR by another client's move",
         ),
         pytest.param(seen(IN_ERROR, move("error", **COLD)), Stranded, id="in ERROR by a cold move"),
         pytest.param(
@@ -167,7 +167,7 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(seen(server(status="SHELVED_OFFLOADED")), Unaffected, id="on no host"),
     ],
 )
-def test_states(of: Observed, state: type) -> None:
+def test_state_follows_from_server_moves_and_jobs(of: Observed, state: type) -> None:
     assert isinstance(assessed(of).state, state)
 
 
@@ -223,7 +223,7 @@ def test_failure_is_named_with_its_target_and_reason(message: str, target: str, 
 
 
 def test_move_that_failed_before_another_way_was_taken_is_not_the_reason() -> None:
-    """The newest record is the owner's: what failed before it waits no more."""
+    """The newest record is the owner's: the failure before it is no longer waited for."""
     owners = move("reverted", id="2", kind="resize")
     found = assessed(seen(server(), owners, move("error", id="1", target="x")))
     assert found.state == Ready(Mode.LIVE, "", frozenset({"x"}))
@@ -265,7 +265,7 @@ def test_move_that_began_with_the_eviction_is_its_own() -> None:
     assert assessed(seen(server())).attempts == 0
 
 
-def test_what_an_instance_in_transition_waits_for_is_named_when_it_is_given_up() -> None:
+def test_message_of_an_instance_given_up_in_transition_names_its_wait() -> None:
     patience = POLICY.patience.total_seconds()
     for of, text in (
         (server(task_state="migrating"), "moving without a migration record for"),
@@ -278,7 +278,7 @@ def test_what_an_instance_in_transition_waits_for_is_named_when_it_is_given_up()
         assert text in state.message
 
 
-def test_reason_of_one_that_was_given_up_stays() -> None:
+def test_reason_of_an_instance_given_up_stays() -> None:
     known = entry(phase="Failed", attempts=3, message="no host has capacity")
     assert assessed(seen(server(), known=known)).state == Stranded("no host has capacity")
     wordless = entry(phase="Failed", attempts=3)
@@ -299,7 +299,7 @@ def test_an_instance_whose_guest_is_not_known_to_run_is_not_read_again() -> None
     assert "canceled by client" in found.state.message
 
 
-def test_one_that_comes_into_error_again_and_again_is_given_up() -> None:
+def test_instance_that_comes_into_error_again_and_again_is_given_up() -> None:
     track = assessed(seen(IN_ERROR, move("error"))).track
     old = replace(track, since=NOW.at - POLICY.patience.total_seconds() - 1)
     found = assessed(seen(IN_ERROR, move("error")), old)
@@ -311,7 +311,9 @@ def test_one_that_comes_into_error_again_and_again_is_given_up() -> None:
     [(-30, Arrived), (-90, Departed)],
     ids=["the clocks differ", "before the Eviction"],
 )
-def test_a_cold_move_is_ours_within_what_clocks_differ(seconds: int, state: type) -> None:
+def test_cold_move_counts_as_of_the_eviction_within_the_skew_of_clocks(
+    seconds: int, state: type
+) -> None:
     created = BEGAN + timedelta(seconds=seconds)
     assert isinstance(assessed(seen(None, move("finished", created=created, **COLD))).state, state)
 
@@ -321,7 +323,7 @@ def test_a_cold_move_is_ours_within_what_clocks_differ(seconds: int, state: type
     [(2.9, Moving), (-2.9, Moving), (3.1, Waiting), (-3.1, Waiting)],
     ids=["just now", "just now, by a clock ahead", "settled", "a clock far ahead"],
 )
-def test_what_a_failed_move_leaves_settles_first(ago: float, state: type) -> None:
+def test_server_settles_first_after_a_failed_move(ago: float, state: type) -> None:
     failed = move("error", updated=NOW.now - timedelta(seconds=ago))
     assert isinstance(assessed(seen(server(), failed)).state, state)
 
@@ -345,7 +347,7 @@ def test_attempts_wait_twice_as_long_each_time() -> None:
 
 
 @pytest.mark.parametrize(("noted", "tried"), [(None, "live"), ("live", "live"), ("cold", "cold")])
-def test_way_that_was_taken_is_taken_again(noted: str | None, tried: str) -> None:
+def test_mode_of_an_earlier_move_is_used_again(noted: str | None, tried: str) -> None:
     assert assessed(seen(server(), known=entry(mode=noted))).mode == tried
 
 
@@ -357,7 +359,7 @@ def test_record_is_believed_until_it_has_been_still_for_long_enough() -> None:
 @pytest.mark.parametrize(
     ("task", "kind", "state"),
     [
-        pytest.param("", "evacuation", Ready, id="an evacuation that nobody goes on with"),
+        pytest.param("", "evacuation", Ready, id="an evacuation that Nova does not continue"),
         pytest.param("rebuild_spawning", "evacuation", Moving, id="an evacuation at work"),
         pytest.param("powering-off", "live-migration", Waiting, id="a task that is no move"),
     ],

@@ -53,7 +53,7 @@ def cold(status: str = "finished", created: datetime = BEGAN) -> Move:
         pytest.param((), (), (cold(),), (), ["Confirming"], id="a dead process's cold move"),
         pytest.param((), (), (cold(),), ("a",), ["Confirming"], id="and it is named"),
         pytest.param((), (), (cold(),), ("b",), ["Skipped"], id="and another is named"),
-        pytest.param((), (), (cold(created=BEFORE),), (), [], id="somebody's earlier cold move"),
+        pytest.param((), (), (cold(created=BEFORE),), (), [], id="a client's earlier cold move"),
         pytest.param(
             (), (), (cold(created=BEGAN - CLOCK_SKEW),), (), ["Confirming"], id="by another clock"
         ),
@@ -63,7 +63,7 @@ def cold(status: str = "finished", created: datetime = BEGAN) -> Move:
         pytest.param((), (), (move("completed"),), (), [], id="a live move that is over"),
     ],
 )
-def test_phases(
+def test_phase_follows_from_entry_server_and_records(
     known: tuple[EvictionInstance, ...],
     here: tuple[Server, ...],
     records: tuple[Move, ...],
@@ -101,7 +101,7 @@ def test_phases(
         ),
     ],
 )  # fmt: skip
-def test_what_is_over_stays_over_unless_it_comes_back_to_a_host_that_is_emptied(
+def test_instance_that_is_done_stays_done_unless_it_returns_to_a_drained_host(
     known: EvictionInstance,
     here: tuple[Server, ...],
     mode: str | None,
@@ -123,7 +123,7 @@ def test_what_is_over_stays_over_unless_it_comes_back_to_a_host_that_is_emptied(
         pytest.param(Departed(""), ("a",), {"a"}, id="it is named"),
     ],
 )
-def test_what_is_left_by_the_hosts_own_count(
+def test_instance_that_the_host_still_counts_is_named(
     state: State, named: tuple[str, ...], counted: set[str]
 ) -> None:
     assert still_counted(named, ["a"], [assessed(server(), state)]) == counted
@@ -137,7 +137,7 @@ def test_what_is_left_by_the_hosts_own_count(
         pytest.param(eviction(), server(status="MIGRATING"), Moving, id="on its way"),
     ],
 )
-def test_what_another_eviction_has_is_left_to_it_and_followed(
+def test_instance_of_another_eviction_is_left_to_it_and_followed(
     about: Eviction, here: Server, state: type
 ) -> None:
     (found,) = assess(facts(about, servers=(here,), held={"a": "other"}), {}, POLICY)

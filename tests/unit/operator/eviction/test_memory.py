@@ -1,11 +1,11 @@
-"""What a pass leaves to the next one."""
+"""The memory that a pass leaves to the next one."""
 
 from __future__ import annotations
 
 from hypercobalt.operator.eviction.memory import Memory
 
 
-def test_each_time_that_something_lingers_has_the_whole_patience() -> None:
+def test_patience_starts_anew_each_time_instances_linger() -> None:
     memory = Memory("uid")
     assert not memory.counted(1, lingering=False)
     assert not memory.lingered

@@ -1,4 +1,4 @@
-"""What a pass reads besides, begins, and when an Eviction is over."""
+"""The reads and starts of a pass, and the end of an Eviction."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_capacity_is_read_only_where_something_may_begin(
         pytest.param(replace(read(), eviction=DELETED), id="the Eviction is deleted"),
     ],
 )
-def test_nothing_more_is_read_where_nothing_will_begin(of: Facts) -> None:
+def test_capacity_is_not_read_where_no_move_will_begin(of: Facts) -> None:
     fresh = replace(of, status=EvictionStatus(), targets=None, chooses_target=False)
     assert questions(fresh, FOUR, (), POLICY) == Questions()
 
@@ -167,11 +167,11 @@ def test_limits_of_an_evacuation_free_places_for_which_capacity_is_read() -> Non
         ),
     ],
 )
-def test_the_rest_is_estimated_with_the_places_that_it_has(of: Facts, most: int) -> None:
+def test_remaining_moves_are_estimated_with_their_places(of: Facts, most: int) -> None:
     assert most_at_once(of, POLICY) == most
 
 
-def test_host_is_counted_when_nothing_is_left_to_do() -> None:
+def test_host_is_counted_when_no_instance_is_left() -> None:
     assert questions(read(), [LEFT, STAYS], (), POLICY).counted
     assert not questions(read(), [LEFT, *FOUR], (), POLICY).counted
     assert not questions(read(disabled=False), [LEFT], (), POLICY).counted
@@ -187,13 +187,13 @@ def test_moves_begin_and_hold_their_places() -> None:
     assert set(found.load.servers) == {"0", "1", "2"}
 
 
-def test_nothing_begins_before_the_host_is_disabled() -> None:
+def test_no_move_begins_before_the_host_is_disabled() -> None:
     found = planned(read(disabled=False), *FOUR)
     assert not found.actions
     assert found.look_again == timedelta(seconds=10)
 
 
-def test_nothing_begins_with_warnings_if_the_policy_is_stop() -> None:
+def test_no_move_begins_with_warnings_if_the_policy_is_stop() -> None:
     pinned = assessed(server("p", hindrance="a pinned GPU"), Stranded("cannot be moved"))
     room = {Need(SIZE, ""): (capacity("x"),)}
     of = read(status=EvictionStatus(), candidates=room)
@@ -201,7 +201,7 @@ def test_nothing_begins_with_warnings_if_the_policy_is_stop() -> None:
     assert not planned(of, pinned, assessed(server()), policy=Policy(doubt=Doubt.STOP)).actions
 
 
-def test_nothing_begins_by_servers_that_were_listed_earlier() -> None:
+def test_no_move_begins_by_an_earlier_list_of_servers() -> None:
     under_way = replace(assessed(server("m"), Moving()))
     under_way = replace(
         under_way, observed=replace(under_way.observed, moves=(move("running", "m"),))
@@ -245,7 +245,7 @@ def test_load_names_the_targets_of_what_begins() -> None:
         ),
     ],
 )
-def test_moves_that_the_targets_bear(of: Facts, policy: Policy, begin: int) -> None:
+def test_moves_begin_as_far_as_the_targets_bear_them(of: Facts, policy: Policy, begin: int) -> None:
     assert len(planned(of, *FOUR, policy=policy).actions) == begin
 
 
@@ -264,7 +264,7 @@ def test_an_instance_without_a_target_is_reported() -> None:
     assert "has capacity for 1 vCPUs" in one.state.message
 
 
-def test_what_others_have_under_way_counts() -> None:
+def test_moves_of_others_under_way_count() -> None:
     others = (Load("else", {str(n): Going() for n in range(100, 100 + POLICY.per_cluster - 1)}),)
     assert len(planned(read(targets=99), *FOUR, others=others).actions) == 1
 
@@ -302,7 +302,7 @@ def test_instances_of_a_dead_host_are_evacuated_by_their_priority() -> None:
     assert len(planned(of, *now).actions) == 3
 
 
-def test_one_that_cannot_be_evacuated_holds_up_no_other() -> None:
+def test_instance_that_cannot_be_evacuated_holds_up_no_other() -> None:
     pinned = assessed(server("p", waits_for_host="its disk"), Stranded("waits for its host"))
     of = read(hypervisor=DEAD, host=DOWN, status=EvictionStatus())
     found = planned(of, pinned, assessed(server(), EVACUATED), policy=Policy(doubt=Doubt.STOP))
@@ -383,14 +383,14 @@ def begun(of: Facts) -> list[Start]:
 
 
 @given(WORLDS)
-def test_nothing_is_evacuated_unless_its_present_boot_is_fenced(world: World) -> None:
+def test_instances_are_evacuated_only_when_the_present_boot_is_fenced(world: World) -> None:
     starts = begun(world.facts())
     assert world.is_proven_dead or not any(map(is_evacuation, starts))
     assert not world.is_down or all(map(is_evacuation, starts))
 
 
 @given(WORLDS)
-def test_what_is_on_a_fenced_host_is_evacuated(world: World) -> None:
+def test_instances_of_a_fenced_host_are_evacuated(world: World) -> None:
     dead = replace(world, phase="Fenced", boot="1", up=False, mode=None, record="", tried=None)
     (start,) = begun(dead.facts())
     assert is_evacuation(start)
@@ -413,7 +413,7 @@ def test_crashed_instances_are_restarted_on_a_host_that_is_up(of: Facts, *, rest
     assert not found.load or not found.load.servers, "a restart takes no place of a move"
 
 
-def test_capacity_is_not_read_for_what_is_restarted() -> None:
+def test_capacity_is_not_read_for_restarts() -> None:
     restart = eviction(EvictionStatus(), mode="restart")
     of = replace(read(status=EvictionStatus()), eviction=restart)
     assert questions(of, [assessed(server("a", "SHUTOFF"), CRASHED)], (), POLICY).servers == ()
@@ -454,21 +454,23 @@ STAYS_OFF = assessed(server(status="SHUTOFF"), Unaffected("is off", stays=True))
         pytest.param(read(counted=NONE, disabled=False), [LEFT], None, id="a check stops it"),
     ],
 )
-def test_the_end(of: Facts, now: list[Assessment], end: str | None) -> None:
+def test_eviction_ends_when_its_instances_are_settled(
+    of: Facts, now: list[Assessment], end: str | None
+) -> None:
     found = planned(of, *now)
     assert (found.end.reason if found.end else None) == end
     assert found.release is (end is not None)
     assert found.lingering is (of.counted == SOME and end is None)
 
 
-def test_what_is_counted_and_listed_nowhere_is_named_in_the_end() -> None:
+def test_instance_counted_and_listed_nowhere_is_named_in_the_end() -> None:
     found = planned(read(counted=SOME, counted_for=POLICY.patience * 1.1), LEFT, STAYS)
     assert found.instances is not None
     assert [one.id for one in found.instances] == ["a", "b", "x"]
     assert "does not list it" in found.instances[-1].state.message
 
 
-def test_one_that_has_left_and_is_counted_all_the_same_is_named_once() -> None:
+def test_instance_that_has_left_and_is_still_counted_is_named_once() -> None:
     found = planned(read(counted=ONE, counted_for=POLICY.patience * 1.1), LEFT, STAYS)
     assert found.instances is not None
     assert [one.id for one in found.instances] == ["b", "a"]
@@ -494,10 +496,10 @@ OFF = with_fields(GOES_ON, spec=with_fields(GOES_ON.spec, highAvailability=False
         pytest.param(PAUSED, "here", "Manual", True, id="a person's"),
     ],
 )
-def test_recovery_that_is_paused_begins_nothing_more(
+def test_paused_recovery_begins_no_move(
     of: Hypervisor, name: str, trigger: str, *, begins: bool
 ) -> None:
-    """What is under way goes on: it holds its place, and nothing is aborted."""
+    """Moves under way go on: they hold their places, and none is aborted."""
     found = planned(
         facts(
             eviction(CHECKED, name=name, trigger=trigger, mode="evacuate"),

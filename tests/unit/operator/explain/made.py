@@ -25,7 +25,7 @@ def lease(name: str, renewed: datetime, *, holder: str = "someone", namespace: s
 def reporters(
     now: datetime, *, agent: int | None = 5, kubelet: int | None = 5, operator: int | None = 5
 ) -> Reporters:
-    """Everybody, each last seen so many seconds ago; None for never."""
+    """All reporters, each last seen so many seconds ago; None for never."""
 
     def seen(name: str, seconds: int | None) -> Lease | None:
         return None if seconds is None else lease(name, now - timedelta(seconds=seconds))

@@ -53,9 +53,9 @@ HERE = Hypervisor(metadata=ObjectMeta(name="here"))
             id="in doubt",
         ),
         pytest.param(
-            of("True", "Running", "waits; nova cannot be asked"),
+            of("True", "Running", "waits; Nova does not answer"),
             "Running",
-            "Evicting True/Running for 10m (operator): waits; nova cannot be asked",
+            "Evicting True/Running for 10m (operator): waits; Nova does not answer",
             id="waiting for Nova",
         ),
         pytest.param(
@@ -101,14 +101,16 @@ HERE = Hypervisor(metadata=ObjectMeta(name="here"))
         ),
     ],
 )
-def test_states(given: Eviction, state: str, text: str) -> None:
+def test_explanation_names_the_state_and_what_is_waited_for(
+    given: Eviction, state: str, text: str
+) -> None:
     found = words(given, HERE)
     assert found.startswith(f"eviction/here: {state} for 10m")
     assert "Moves all instances away from here, requested 10m ago: test" in found
     assert text in found
 
 
-def test_an_eviction_of_no_host_names_the_way_out() -> None:
+def test_explanation_of_an_eviction_without_a_host_names_the_remedy() -> None:
     found = words(eviction())
     assert "There is no Hypervisor here" in found
     assert "kubectl delete eviction here" in found
@@ -122,7 +124,7 @@ def test_a_deleted_eviction_stops_its_moves_first() -> None:
     assert "Moves that were begun are stopped first" in found
 
 
-def test_nothing_is_advised_that_is_under_way_already() -> None:
+def test_explanation_advises_no_action_that_is_under_way_already() -> None:
     pending = EvictionCheck(name="HostDisabled", result="Pending", message="it is about to be")
     found = words(of("True", "Running", "waits", checks=(pending,)), HERE)
     assert "it is about to be" in found
@@ -162,23 +164,23 @@ def test_a_long_list_is_cut_with_its_length() -> None:
         ({"mode": "evacuate"}, "Starts all instances of here elsewhere, once it is proven dead"),
     ],
 )
-def test_aims(spec: dict[str, object], aim: str) -> None:
+def test_explanation_names_the_purpose_of_the_eviction(spec: dict[str, object], aim: str) -> None:
     assert f"{aim}, requested 10m ago" in words(eviction(**spec), HERE)
 
 
-def test_how_many_run_again() -> None:
+def test_explanation_counts_instances_that_run_again() -> None:
     status = EvictionStatus(progress=EvictionProgress(total=2, done=1))
     assert "1 of 2 run again" in words(eviction(status, trigger="Watchdog"), HERE)
 
 
-def test_what_a_dead_host_waits_for() -> None:
+def test_explanation_names_what_a_dead_host_waits_for() -> None:
     found = words(of("True", "Running", "Running", checks=(FENCED,)), HERE)
     assert "check HostFenced Pending (operator): here is not proven dead" in found
     assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=BOOT_ID" in found
 
 
 @pytest.mark.parametrize("phase", ["Evacuating", "Restarting"])
-def test_what_is_under_way(phase: str) -> None:
+def test_explanation_lists_instances_under_way(phase: str) -> None:
     busy = entry("a", phase, startedAt=BEGAN)
     found = words(of("True", "Running", "Running", instances=(busy,)), HERE)
     assert f"{phase} (1):\n  - a, for 10m" in found
@@ -213,7 +215,7 @@ HA = Hypervisor(metadata=ObjectMeta(name="here"), spec=HypervisorSpec(maintenanc
         ),
     ],
 )
-def test_what_has_failed_names_who_makes_the_next_attempt(
+def test_explanation_names_the_next_attempt_of_a_failed_instance(
     name: str, spec: dict[str, object], host: Hypervisor, advice: str
 ) -> None:
     made = replace(
@@ -227,7 +229,7 @@ def test_what_has_failed_names_who_makes_the_next_attempt(
     assert ("does not count as evicted" in found) is ("instances" not in spec)
 
 
-def test_who_asserts_that_a_host_is_dead_is_given_its_last_boot() -> None:
+def test_advice_to_assert_a_death_has_the_last_boot() -> None:
     known = replace(HERE, status=HypervisorStatus(bootID="b-1"))
     found = words(of("True", "Running", "Running", checks=(FENCED,)), known)
     assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=b-1" in found

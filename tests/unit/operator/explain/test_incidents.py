@@ -1,4 +1,4 @@
-"""What is shown of the incidents of a host."""
+"""Incidents of a host in the explanation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shown(*incidents: Incident) -> list[str]:
     return explained(*incidents).lines
 
 
-def test_each_incident_that_is_grave_stands_there_with_what_is_done_about_it() -> None:
+def test_each_grave_incident_is_listed_with_its_reaction() -> None:
     lines = shown(CRASH, STORAGE, REBOOT)
     assert lines[lines.index("Incidents:") + 1 :][:2] == [
         "  - Crash of web for 3m, seen 2 times, Critical, Restart by Eviction ha-i-1: "
@@ -50,7 +50,7 @@ def test_each_incident_that_is_grave_stands_there_with_what_is_done_about_it() -
     assert not any("db" in line for line in lines)
 
 
-def test_without_a_grave_incident_there_is_no_word_of_them() -> None:
+def test_explanation_without_a_grave_incident_lists_none() -> None:
     assert "Incidents:" not in shown(REBOOT)
 
 

@@ -62,7 +62,9 @@ CONVERGES = {"type": "unbounded", "memBps": "100.0 MiB/s", "memPageSize": "4.0 K
         ),
     ],
 )
-def test_states(given: dict[str, object], state: str, text: str) -> None:
+def test_explanation_names_the_state_of_a_migration(
+    given: dict[str, object], state: str, text: str
+) -> None:
     found = explain(Facts(migration(**given), NOW, reporters=reporters(NOW)))
     assert found.state == state
     assert text in "\n".join(found.lines)
@@ -85,6 +87,6 @@ def test_the_eviction_that_moves_the_server_is_named() -> None:
     assert found.waiting[0].remedies[0].command == "cobalt explain eviction/here"
 
 
-def test_a_rate_that_is_no_size_is_no_fault() -> None:
+def test_rate_that_is_no_size_does_not_stop_the_explanation() -> None:
     found = explain(Facts(migration(type="bounded", memBps="fast"), NOW))
     assert found.state == "Running"

@@ -1,4 +1,4 @@
-"""When those who report were last seen."""
+"""When each reporting component was last seen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_lease_counts_for_its_own_duration(seconds: int, holder: str, *, late:
     assert is_late(lease("x", NOW - timedelta(seconds=seconds), holder=holder), NOW) is late
 
 
-def test_what_may_not_be_read_counts_as_unknown_and_not_as_silent() -> None:
+def test_reporter_whose_lease_cannot_be_read_is_unknown_and_not_silent() -> None:
     found = Reporters(unreadable=("Lease", "Node")).sightings("kvm-a", NOW)
     assert not any(one.stale for one in found)
     assert {one.detail for one in found} == {"Leases cannot be read with these credentials"}

@@ -118,12 +118,12 @@ class Bug:
 
 @dataclass
 class World:
-    """What is so, and what is stored.
+    """The actual state of the host, and the stored objects.
 
     Args:
         on: the host has power.
         boot: number of its boot.
-        heard: kubelet, agent and compute service reach the API.
+        connected: kubelet, agent and compute service reach the API.
         agent: the agent runs while the host does; else the host's other programs do without it.
         at_source: boot in which the server was started there; None when it does not run there.
         elsewhere: the server runs on another host.
@@ -135,7 +135,7 @@ class World:
         storage_lies, storage_refuses, storage_mute: as for the BMC.
         renewed: renewals of the agent's Lease.
         heartbeat: when the kubelet has reported last.
-        obeyed: boot whose agent knows that it counts as dead.
+        obeyed: boot whose agent has read that it counts as dead.
         tainted: the Node has the taint that asserts that it is dead.
         skew: how far the clock of the operators, and of the records, is ahead.
         off: why nothing is to be done about the host; "" for nothing.
@@ -149,7 +149,7 @@ class World:
     now: datetime = NOW
     on: bool = True
     boot: int = 1
-    heard: bool = True
+    connected: bool = True
     agent: bool = True
     at_source: int | None = 1
     elsewhere: bool = False
@@ -201,14 +201,14 @@ class World:
         """Kubelet and agent report what they can."""
         if not self.known and self.registered:
             self._is_created()
-        if self.on and self.heard and self.registered:
+        if self.on and self.connected and self.registered:
             if self.ready != "True":
                 self.healthy_since = self.clock
             self.ready, self.node_boot = "True", self.boot
             self.heartbeat += S
         else:
             self.ready = "Unknown"
-        if self.on and self.heard and self.agent and self.known:
+        if self.on and self.connected and self.agent and self.known:
             self.renewed += 1
             runs = (Instance(SERVER, SERVER, True),) if self.at_source is not None else ()
             self.store(bootID=str(self.boot), instances=runs)
@@ -233,15 +233,15 @@ class World:
         if self._is_ended() or self.cut:
             return
         ready = self.ready == "True" and self.node_boot == self.boot
-        if ready and self.on and self.heard and self._is_startable():
+        if ready and self.on and self.connected and self._is_startable():
             self.at_source = self.boot
 
-    def owner_starts_unheard(self) -> None:
-        """The same where kubelet and agent reach nobody, but the compute service does.
+    def owner_starts_unreported(self) -> None:
+        """The same while only the compute service reaches the API server.
 
         Nothing but the device shows that.
         """
-        reached = self.on and not (self.heard or self.mute or self.lies or self.cut)
+        reached = self.on and not (self.connected or self.mute or self.lies or self.cut)
         if reached and not self._is_ended() and self._is_startable():
             self.at_source = self.boot
 
@@ -251,11 +251,11 @@ class World:
 
     def falls_silent(self, mute: bool) -> None:
         """The device answers nothing more, or again; not while all depends on its answer."""
-        unheard = self.at_source is not None and self.node_boot != self.boot
-        self.mute = mute and not unheard
+        unreported = self.at_source is not None and self.node_boot != self.boot
+        self.mute = mute and not unreported
 
     def _is_ended(self) -> bool:
-        """Whether the agent ends what is started: it knows the order, cut off or not."""
+        """Whether the agent ends what is started: it has read the order, cut off or not."""
         return (
             self.agent
             and self.obeyed == self.boot
@@ -265,7 +265,7 @@ class World:
     def agent_obeys(self) -> None:
         """The agent ends every guest of a boot that counts as dead, and reports that."""
         record = self.hypervisor.status.fencing
-        reads = self.on and self.heard and self.agent and self.known
+        reads = self.on and self.connected and self.agent and self.known
         if reads and is_ordered(record, str(self.boot)):
             self.at_source, self.obeyed = None, self.boot
             started = record.startedAt if record is not None else None
@@ -275,7 +275,7 @@ class World:
     # What people do
 
     def asserts_dead(self) -> None:
-        """A person makes sure that the host is off, and asserts that its boot is dead."""
+        """A person verifies that the host is off, and asserts that its boot is dead."""
         if not self.on:
             self.note(ASSERTED_DEAD, self.hypervisor.status.bootID or "")
 
@@ -334,17 +334,17 @@ class World:
         return self.node() if self.registered else vanished(self.hypervisor)
 
     def read(self, record: Fencing | None) -> Latest:
-        """What was heard of the host, and its power where that matters."""
+        """The host's last reports, and its power where that matters."""
         if record is not None and record.method == FencingMethod.STORAGE:
             return replace(self.read(None), power=self._storage(record))
         methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
-        asked = record is not None and record.method in methods
-        asked = asked or bool(asserted_death(self.hypervisor, self.seen_node()).by)
-        power = Power.ON if asked and self.on and not self.lies else Power.OFF
-        if asked and self.mute:
+        reads_power = record is not None and record.method in methods
+        reads_power = reads_power or bool(asserted_death(self.hypervisor, self.seen_node()).by)
+        power = Power.ON if reads_power and self.on and not self.lies else Power.OFF
+        if reads_power and self.mute:
             by_device = record is not None and record.method == FencingMethod.BMC
             power = Power.UNKNOWN if by_device else Power.OFF
-        agent = self.on and self.heard and self.agent
+        agent = self.on and self.connected and self.agent
         return Latest(self._reported_boot(), str(self.renewed), power, agent=agent)
 
     def _reported_boot(self) -> str:
@@ -391,7 +391,7 @@ class World:
     def place(self) -> None:
         """The scheduler: the server comes back to a host that is in service."""
         usable = not self.hypervisor.spec.maintenance and self.ready == "True"
-        if usable and self.on and self.heard and self.elsewhere:
+        if usable and self.on and self.connected and self.elsewhere:
             self.elsewhere, self.on_source, self.at_source = False, True, self.boot
             self.forced_down = False
 
@@ -526,7 +526,7 @@ class World:
 
     def _facts(self, operator: Operator) -> Facts:
         status = self.hypervisor.status
-        alive = self.on and self.heard
+        alive = self.on and self.connected
         signs = Signs(
             ready=self.ready,
             node_boot=self._reported_boot(),
@@ -572,7 +572,7 @@ class World:
 
     def _gates(self) -> tuple[Gate, ...]:
         return (
-            Gate("MaxUnhealthy", self.gate, "as told"),
+            Gate("MaxUnhealthy", self.gate, "as set by the model"),
             Gate("Silenced", not self.off, self.off),
             Gate("ComputeService", not self.away, "away"),
         )
@@ -587,7 +587,7 @@ class World:
 
 
 def _hypervisor() -> Hypervisor:
-    """One of which nothing is known yet."""
+    """A world whose host has not reported yet."""
     return Hypervisor(
         metadata=ObjectMeta(name="kvm-a", uid="u"),
         spec=HypervisorSpec(highAvailability=True, lifecycleEnabled=True),

@@ -40,8 +40,8 @@ class Recovery:
     def host_boots(self) -> None:
         self.world.boots()
 
-    def partition(self, heard: bool) -> None:
-        self.world.heard = heard
+    def partition(self, connected: bool) -> None:
+        self.world.connected = connected
 
     def agent(self, runs: bool) -> None:
         """One that ends is missed once its Lease has run out; one that starts obeys first."""
@@ -52,7 +52,7 @@ class Recovery:
             self.whole_pass()
 
     def owner_starts(self) -> None:
-        """Some time after the host was Ready; nobody can start anything there before."""
+        """Some time after the host was Ready; no instance can be started there before."""
         self.goes_on_for_a_while(2)
         self.world.owner_starts()
 
@@ -61,8 +61,8 @@ class Recovery:
         self.world.report()
         self.world.owner_starts()
 
-    def owner_starts_unheard(self) -> None:
-        self.world.owner_starts_unheard()
+    def owner_starts_unreported(self) -> None:
+        self.world.owner_starts_unreported()
 
     def reports(self) -> None:
         self.world.report()
@@ -71,7 +71,7 @@ class Recovery:
         self.world.agent_obeys()
 
     def person_asserts(self) -> None:
-        """It is read at once, by whoever leads: a host that is off does not boot meanwhile."""
+        """The leader reads it at once: a host that is off does not boot meanwhile."""
         self.world.asserts_dead()
         self.whole_pass()
 
@@ -81,14 +81,14 @@ class Recovery:
     def asserted_wrongly_and_found_out(self, passes: int) -> None:
         """A person is wrong about a host that is cut off, which is back before it is evacuated."""
         world = self.world
-        if not (world.on and world.heard and world.agent):
+        if not (world.on and world.connected and world.agent):
             return
-        mute, world.mute, world.heard = world.mute, True, False
+        mute, world.mute, world.connected = world.mute, True, False
         world.report()
         world.note(ASSERTED_DEAD, world.hypervisor.status.bootID or "")
         for _ in range(passes):
             self.whole_pass()
-        world.mute, world.heard = mute, True
+        world.mute, world.connected = mute, True
         world.report()
         world.agent_obeys()
 
@@ -120,14 +120,14 @@ class Recovery:
         self.world.away = away
 
     def clock_is_set(self, seconds: int) -> None:
-        """On the operators' machines; back, or ahead."""
+        """Set the clock of the operators' machines back or ahead."""
         self.world.skew += seconds * S
 
     def node_is_deleted(self) -> None:
         self.world.delete_node()
 
     def node_of_a_silent_host_is_deleted(self) -> None:
-        """By whatever takes silent Nodes away, after an operator has seen the silence."""
+        """A cloud controller deletes a silent Node, after an operator has seen the silence."""
         self.world.report()
         self.whole_pass()
         self.world.delete_node()
@@ -207,7 +207,7 @@ class Recovery:
         self.world.place()
 
     def server_never_runs_twice(self) -> None:
-        """Nor may one write that runs behind a storage fence."""
+        """A server behind a storage fence must not write either."""
         world = self.world
         assert not (world.elsewhere and world.at_source is not None and not world.cut)
 
@@ -245,7 +245,7 @@ class Recovery:
         world.power_off()
         world.refuses = world.lies = world.mute = world.away = False
         world.storage_refuses = world.storage_lies = world.storage_mute = False
-        world.gate, world.off, world.heard, world.agent = True, "", True, True
+        world.gate, world.off, world.connected, world.agent = True, "", True, True
         world.fails_to_land()
 
     def person_gives_the_storage_back(self) -> None:
@@ -302,12 +302,12 @@ Event = Callable[[Recovery], None]
 EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     (Recovery.power_cut,),
     (Recovery.host_boots,),
-    tuple(partial(Recovery.partition, heard=heard) for heard in (True, False)),
+    tuple(partial(Recovery.partition, connected=connected) for connected in (True, False)),
     (Recovery.reports,),
     tuple(partial(Recovery.agent, runs=runs) for runs in (True, False)),
     (Recovery.owner_starts,),
     (Recovery.owner_starts_before_anyone_looks,),
-    (Recovery.owner_starts_unheard,),
+    (Recovery.owner_starts_unreported,),
     (Recovery.agent_obeys,),
     (Recovery.person_asserts,),
     (Recovery.person_orders_the_agent,),

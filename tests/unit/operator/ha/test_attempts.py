@@ -1,4 +1,4 @@
-"""What of a record is a process's own."""
+"""Which recorded attempts are a process's own."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_conditions_that_a_plan_leaves_alone_stay_and_those_of_others_are_not_it
     assert found.fields.keys() <= set(FIELDS), "the writes of other controllers keep them"
 
 
-def told(host: Hypervisor, after: Part) -> list[tuple[str, str, str]]:
+def events(host: Hypervisor, after: Part) -> list[tuple[str, str, str]]:
     return [(one.type, one.reason, one.text) for one in notes(host, after)]
 
 
@@ -192,7 +192,7 @@ def test_each_change_is_an_event(
     old: Condition | None, new: Condition, event: tuple[str, str, str] | None
 ) -> None:
     host = hypervisor(conditions=(old,) if old is not None else ())
-    found = told(host, Part(conditions=(new,), fields={"unhealthySince": NOW}))
+    found = events(host, Part(conditions=(new,), fields={"unhealthySince": NOW}))
     assert found == ([event] if event is not None else [])
 
 
@@ -201,6 +201,6 @@ def test_each_change_is_an_event(
 def test_host_that_falls_ill_is_an_event_once(before: object, since: object) -> None:
     host = hypervisor()
     host = replace(host, status=replace(host.status, unhealthySince=before))
-    found = told(host, Part(fields={"unhealthySince": since}))
+    found = events(host, Part(fields={"unhealthySince": since}))
     text = "The Node is not Ready since 00:00:00Z"
     assert found == ([("Warning", "HostUnwell", text)] if since and not before else [])

@@ -138,7 +138,7 @@ def test_device_is_called_for_the_own_attempt_on_a_host_that_is_judged_dead(
         pytest.param({"hypervisor": hypervisor(boot="")}, id="nor is it taken out of service"),
     ],
 )
-def test_nothing_is_recorded_or_called(changes: dict[str, object]) -> None:
+def test_no_attempt_is_recorded_or_called(changes: dict[str, object]) -> None:
     plan = planned(FACTS, **changes)
     assert (plan.fencing, plan.action) == (None, None)
 
@@ -201,7 +201,7 @@ def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
 
 @pytest.mark.parametrize("verdict", [DEAD, Suspected(("silent",)), RebootGrace((), NOW + S)])
 def test_boot_that_only_the_kubelet_has_reported_is_fenced_as_any(verdict: HostVerdict) -> None:
-    """Its agent does not run, but instances may: they are Nova's, or their owners', to start."""
+    """Its agent does not run, but instances may: Nova or their owners can start them."""
     for stopped in ("", "all were ended before"):
         plan = planned(verdict=verdict, latest=Latest("b2"), stopped=stopped)
         attempt = with_fields(ATTEMPT, nodeBootID="b2", leaseRenewedAt=None)
@@ -261,7 +261,7 @@ def test_silent_host_is_unwell_since_it_was_seen_so_first() -> None:
         ),
     ],
 )
-def test_condition_names_what_blocks(
+def test_condition_recovery_blocked_names_its_reason(
     gates: tuple[Gate, ...], reason: RecoveryBlockedReason
 ) -> None:
     blocked = planned(gates=gates).blocked
@@ -362,7 +362,7 @@ def test_condition_names_what_blocks(
         ),
     ],
 )
-def test_host_that_is_proven_dead(
+def test_host_that_is_proven_dead_is_evacuated_step_by_step(
     given: Facts, changes: dict[str, object], action: Action | None
 ) -> None:
     plan = planned(given, **changes)
@@ -425,7 +425,7 @@ def test_host_that_lives_is_never_fenced(changes: dict[str, object], action: Act
         pytest.param("ha", "", None, id="waits for the host"),
     ],
 )
-def test_host_whose_running_instances_have_migrated(
+def test_host_whose_running_instances_have_migrated_returns_to_its_maintenance(
     mode: str, before: str, action: Action | None
 ) -> None:
     given = hypervisor(mode=mode, before=before)
@@ -525,7 +525,7 @@ BOTH = Setup(Means("bmc", 60 * S), Means("san", 60 * S))
 
 @pytest.mark.parametrize("host", [HOST, EMPTY], ids=["evacuated", "evacuated wholly"])
 def test_host_that_reaches_its_storage_again_is_cut_off_anew_at_once(host: Host) -> None:
-    """Also once nothing is left there: its guests may run on, and would write."""
+    """Also once no instance is left there: its guests may run on, and would write."""
     plan = planned(fenced(CUT), latest=UNCUT, host=host)
     assert plan.fencing is not None
     assert (plan.fencing.livesSince, plan.fencing.poweredSince) == (NOW, None)
@@ -565,7 +565,7 @@ def test_device_that_confirms_nothing_is_named_by_the_proof() -> None:
     assert "but its fence device no longer confirms that" in plan.blocked[1]
 
 
-def test_proof_outlives_what_is_no_sign_of_life() -> None:
+def test_proof_outlives_reports_that_are_no_sign_of_life() -> None:
     changes: dict[str, object]
     for changes in (
         {"verdict": Well(), "ready": ""},
@@ -649,7 +649,7 @@ RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED)
         pytest.param(back(None), {}, SetMaintenance(""), 0 * S, id="recovered without a fence"),
     ],
 )
-def test_host_that_is_back(
+def test_host_that_is_back_is_returned_to_service_step_by_step(
     given: Facts, changes: dict[str, object], action: Action | None, again: timedelta | None
 ) -> None:
     plan = planned(given, **changes)
@@ -714,7 +714,7 @@ def test_host_on_which_instances_run_stays_cut_off(active: bool) -> None:
 
 
 def test_host_that_was_cut_off_in_vain_gets_its_storage_back_as_it_is() -> None:
-    """Nothing was begun by it: its guests wait for their storage."""
+    """No evacuation began by the proof: the guests wait for their storage."""
     failed = with_fields(ATTEMPT, phase=FencingPhase.FAILED, storageDevice="san", deadline=NOW)
     alive = Alive(("NotReady",), movable=True)
     for given in (replace(fenced(failed), verdict=alive), back(failed, boot="b1", unwell="x")):
@@ -726,7 +726,7 @@ def test_host_that_was_cut_off_in_vain_gets_its_storage_back_as_it_is() -> None:
 
 @pytest.mark.parametrize("reported", [HEALTHY, HEALTHY[:2]], ids=["in order", "not in order"])
 def test_host_that_lives_behind_its_fence_is_not_emptied_live(reported: tuple[str, ...]) -> None:
-    """What runs there writes nothing any more, and its instances may run elsewhere."""
+    """Its guests cannot write any more, and its instances may run elsewhere."""
     given = back(with_fields(LIVES, storageDevice="san"), boot="b1", reported=reported)
     plan = planned(given, verdict=Alive(("NotReady",), movable=True), ready="False", fence=BOTH)
     assert plan.action is None
@@ -794,7 +794,7 @@ SUSPECTED, REBOOTING = Suspected(("silent",)), RebootGrace(("silent",), NOW + S)
         ),
     ],
 )
-def test_which_hypervisor_must_not_go_with_its_node(
+def test_hypervisor_of_a_failed_host_is_kept_without_its_node(
     changes: dict[str, object], *, kept: bool
 ) -> None:
     assert is_to_be_kept(replace(FACTS, **changes)) is kept  # type: ignore[arg-type]
@@ -827,7 +827,7 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
             True,
             {"silenced": "paused", "abandoned": True},
             False,
-            id="so it may though somebody has asserted that the host is dead",
+            id="so it may though a person has asserted that the host is dead",
         ),
         pytest.param(
             LEFT_CUT, True, {"verdict": Alive(())}, False, id="it gets its storage back first"
@@ -885,7 +885,7 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
         ),
     ],
 )
-def test_when_a_deleted_hypervisor_may_go(
+def test_deleted_hypervisor_is_released_once_its_recovery_is_over(
     fencing: Fencing | None, changes: dict[str, object], *, deleted: bool, over_: bool
 ) -> None:
     found = hypervisor(fencing)
@@ -894,8 +894,8 @@ def test_when_a_deleted_hypervisor_may_go(
     assert is_over(replace(facts, **changes)) is over_  # type: ignore[arg-type]
 
 
-def test_proof_of_a_device_that_is_gone_holds_up_what_is_not_begun() -> None:
-    """Until it answers again, or a person asserts the same; the proof itself stays."""
+def test_proof_of_a_device_that_is_gone_delays_evacuations_not_begun() -> None:
+    """Until the device answers again, or a person asserts the death; the proof stays."""
     gone = Latest("b1", "12:00", Power.UNKNOWN)
     for record in (PROVEN, DOWN):
         plan = planned(fenced(record), latest=gone)
@@ -929,7 +929,7 @@ BY_TAINT = with_fields(BY_PERSON, by=f"{OUT_OF_SERVICE}=:NoExecute")
 @pytest.mark.parametrize(
     ("stored", "found", "mode", "again", "kept"),
     [
-        pytest.param(None, None, "", None, None, id="by nobody"),
+        pytest.param(None, None, "", None, None, id="without an assertion"),
         pytest.param(None, BY_PERSON, "", SETTINGS.poll, BY_PERSON, id="just now: it is recorded"),
         pytest.param(BY_PERSON, BY_PERSON, "", SETTINGS.poll, BY_PERSON, id="it may disprove that"),
         pytest.param(BY_PERSON, BY_PERSON, "ha", 0 * S, BY_PERSON, id="it is given back anyway"),
@@ -944,7 +944,7 @@ BY_TAINT = with_fields(BY_PERSON, by=f"{OUT_OF_SERVICE}=:NoExecute")
         pytest.param(BY_TAINT, None, "", None, None, id="the taint was taken away"),
     ],
 )  # fmt: skip
-def test_host_that_is_well_and_asserted_to_be_dead(
+def test_assertion_about_a_well_host_is_recorded_and_removed(
     stored: Assertion | None,
     found: Assertion | None,
     mode: str,
@@ -993,7 +993,7 @@ def test_crash_loop_is_named_while_it_lasts(record: Fencing | None, mode: str) -
 
 
 def test_host_that_is_switched_on_to_be_mended_is_left_alone() -> None:
-    """Once nothing is left there; until then it has its grace, and is fenced anew."""
+    """Once no instance is left; until then the host has its grace, and is fenced anew."""
     on = Latest("b1", "12:00", Power.ON)
     empty = planned(fenced(DOWN), latest=on, host=EMPTY)
     assert (empty.fencing, empty.action) == (DOWN, None)

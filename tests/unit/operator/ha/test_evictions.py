@@ -125,7 +125,7 @@ def test_eviction_that_has_ended_well_has_succeeded(status: str, reason: str, we
         pytest.param("True", "Running", 0, False, id="runs"),
     ],
 )
-def test_eviction_that_failed_before_a_moment(
+def test_eviction_failed_before_a_moment_by_its_transition_time(
     status: str, reason: str, later: int, *, failed: bool
 ) -> None:
     found = EvictionStatus(conditions=(condition("Evicting", status, reason),))

@@ -42,7 +42,7 @@ devices:
 
 
 class Lying(FakeFenceDevice):
-    """Takes the order, and reports the power on."""
+    """A device that takes the order, and reports the power on."""
 
     async def off(self, *, within: timedelta) -> None:
         self.orders.append(PowerState.OFF)
@@ -121,7 +121,7 @@ def opened(state: PowerState = PowerState.OFF) -> FakeFenceDevice:
 
 
 class Stuck(FakeFenceDevice):
-    """Takes the order, and reports the access off."""
+    """A device that takes the order, and reports the access off."""
 
     async def on(self, *, within: timedelta) -> None:
         self.orders.append(PowerState.ON)
@@ -172,7 +172,7 @@ async def test_process_that_does_not_lead_any_more_gives_nothing_back() -> None:
         (Cuts.STORAGE, "", None),
     ],
 )
-async def test_state_of_a_host_by_its_devices(
+async def test_state_of_a_host_follows_from_all_its_devices(
     cuts: Cuts, states: str, expected: str | None
 ) -> None:
     found = [broken() if one == "none" else opened(PowerState(one)) for one in states.split()]
@@ -191,7 +191,7 @@ async def test_process_that_does_not_lead_any_more_gives_no_order() -> None:
 
 
 class Hung(FakeFenceDevice):
-    """Never answers."""
+    """A device that never answers."""
 
     async def power(self, *, within: timedelta) -> PowerState:
         del within
@@ -206,7 +206,7 @@ async def test_device_that_never_answers_is_no_proof_and_named_with_what_came_be
 
 
 class HungOn(FakeFenceDevice):
-    """Never ends an order."""
+    """A device that never ends an order."""
 
     async def on(self, *, within: timedelta) -> None:
         del within

@@ -234,18 +234,18 @@ def test_host_that_takes_no_instances_has_no_memory_for_them(ready: str, mode: s
 
 @pytest.mark.parametrize(("seconds", "counts"), [(0.0, 1), (1.0, 1), (1.5, 2)])
 def test_census_is_kept_for_a_second(seconds: float, counts: int) -> None:
-    clock, asked = FakeClock(), list[int]()
+    clock, listings = FakeClock(), list[int]()
     clock.advance(timedelta(minutes=1))
 
     def states() -> list[HostState]:
-        asked.append(1)
+        listings.append(1)
         return [counted(made())]
 
     fleet = Fleet(states, clock)
     fleet.census()
     clock.advance(timedelta(seconds=seconds))
     fleet.census()
-    assert len(asked) == counts
+    assert len(listings) == counts
 
 
 @pytest.mark.parametrize("lease", [None, Sighting(LeaseState.UNRENEWED)])

@@ -19,7 +19,7 @@ from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.ha.doubts import Latest
 from hypercobalt.operator.ha.facts import Facts
 
-CUT_OFF: Final = partial(Recovery.partition, heard=False)
+CUT_OFF: Final = partial(Recovery.partition, connected=False)
 NO_AGENT: Final = partial(Recovery.agent, runs=False)
 NO_DEVICE: Final = partial(Recovery.device_answers, nothing=True)
 TAINTED: Final = partial(Recovery.taint, present=True)
@@ -31,13 +31,13 @@ def goes_on(passes: int) -> Event:
 
 
 def looks_at_nothing(facts: Facts) -> Facts:
-    """It goes by the proof, whatever was heard of the host since."""
+    """The operator goes by the proof, whatever the host has reported since."""
     boot = facts.hypervisor.status.bootID or ""
     return replace(facts, latest=Latest(boot, agent=facts.latest.agent))
 
 
 def believes_any_report(facts: Facts) -> Facts:
-    """That guests were ended once, in whatever boot and by whatever order, is a proof for it."""
+    """The operator takes guests ended in any boot and by any order for a proof."""
     ended = facts.hypervisor.status.guestsStopped is not None
     latest = replace(facts.latest, agent=True)
     return replace(facts, stopped="ended", latest=latest) if ended else facts
@@ -53,12 +53,12 @@ def takes_every_attempt_for_its_own(facts: Facts) -> Facts:
 
 
 def forgets_what_is_cut_off_with_its_boot(facts: Facts) -> Facts:
-    """It takes a host in a new boot for one that has its storage."""
+    """The operator takes a host in a new boot for one that has its storage."""
     return with_record(facts, storageDevice=None) if boots_differ(facts) else facts
 
 
 def gives_storage_to_any_host_that_reports(facts: Facts) -> Facts:
-    """It takes what a host does for a proof that it has begun another boot."""
+    """The operator takes any report of a host for a proof that it has begun another boot."""
     record = facts.hypervisor.status.fencing
     alive = facts.latest.agent and record is not None and record.method == FencingMethod.STORAGE
     return with_record(facts, phase=FencingPhase.FAILED, forcedDownAt=None) if alive else facts
@@ -70,7 +70,7 @@ def boots_differ(facts: Facts) -> bool:
 
 
 def with_record(facts: Facts, **changes: object) -> Facts:
-    """What it would do by another record."""
+    """The decision of the operator by another record."""
     status = facts.hypervisor.status
     if status.fencing is None:
         return facts
@@ -83,13 +83,13 @@ CUT_OFF_ALIVE: Final = (
     Recovery.storage_is_set_up, NO_POWER, CUT_OFF, goes_on(12), Recovery.evacuates,
 )  # fmt: skip
 """A host that lives, cut off from its storage, and whose server runs elsewhere."""
-HEARD: Final = partial(Recovery.partition, heard=True)
+RECONNECTED: Final = partial(Recovery.partition, connected=True)
 
 IS_BACK: Final = (
     Recovery.power_cut, TAINTED, goes_on(12), Recovery.evacuates, Recovery.host_boots,
     goes_on(12), goes_on(12), Recovery.places,
 )  # fmt: skip
-"""A host that was tainted, evacuated and taken back; nobody has taken the taint away."""
+"""A host that was tainted, evacuated and taken back; the taint is still there."""
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ IS_BACK: Final = (
             Bug(sees=looks_at_nothing, trusts=True),
             (
                 Recovery.power_cut, goes_on(12), CUT_OFF, Recovery.host_boots,
-                Recovery.owner_starts_unheard, Recovery.evacuates,
+                Recovery.owner_starts_unreported, Recovery.evacuates,
             ),
-            id="a proof outlives a boot that nobody has seen",
+            id="a proof outlives a boot that was never reported",
         ),
         pytest.param(
             Bug(sees=looks_at_nothing, trusts=True),
@@ -116,7 +116,7 @@ IS_BACK: Final = (
             Bug(trusts=True),
             (
                 Recovery.power_cut, TAINTED, CUT_OFF, goes_on(6), Recovery.host_boots,
-                Recovery.owner_starts_unheard, Recovery.evacuates,
+                Recovery.owner_starts_unreported, Recovery.evacuates,
             ),
             id="the eviction core goes by the record alone",
         ),
@@ -168,12 +168,12 @@ IS_BACK: Final = (
         ),
         pytest.param(
             Bug(sees=gives_storage_to_any_host_that_reports),
-            (*CUT_OFF_ALIVE, HEARD, goes_on(12)),
+            (*CUT_OFF_ALIVE, RECONNECTED, goes_on(12)),
             id="storage is given to a host in the boot that was fenced",
         ),
         pytest.param(
             Bug(sees=forgets_what_is_cut_off_with_its_boot),
-            (*CUT_OFF_ALIVE, Recovery.power_cut, Recovery.host_boots, HEARD, goes_on(12)),
+            (*CUT_OFF_ALIVE, Recovery.power_cut, Recovery.host_boots, RECONNECTED, goes_on(12)),
             id="a host is taken back without its storage",
         ),
     ],

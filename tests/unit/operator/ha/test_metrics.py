@@ -1,4 +1,4 @@
-"""Gauges of high availability are over when what they show is over."""
+"""Gauges of high availability end with the state that they show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a question to peers counts."""
+"""How long a probe request to peers counts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Nothing:
 @pytest.mark.parametrize(
     ("passes", "steps", "counts"),
     [
-        pytest.param(0 * S, 0 * S, True, id="just asked"),
-        pytest.param(LASTS, 0 * S, True, id="asked two minutes ago"),
-        pytest.param(LASTS + S, 0 * S, False, id="asked long ago"),
-        pytest.param(0 * S, -S, False, id="asked before the clock went back"),
-        pytest.param(0 * S, 3600 * S, False, id="asked before the clock went forward"),
+        pytest.param(0 * S, 0 * S, True, id="just requested"),
+        pytest.param(LASTS, 0 * S, True, id="requested two minutes ago"),
+        pytest.param(LASTS + S, 0 * S, False, id="requested long ago"),
+        pytest.param(0 * S, -S, False, id="requested before the clock went back"),
+        pytest.param(0 * S, 3600 * S, False, id="requested before the clock went forward"),
     ],
 )
 async def test_question_counts_for_two_minutes_by_the_clock_of_its_answers(

@@ -1,4 +1,4 @@
-"""What `status.recovery` has of a host, by its verdict, gates, fencing and Evictions."""
+"""`status.recovery` of a host, by its verdict, gates, fencing and Evictions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MIGRATED = with_fields(
         pytest.param(
             replace(FACTS, verdict=Suspected((), probe=True)),
             Recovery(_Phase.SUSPECTED, NOW + MINUTE),
-            id="peers are to be asked: fenced a minute after it became unwell",
+            id="peers are to probe it: fenced a minute after it became unwell",
         ),
         pytest.param(
             replace(FACTS, verdict=Suspected((), NOW + 2 * MINUTE)),
@@ -173,7 +173,7 @@ MIGRATED = with_fields(
         pytest.param(
             replace(BACK, hypervisor=hypervisor(BY_ASSERTION, boot="b2", mode="ha"), now=NOW),
             Recovery(_Phase.FENCING, ATTEMPT.deadline),
-            id="so it is though somebody has asserted that it is dead",
+            id="so it is though a person has asserted that it is dead",
         ),
     ],
 )

@@ -38,7 +38,7 @@ AWAY = FenceError("bmc: no route to host", FenceFailure.FAILED)
 
 
 class Counting(FakeFenceDevice):
-    """Counts what it is asked."""
+    """Counts its calls."""
 
     reads = 0
 
@@ -54,7 +54,7 @@ class Site:
     hypervisor: Hypervisor
     device: Counting = field(default_factory=lambda: Counting("bmc", PowerState.OFF))
     clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
-    asked: list[Cuts] = field(default_factory=list[Cuts])
+    requested: list[Cuts] = field(default_factory=list[Cuts])
 
     def __post_init__(self) -> None:
         self.power = PowerReader(
@@ -69,7 +69,7 @@ class Site:
 
     async def devices(self, node: Node, cuts: Cuts) -> Sequence[tuple[FenceDevice, timedelta]]:
         del node
-        self.asked.append(cuts)
+        self.requested.append(cuts)
         return [(self.device, timedelta(seconds=60))]
 
     async def after(self, seconds: float) -> Power:
@@ -88,7 +88,7 @@ async def test_power_is_read_again_before_more_is_begun() -> None:
     assert (await dead.after(14), dead.device.reads) == (Power.OFF, 1), "just read"
     dead.device.state = PowerState.ON
     assert await dead.after(2) is Power.ON
-    assert await dead.after(1) is Power.ON, "for whoever asks next, too"
+    assert await dead.after(1) is Power.ON, "for the next caller, too"
     dead.device.failure = AWAY
     assert await dead.after(16) is Power.OFF, "it was read as off two minutes ago"
     reads = dead.device.reads
@@ -125,7 +125,7 @@ async def test_proof_ahead_of_a_clock_that_has_gone_back_is_read_again() -> None
         pytest.param(None, True, Power.ON, id="to be asserted"),
     ],
 )
-async def test_what_a_power_that_is_on_is_about(
+async def test_power_is_read_only_of_a_host_that_counts_as_dead(
     fencing: Fencing | None, *, claimed: bool, power: Power
 ) -> None:
     host = site(fencing)
@@ -141,11 +141,11 @@ BY_STORAGE = replace(DOWN, method=FencingMethod.STORAGE, device="san", storageDe
 
 
 async def test_storage_of_a_host_that_was_cut_off_is_read_until_it_is_back() -> None:
-    """Its guests may run on: they could write to disks that others write by now."""
+    """Its guests may run on, and could write to disks that other guests write by now."""
     dead = site(BY_STORAGE)
     assert await dead.after(15) is Power.OFF, "just proven"
     assert (await dead.after(1), dead.device.reads) == (Power.OFF, 1)
-    assert dead.asked == [Cuts.STORAGE]
+    assert dead.requested == [Cuts.STORAGE]
     status = replace(dead.hypervisor.status, recovery=Recovery(RecoveryPhase.RECOVERED))
     dead.hypervisor = replace(dead.hypervisor, status=status)
     dead.device.failure = AWAY
@@ -168,7 +168,7 @@ async def test_assertion_counts_where_no_device_answers() -> None:
 
 @dataclass
 class Stored:
-    """What the API has."""
+    """The objects of the API server."""
 
     hypervisor: Hypervisor | None
     boot: str = "b1"
@@ -198,9 +198,7 @@ class Stored:
         ),
     ],
 )
-async def test_nothing_is_begun_by_a_proof_that_something_speaks_against(
-    stored: Stored, why: str
-) -> None:
+async def test_contradicted_proof_starts_no_evacuation(stored: Stored, why: str) -> None:
     missing = await Proofs(cast(Kube, stored), stored.read).missing("kvm-a")
     assert (why in missing) if why else not missing
 

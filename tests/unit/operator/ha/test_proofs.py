@@ -199,7 +199,7 @@ def test_power_of_a_dead_host_is_on_until_a_boot_that_is_not_proven_dead_has_rep
     assert powered_since(host, node) == (NOW if on else None)
 
 
-BY = Asserted(f"{ASSERTED_DEAD}=b1", "somebody asserts it")
+BY = Asserted(f"{ASSERTED_DEAD}=b1", "a person asserts it")
 DOUBTED = dataclasses.replace(BY, doubt="power is on")
 KNOWN = Assertion(by=BY.by, seenAt=NOW, leaseRenewedAt="12:00")
 
@@ -224,7 +224,7 @@ def test_assertion_that_does_not_count_has_a_reason(
 
 
 @pytest.mark.parametrize(("status", "expected"), [("True", NOW), ("False", NOW), ("Unknown", None)])
-def test_unknown_is_not_what_the_kubelet_reports(status: str, expected: datetime | None) -> None:
+def test_unknown_status_is_no_report_of_the_kubelet(status: str, expected: datetime | None) -> None:
     later = NOW + timedelta(seconds=10)
     other = NodeCondition("DiskPressure", "False", lastHeartbeatTime=later)
     ready = NodeCondition("Ready", status, lastHeartbeatTime=NOW)

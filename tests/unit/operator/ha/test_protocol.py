@@ -1,4 +1,4 @@
-"""What holds whatever happens to a host, by random walks over the protocol; and chosen walks."""
+"""Invariants of the protocol, by random walks and by chosen ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hypercobalt.api.hypervisor import is_fenced
 
 def silent_and_judged(machine: Recovery) -> None:
     """A host that is cut off, until its first attempt is recorded."""
-    machine.partition(heard=False)
+    machine.partition(connected=False)
     for _ in range(20):
         machine.goes_on_for_a_while(1)
         found = machine.world.hypervisor.status.fencing
@@ -37,7 +37,7 @@ def test_evacuation_by_silence_would_be_found() -> None:
     silent_and_judged(machine)
     world = machine.world
     assert world.hypervisor.spec.maintenance == "ha"
-    world.elsewhere = True  # somebody evacuates, by silence instead of a proof
+    world.elsewhere = True  # an operator that evacuates by silence instead of a proof
     with pytest.raises(AssertionError):
         machine.server_never_runs_twice()
 
@@ -62,7 +62,7 @@ def test_next_failure_of_the_same_boot_has_attempts_of_its_own() -> None:
     for _ in range(2):
         silent_and_judged(machine)
         machine.goes_on_for_a_while(12)
-        machine.partition(heard=True)
+        machine.partition(connected=True)
         machine.goes_on_for_a_while(12)
         found = machine.world.hypervisor.status.fencing
         assert found is not None
@@ -127,14 +127,14 @@ def test_server_of_a_dead_host_comes_back_whenever_an_operator_is_killed(dies: i
 def test_device_that_lies_is_found_out_by_the_host_and_nothing_more_is_evacuated() -> None:
     machine = Recovery()
     world = machine.world
-    world.lies, world.heard = True, False
+    world.lies, world.connected = True, False
     for _ in range(12):
         machine.goes_on_for_a_while(1)
         if world.evictions:
             break
     assert is_fenced(world.hypervisor)
     assert world.evictions
-    world.heard = True
+    world.connected = True
     for _ in range(3):
         machine.goes_on_for_a_while(1)
     assert not world.evictions
@@ -144,7 +144,7 @@ def test_device_that_lies_is_found_out_by_the_host_and_nothing_more_is_evacuated
 
 
 def test_agent_that_was_ordered_to_end_every_server_is_a_proof() -> None:
-    """By a person who has written the record of a host that lives and cannot be emptied."""
+    """A person has written the record of a host that lives and cannot be emptied."""
     machine = Recovery()
     world = machine.world
     world.ready = "False"
@@ -163,7 +163,7 @@ def behind_its_fence(machine: Recovery) -> None:
     """A host that lives, is cut off from its storage, and whose server runs elsewhere."""
     machine.storage_is_set_up()
     machine.device(refuses=True)
-    machine.partition(heard=False)
+    machine.partition(connected=False)
     for _ in range(12):
         machine.goes_on_for_a_while(1)
         machine.evacuates()
@@ -193,12 +193,12 @@ def test_host_that_is_cut_off_gets_its_storage_back_whenever_an_operator_is_kill
 
     machine.storage_is_set_up()
     machine.device(refuses=True)
-    machine.partition(heard=False)
+    machine.partition(connected=False)
     goes_on(60, begins=12)
     assert (world.elsewhere, world.cut) == (True, True)
     world.power_off()
     world.boots()
-    machine.partition(heard=True)
+    machine.partition(connected=True)
     goes_on(80)
     machine.places()
     assert (world.at_source, world.cut, world.hypervisor.spec.maintenance) == (2, False, "")
@@ -209,7 +209,7 @@ def test_host_that_lives_behind_its_storage_fence_stays_cut_off_until_it_boots()
     machine = Recovery()
     world = machine.world
     behind_its_fence(machine)
-    machine.partition(heard=True)  # it thaws
+    machine.partition(connected=True)  # it thaws
     machine.goes_on_for_a_while(20)
     machine.check()
     assert (world.cut, world.gifts) == (True, [])
@@ -225,7 +225,7 @@ def test_host_that_lives_behind_its_storage_fence_stays_cut_off_until_it_boots()
 
 
 def test_host_that_is_given_its_storage_by_a_person_is_cut_off_again() -> None:
-    """Nothing is left to be evacuated; its server would write to a disk that another writes."""
+    """No instance is left to evacuate; its server would write to a disk that another one writes."""
     machine = Recovery()
     behind_its_fence(machine)
     machine.world.at_source, machine.world.cut = None, False
@@ -238,13 +238,13 @@ def test_storage_device_that_lies_is_found_out_by_the_host() -> None:
     world = machine.world
     machine.storage_is_set_up()
     machine.device(refuses=True)
-    world.storage_lies, world.heard = True, False
+    world.storage_lies, world.connected = True, False
     for _ in range(12):
         machine.goes_on_for_a_while(1)
         if world.evictions:
             break
     assert world.evictions
-    machine.partition(heard=True)
+    machine.partition(connected=True)
     machine.goes_on_for_a_while(3)
     assert not world.evictions
     machine.evacuates()
@@ -266,7 +266,7 @@ def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silent(
     machine.goes_on_for_a_while(2)
     assert ASSERTED_DEAD not in world.hypervisor.metadata.annotations
     machine.operators = [Operator(), Operator()]
-    machine.partition(heard=False)
+    machine.partition(connected=False)
     for _ in range(12):
         machine.goes_on_for_a_while(1)
         machine.evacuates()
@@ -275,7 +275,7 @@ def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silent(
 
 
 def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent() -> None:
-    """Its kubelet has reported that boot, its agent has not, and an owner's server runs there."""
+    """The kubelet has reported that boot, the agent has not, and an owner's server runs there."""
     machine = Recovery()
     world = machine.world
     machine.agent(runs=False)
@@ -283,7 +283,7 @@ def test_silent_host_is_fenced_in_the_boot_that_it_has_begun_without_its_agent()
     world.boots()
     machine.owner_starts()
     assert (world.at_source, world.hypervisor.status.bootID) == (2, "1")
-    machine.partition(heard=False)
+    machine.partition(connected=False)
     for _ in range(12):
         machine.goes_on_for_a_while(1)
         machine.evacuates()

@@ -1,4 +1,4 @@
-"""When nothing automatic is done about a host, and why."""
+"""When a host is not recovered automatically, and why."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ OVER = replace(
         ),
     ],
 )
-def test_why_nothing_is_done(host: Hypervisor, evictions: tuple[Eviction, ...], why: str) -> None:
+def test_host_is_not_recovered_for_a_reason(
+    host: Hypervisor, evictions: tuple[Eviction, ...], why: str
+) -> None:
     found = silenced(host, HOST, evictions)
     assert why in found
     assert bool(found) is bool(why)

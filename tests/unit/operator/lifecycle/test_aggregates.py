@@ -1,4 +1,4 @@
-"""Where a host should be, and how it gets there."""
+"""Aggregates of a host: which ones it should be in, and the order of changes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ TRAITS = condition("TraitsUpdated", "True", "Succeeded")
         pytest.param(facts(DONE, EVICTED, spec=LEAVING), (), "Terminating", id="leaving, empty"),
     ],
 )
-def test_desired_aggregates(given: Facts, names: tuple[str, ...] | None, reason: str) -> None:
+def test_desired_aggregates_follow_from_lifecycle_and_spec(
+    given: Facts, names: tuple[str, ...] | None, reason: str
+) -> None:
     found = desired(given, "tests")
     assert found is not None
     assert (found.names, found.reason) == (names, reason)
@@ -99,7 +101,7 @@ def steps(wanted: tuple[str, ...], *known: HostAggregate) -> list[str]:
     return [f"{'+' if c.enter else '-'}{c.aggregate.name}/{c.aggregate.id}" for c in plan.changes]
 
 
-def test_entered_first_and_left_afterwards() -> None:
+def test_new_aggregate_is_entered_before_the_old_one_is_left() -> None:
     old, new = aggregate(1, "old", "kvm-a"), aggregate(2, "new", "kvm-b")
     assert steps(("new",), old, new) == ["+new/2", "-old/1"]
 
@@ -113,7 +115,7 @@ def test_another_zone_is_left_before_one_is_entered() -> None:
     assert steps(("zone-b",), *known) == ["-zone-a/1", "+zone-b/2", "-old/3"]
 
 
-def test_without_a_zone_to_enter_the_old_one_is_left_last() -> None:
+def test_zone_is_left_last_without_a_new_one_to_enter() -> None:
     known = (aggregate(1, "zone-a", "kvm-a", zone="zone-a"), aggregate(2, "new"))
     assert steps(("new",), *known) == ["+new/2", "-zone-a/1"]
 
@@ -126,7 +128,7 @@ def test_same_zone_under_another_name_is_entered_first() -> None:
     assert steps(("zone-a-new",), *known) == ["+zone-a-new/2", "-zone-a/1"]
 
 
-def test_of_two_aggregates_of_one_name_the_one_that_the_host_is_in_will_do() -> None:
+def test_host_stays_in_its_own_of_two_aggregates_of_one_name() -> None:
     assert steps(("twice",), aggregate(1, "twice"), aggregate(2, "twice", "kvm-a")) == []
 
 
@@ -200,7 +202,7 @@ async def test_host_that_is_not_managed_gets_no_condition(given: Facts) -> None:
         ),
     ],
 )
-async def test_nova_is_not_read_for_nothing(given: Facts, expected: str) -> None:
+async def test_nova_is_read_only_for_a_change(given: Facts, expected: str) -> None:
     compute = FakeCompute(lambda: NOW)
     outcome = await AggregateSync(compute, "tests").run(given)
     assert state_of(outcome.facts, "AggregatesUpdated") == expected

@@ -50,7 +50,7 @@ POOL = node(reports("example.org/Pool"))
         pytest.param(facts(REPORTING, CONNECTED, libVirtVersion="8.0"), "", id="just new enough"),
     ],
 )
-def test_libvirt(given: Facts, expected: str) -> None:
+def test_check_requires_a_connected_libvirt_of_the_version(given: Facts, expected: str) -> None:
     text = unmet(given, node(), None, Settings())
     assert expected in text
     assert bool(text) is bool(expected)
@@ -60,7 +60,7 @@ def test_libvirt(given: Facts, expected: str) -> None:
     ("text", "version"),
     [("9.1.2", (9, 1, 2)), ("9.1", (9, 1, 0)), ("9", None), ("9.1.2-rc1", None), ("", None)],
 )
-def test_version(text: str, version: tuple[int, int, int] | None) -> None:
+def test_version_of_libvirt_is_parsed(text: str, version: tuple[int, int, int] | None) -> None:
     assert parse_version(text) == version
 
 
@@ -88,7 +88,7 @@ def test_probes_of_the_hypervisor_are_read_by_their_types() -> None:
         pytest.param((REPORTING,), "", id="reporting"),
     ],
 )
-def test_agent(agent: tuple[Condition, ...], expected: str) -> None:
+def test_check_requires_a_reporting_agent(agent: tuple[Condition, ...], expected: str) -> None:
     text = unmet(facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), None, Settings())
     assert expected in text
     assert bool(text) is bool(expected)
@@ -150,7 +150,7 @@ def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
         ),
     ],
 )
-def test_bridge(status: OVSNodeStatus, expected: str) -> None:
+def test_check_requires_a_healthy_integration_bridge(status: OVSNodeStatus, expected: str) -> None:
     switch = OVSNode(
         metadata=ObjectMeta(name="kvm-a", namespace="agents"),
         spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-a")),
@@ -177,10 +177,13 @@ def test_bridge(status: OVSNodeStatus, expected: str) -> None:
             STORED,
             node(reports("example.org/Pool", "Unknown")),
             "condition example.org/Pool is Unknown",
-            id="nobody knows",
+            id="the node reports Unknown",
         ),
         pytest.param(
-            GOOD, POOL, "the hypervisor has no condition SharedDirectory", id="the second is asked"
+            GOOD,
+            POOL,
+            "the hypervisor has no condition SharedDirectory",
+            id="the second is checked",
         ),
         pytest.param(
             facts(REPORTING, CONNECTED, replace(SHARED, status="False"), libVirtVersion="9.0.0"),
@@ -196,7 +199,9 @@ def test_bridge(status: OVSNodeStatus, expected: str) -> None:
         ),
     ],
 )
-def test_storage(given: Facts, of: Node | None, expected: str) -> None:
+def test_check_requires_the_conditions_of_the_storage_probes(
+    given: Facts, of: Node | None, expected: str
+) -> None:
     text = unmet(given, of, None, PROBES)
     assert expected in text
     assert bool(text) is bool(expected)
@@ -218,7 +223,7 @@ async def test_switch_is_that_of_the_namespace_of_the_agents() -> None:
     assert await read_switch(kube, "kvm-a", "") is None
 
 
-def test_of_many_conditions_the_one_of_the_probe_counts() -> None:
+def test_condition_of_the_probe_counts_among_many() -> None:
     others = facts(REPORTING, CONNECTED, SHARED, condition("Z", "False"), libVirtVersion="9.0.0")
     assert unmet(others, POOL, None, PROBES) == ""
 

@@ -50,14 +50,14 @@ def claimant(
         pytest.param(HypervisorSpec(lifecycleEnabled=False), None, False, id="none of these"),
     ],
 )
-def test_which_host_is_looked_for(
+def test_hypervisor_claims_a_host_in_the_lifecycle_registered_or_emptied(
     spec: HypervisorSpec, holds: str | None, *, expected: bool
 ) -> None:
     made = hypervisor(spec=spec, status=HypervisorStatus(serviceId=holds))
     assert wants_host(made) is expected
 
 
-def test_stranger_owns_no_host() -> None:
+def test_hypervisor_with_another_host_name_owns_no_host() -> None:
     stranger = claimant("kvm-2", days=9, holds=SERVICE)
     assert owner(HOST, claimant("kvm-1.z"), [stranger]).metadata.name == "kvm-1.z"
 

@@ -123,7 +123,7 @@ async def test_provider_whose_traits_others_change_gets_its_host_a_pass() -> Non
     assert await site.compare() == []
     site.compute.world.traits[provider] = ProviderTraits((), 2)
     assert await site.compare() == ["kvm-a"]
-    assert await site.compare() == [], "nobody has read them since"
+    assert await site.compare() == [], "no pass has read them since"
 
 
 async def test_host_that_registers_gets_its_pass_before_the_period_is_over() -> None:

@@ -30,7 +30,7 @@ EVICTED = condition("Evicting", "False", "Succeeded")
 
 
 class Cluster:
-    """An API server and its cache in one, with at most one Eviction; and what it was asked for."""
+    """An API server and its cache in one, with at most one Eviction; records its calls."""
 
     def __init__(self, there: Eviction | None = None) -> None:
         self.there, self.refuses = there, False
@@ -136,7 +136,9 @@ UNKNOWN = condition("Registered", "False", "NotRegistered")
         pytest.param(facts(spec=LEAVING), False, id="it is registered"),
     ],
 )
-async def test_when_only_time_has_to_pass(given: Facts, again: bool) -> None:
+async def test_sync_looks_again_until_a_missing_host_counts_as_forgotten(
+    given: Facts, again: bool
+) -> None:
     done = await sync(Cluster()).run(given)
     assert done.look_again == (PATIENCE if again else None)
 
@@ -163,7 +165,9 @@ async def test_host_is_counted_afresh_only_when_servers_came_back(
         pytest.param(ON, "", id="out of it that does not matter"),
     ],
 )
-async def test_an_evicted_host_that_cannot_be_counted(spec: HypervisorSpec, after: str) -> None:
+async def test_evicted_host_that_cannot_be_counted_stays_evicted_in_maintenance(
+    spec: HypervisorSpec, after: str
+) -> None:
     compute = FakeCompute(lambda: NOW)
     made = compute.world.add_host("kvm-a", servers=("i1",))
     compute.world.fault = lambda what, about: UnreachableError("no answer")

@@ -23,7 +23,7 @@ from hypercobalt.operator.lifecycle.evictions import keeps_disabled
         pytest.param("Termination", "False", True, id="the host goes"),
     ],
 )
-def test_whether_its_end_enables_the_host_goes_by_what_led_to_it(
+def test_trigger_of_an_eviction_decides_whether_its_end_enables_the_host(
     trigger: str | None, status: str, keeps: bool
 ) -> None:
     made = Eviction(

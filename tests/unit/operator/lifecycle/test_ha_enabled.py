@@ -127,7 +127,7 @@ def test_own_service_needs_its_configuration_and_a_fence_device(
         pytest.param(HaMode.INTERNAL, (), "Unknown", id="our own service shows why"),
     ],
 )
-def test_condition_that_was_never_there(
+def test_missing_condition_is_set_by_mode_and_libvirt(
     ha: HaMode, libvirt: tuple[Condition, ...], state: str
 ) -> None:
     found = decide(facts(DONE, *libvirt, spec=WANTED), ha)
@@ -223,7 +223,7 @@ async def test_condition_is_written_and_shown_to_the_next_step() -> None:
     [given(DONE, LIBVIRT), given(LIBVIRT)],
     ids=["as it is already", "before an onboarding"],
 )
-async def test_nothing_is_written(known: Facts) -> None:
+async def test_unchanged_condition_is_not_written(known: Facts) -> None:
     cluster = Cluster()
     assert (await step(cluster).run(known)).facts is known
     assert cluster.tried == []
@@ -261,7 +261,7 @@ async def test_conflict_over_a_condition_that_was_not_seen_is_tried_again() -> N
     assert len(cluster.tried) == 2
 
 
-async def test_what_the_api_server_shows_goes_first() -> None:
+async def test_condition_on_the_api_server_goes_first() -> None:
     cluster = Cluster()
     cluster.shows = hypervisor(THEIRS)
     known = facts(DONE, LIBVIRT, spec=WANTED)

@@ -52,11 +52,13 @@ def onboarding(reason: str, status: str = "True") -> Facts:
         ),
         pytest.param(facts(spec=LEAVING, serviceId=None), False, id="it never was in OpenStack"),
         pytest.param(
-            facts(spec=replace(LEAVING, lifecycleEnabled=False)), False, id="it is somebody else's"
+            facts(spec=replace(LEAVING, lifecycleEnabled=False)), False, id="it is not managed"
         ),
     ],
 )
-def test_when_it_is_kept(given: Facts, needed: bool) -> None:
+def test_finalizer_is_needed_while_openstack_has_the_host_or_a_test_server(
+    given: Facts, needed: bool
+) -> None:
     assert is_needed(given.hypervisor) is needed
 
 
@@ -80,7 +82,9 @@ GOING = NodeStatus(conditions=(NodeCondition("Terminating", "True"),))
         pytest.param(replace(NODE, status=GOING), False, id="being terminated"),
     ],
 )
-def test_which_node_stays(node: Node | None, expected: bool) -> None:
+def test_node_of_the_hypervisor_stays_unless_it_is_deleted_or_replaced(
+    node: Node | None, expected: bool
+) -> None:
     given = facts().hypervisor
     owner = OwnerReference("v1", "Node", "kvm-a", "u-1")
     owned = replace(given, metadata=replace(given.metadata, ownerReferences=(owner,)))
@@ -88,7 +92,7 @@ def test_which_node_stays(node: Node | None, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(("spec", "pods"), [(ON, False), (LEAVING, True)])
-def test_without_a_node_nothing_runs_there(spec: object, pods: bool) -> None:
+def test_hypervisor_without_a_node_is_terminating(spec: object, pods: bool) -> None:
     given = facts(condition("NodeHealthy", "True"), spec=spec)  # type: ignore[arg-type]
     shown = orphaned(given.hypervisor, NOW).conditions
     terminating = get_condition(shown, "Terminating")

@@ -39,14 +39,16 @@ def deleted(of: Facts) -> Facts:
         pytest.param(deleted(facts(spec=LEAVING)), [], id="it empties one that goes already"),
     ],
 )
-def test_who_owns_it(given: Facts, owners: list[str]) -> None:
+def test_eviction_is_owned_by_its_hypervisor_unless_that_is_being_deleted(
+    given: Facts, owners: list[str]
+) -> None:
     made = decide(given, None, LABELS).create
     assert made is not None
     assert [owner.kind for owner in made.metadata.ownerReferences] == owners
     assert made.metadata.labels == LABELS
 
 
-def test_one_that_was_tidied_up_after_its_success_is_not_made_again() -> None:
+def test_eviction_deleted_after_its_success_is_not_created_again() -> None:
     given = facts(condition("Evicting", "False", "Succeeded"), spec=LEAVING)
     assert decide(given, None, LABELS).create is None
 
@@ -98,7 +100,7 @@ RUNNING, SUCCEEDED = "True/Running", "False/Succeeded"
         ),
     ],
 )
-def test_what_counts_for_a_maintenance(
+def test_condition_evicting_follows_from_the_eviction(
     before: str, given: Eviction, expected: str, deleted: bool
 ) -> None:
     status, _, reason = before.partition("/")
@@ -124,7 +126,7 @@ def test_what_counts_for_a_maintenance(
         ),
     ],
 )
-def test_nothing_is_done(given: Facts) -> None:
+def test_no_eviction_is_created_or_deleted(given: Facts) -> None:
     assert decide(given, None, LABELS) == Plan()
     assert decide(given, eviction(RUNNING), LABELS) == Plan()
 
@@ -185,7 +187,7 @@ def test_message_names_the_servers_that_came_back(given: Facts, end: str) -> Non
 
 
 @pytest.mark.parametrize("left", [eviction(SUCCEEDED), None], ids=["as it ended", "tidied up"])
-def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None:
+def test_instance_that_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None:
     evicted = condition("Evicting", "False", "Succeeded")
     given = facts(evicted, spec=MANUAL, host=replace(HOST, servers=("i1",)), evicted=True)
     plan = decide(given, left, LABELS)
@@ -196,7 +198,7 @@ def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None
     assert plan.evicted is False
     assert plan.delete is left
     assert (plan.create is None) is (left is not None)
-    # The words stay until it has left.
+    # The message stays until the instance has left.
     wait = Wait("Evicting", plan.waits_for, NOW)
     again = facts(condition("Evicting", "True", "Running"), spec=MANUAL, waits=(wait,))
     for one in (eviction(RUNNING), eviction(SUCCEEDED, going=True)):
@@ -208,11 +210,13 @@ def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None
     [
         pytest.param(eviction(RUNNING), True, id="the maintenance's"),
         pytest.param(eviction(RUNNING, going=True), False, id="it goes already"),
-        pytest.param(eviction(RUNNING, instances=("i",)), False, id="somebody's, of some"),
+        pytest.param(
+            eviction(RUNNING, instances=("i",)), False, id="a person's, of some instances"
+        ),
         pytest.param(eviction(RUNNING, hypervisor="kvm-b"), False, id="another host's"),
     ],
 )
-def test_what_goes_with_the_maintenance(given: Eviction, deleted: bool) -> None:
+def test_eviction_of_the_maintenance_is_deleted_at_its_end(given: Eviction, deleted: bool) -> None:
     plan = decide(facts(condition("Evicting", "True", "Running")), given, LABELS)
     assert (plan.delete is given) is deleted
     assert (plan.remove_condition, plan.evicted) == (True, False)
@@ -255,7 +259,7 @@ FAILED = eviction("False/Failed")
         pytest.param(facts(LOST, spec=MANUAL), None, RUNNING, id="it is to stay"),
     ],
 )
-def test_a_host_that_openstack_has_forgotten(
+def test_host_that_nova_does_not_list_is_evicted_or_waits(
     given: Facts, found: Eviction | None, expected: str
 ) -> None:
     plan = decide(given, found, LABELS)

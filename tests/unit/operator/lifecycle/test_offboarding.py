@@ -78,7 +78,9 @@ def deleted(of: Facts) -> Facts:
         pytest.param((EVICTED, NO_AGENTS), Next.REMOVE, "", id="nothing is left"),
     ],
 )
-def test_what_it_waits_for(known: tuple[Condition, ...], step: Next, words: str) -> None:
+def test_offboarding_names_what_it_waits_for(
+    known: tuple[Condition, ...], step: Next, words: str
+) -> None:
     plan = decide(facts(*known, spec=LEAVING))
     assert plan.next is step
     assert words in plan.text
@@ -186,7 +188,7 @@ async def test_call_that_fails_is_named_and_made_again(call: str, text: str) -> 
         pytest.param({"serviceId": None}, False, id="no service was noted"),
     ],
 )
-async def test_what_is_left_of_a_host_that_nova_forgot_is_removed(
+async def test_provider_of_a_host_that_nova_forgot_is_removed(
     known: dict[str, None], removed: bool
 ) -> None:
     compute = FakeCompute(lambda: NOW)

@@ -124,7 +124,9 @@ HANDOVER = onboarding("Handover")
         ),
     ],
 )
-def test_next_step(given: Facts, act: Act, state: str) -> None:
+def test_next_step_of_onboarding_follows_from_the_conditions(
+    given: Facts, act: Act, state: str
+) -> None:
     plan = decide(given, None, "", SETTINGS)
     assert plan.act is act
     assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == state
@@ -162,7 +164,9 @@ def test_test_server_without_a_condition_is_deleted() -> None:
         (facts(spec=replace(ON, maintenance="manual")), False),
     ],
 )
-def test_when_it_may_go_on(given: Facts, goes_on: bool) -> None:
+def test_onboarding_goes_on_within_the_lifecycle_and_outside_maintenance(
+    given: Facts, goes_on: bool
+) -> None:
     assert may_go_on(given) is goes_on
 
 
@@ -238,7 +242,7 @@ def test_message_names_each_condition_that_is_missing() -> None:
         ),
     ],
 )
-def test_none_begins_or_goes_on_in_maintenance(
+def test_onboarding_neither_begins_nor_goes_on_in_maintenance(
     given: tuple[Condition, ...], act: Act, state: str, mode: str
 ) -> None:
     plan = decide(facts(*given, spec=replace(ON, maintenance=mode)), None, "", SETTINGS)
@@ -286,7 +290,7 @@ def test_service_without_aggregates_is_waited_for_with_no_aggregates() -> None:
     assert plan.condition[:2] == ("True", "Handover")
 
 
-def test_nothing_leads_into_service_past_a_check() -> None:
+def test_no_host_comes_into_service_past_a_check() -> None:
     plan = decide(facts(HANDOVER, AGGREGATES, TRAITS), IN_SERVICE, "libvirt is away", SETTINGS)
     assert (plan.act, plan.condition and plan.condition[:2]) == (Act.NONE, ("True", "Handover"))
     assert "libvirt is away" in (plan.condition or ("", "", ""))[2]
@@ -309,7 +313,7 @@ def test_nothing_leads_into_service_past_a_check() -> None:
         ),
     ],
 )
-def test_when_checks_are_due(given: Facts, due: bool) -> None:
+def test_checks_are_due_during_the_onboarding(given: Facts, due: bool) -> None:
     assert is_checked(given, Settings()) is due
 
 

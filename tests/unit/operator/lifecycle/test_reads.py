@@ -41,7 +41,7 @@ def rules_once() -> Iterator[None]:
 
 
 class Log:
-    """What is read of a host, as paths; conditions by type, labels and annotations by key."""
+    """The reads of a host, as paths; conditions by type, labels and annotations by key."""
 
     read: ClassVar[set[str]] = set()
 
@@ -97,7 +97,7 @@ class NotedMeta(ObjectMeta, frozen=True):
 
 
 def noted(known: Hypervisor) -> Hypervisor:
-    """The same, noting what is read of it."""
+    """The same facts; records which of them are read."""
 
     def fields(struct: msgspec.Struct) -> dict[str, Any]:
         return {name: getattr(struct, name) for name in struct.__struct_fields__}
@@ -142,7 +142,7 @@ def written(given: Facts) -> Iterator[str]:
 
 @st.composite
 def any_facts(draw: st.DrawFn) -> Facts:
-    """Any host, whether the compute service knows it or not."""
+    """Any host, whether the compute service lists it or not."""
     spec, host = draw(hosts())
     spec = msgspec.structs.replace(spec, skipTests=draw(st.booleans()))
     found = facts(
@@ -222,7 +222,7 @@ class Careless:
         )
 
 
-def test_what_counts_as_read() -> None:
+def test_access_to_a_condition_or_field_counts_as_read() -> None:
     known = facts(
         condition("TLSCertificateInstalled", "True"),
         spec=HypervisorSpec(version="2"),

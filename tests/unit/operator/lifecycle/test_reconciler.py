@@ -1,4 +1,4 @@
-"""What one step of a pass does to the others."""
+"""Effects of one step of a pass on the others."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ LEAVING = replace(ON, maintenance="termination")
         ),
     ],
 )
-def test_which_changes_of_others_lead_to_a_pass(old: Facts, new: Facts, worth: bool) -> None:
+def test_pass_follows_only_relevant_changes_of_others(old: Facts, new: Facts, worth: bool) -> None:
     reconciler = made(Written(old.hypervisor), *steps())
     assert reconciler.worth_a_pass(old.hypervisor, new.hypervisor) is worth
 
@@ -175,7 +175,7 @@ CONNECTED = condition("LibVirtConnection", "True", "Connected")
         pytest.param((CONNECTED,), timedelta(0), id="the node agent's report"),
     ],
 )
-async def test_what_is_written_during_a_pass_leads_to_another_one_only_if_others_wrote_it(
+async def test_write_during_a_pass_leads_to_another_one_only_if_others_made_it(
     others: tuple[Condition, ...], again: timedelta | None
 ) -> None:
     around = Written(at(MANUAL, 1))
@@ -200,4 +200,4 @@ async def test_state_that_a_pass_has_replaced_leads_to_no_other_pass() -> None:
     older, own = at(MANUAL, 2), at(MANUAL.with_status(conditions=part.conditions), 3)
     assert not reconciler.worth_a_pass(None, older)
     assert not reconciler.worth_a_pass(older, own)
-    assert reconciler.worth_a_pass(own, at(MANUAL, 4))  # somebody took the condition away
+    assert reconciler.worth_a_pass(own, at(MANUAL, 4))  # a client removed the condition

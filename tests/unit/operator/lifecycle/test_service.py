@@ -1,4 +1,4 @@
-"""What the compute service should say of a host."""
+"""Whether the compute service should have a host enabled, disabled or forced down."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def disabled(status: str, reason: str) -> Condition:
     return condition("HypervisorDisabled", status, reason)
 
 
-NEVER_SAID = None
+NEVER_RECORDED = None
 WAS_ENABLED = disabled("False", "Succeeded")
 WAS_OURS = disabled("True", "Succeeded")
 NOT_ENABLED = disabled("True", "Failed")
@@ -76,14 +76,14 @@ WAS_THEIRS = disabled("True", "DisabledByOthers")
 @pytest.mark.parametrize(
     ("before", "host", "after"),
     [
-        pytest.param(NEVER_SAID, "new service", "enabled", id="nobody has noted anything"),
+        pytest.param(NEVER_RECORDED, "new service", "enabled", id="nothing was recorded yet"),
         pytest.param(WAS_OURS, OURS, "enabled", id="a maintenance is over"),
         pytest.param(WAS_OURS, "fenced", "enabled", id="the HA service gives it back"),
         pytest.param(WAS_OURS, EVICTED, "enabled", id="an Eviction has ended"),
         pytest.param(NOT_ENABLED, OURS, "enabled", id="once more"),
         pytest.param(WAS_ENABLED, OURS, "enabled", id="a call whose answer was lost"),
-        pytest.param(WAS_ENABLED, "bad disk", "theirs", id="somebody disables it"),
-        pytest.param(WAS_ENABLED, "", "theirs", id="somebody disables it and does not say why"),
+        pytest.param(WAS_ENABLED, "bad disk", "theirs", id="another client disables it"),
+        pytest.param(WAS_ENABLED, "", "theirs", id="another client disables it without a reason"),
         pytest.param(WAS_THEIRS, "bad disk", "theirs", id="it stays theirs"),
         pytest.param(WAS_THEIRS, OURS, "enabled", id="they have put our reason there"),
         pytest.param(WAS_ENABLED, "AUTO: no libvirt", "theirs", id="nova-compute disables it"),
@@ -121,10 +121,14 @@ async def test_forced_down_is_taken_back_at_the_end_of_a_maintenance_only(
     [
         pytest.param(None, EVICTED, id="disabled for it"),
         pytest.param(OURS, EVICTED, id="was disabled by the operator"),
-        pytest.param("bad disk", "bad disk", id="was disabled by somebody, who is not overwritten"),
+        pytest.param(
+            "bad disk", "bad disk", id="was disabled by another client, who is not overwritten"
+        ),
     ],
 )
-async def test_an_eviction_takes_over_what_is_ours(host: str | None, reason: str) -> None:
+async def test_eviction_takes_over_a_host_that_the_operator_disabled(
+    host: str | None, reason: str
+) -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.add_host("kvm-a")
     if host is not None:
@@ -161,18 +165,20 @@ def with_reason(reason: str, *, enabled: bool = False, forced_down: bool = False
         ),
     ],
 )
-def test_whether_nova_has_to_change(host: Host, wanted: Desired, expected: bool) -> None:
+def test_nova_is_called_only_when_the_host_differs(
+    host: Host, wanted: Desired, expected: bool
+) -> None:
     assert differs(host, wanted) is expected
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param(facts(host=None), id="Nova does not know the host"),
+        pytest.param(facts(host=None), id="Nova does not list the host"),
         pytest.param(facts(spec=replace(ON, maintenance="ha")), id="the HA service has it"),
     ],
 )
-async def test_host_that_is_not_ours_to_change_is_left_as_it_is(given: Facts) -> None:
+async def test_host_that_is_not_managed_is_left_as_it_is(given: Facts) -> None:
     compute = FakeCompute(lambda: NOW)
     assert desired(given, None) is None
     assert await sync(compute).run(given) == Outcome(given)
@@ -191,7 +197,7 @@ async def test_host_that_is_not_ours_to_change_is_left_as_it_is(given: Facts) ->
         pytest.param("OVNDisconnected", "False", True, "", id="what all hosts share"),
         pytest.param("OVNControllerFailed", "False", True, "", id="no port is bound"),
         pytest.param("Degraded", "False", True, "", id="a bond"),
-        pytest.param("AgentSilent", "Unknown", True, "", id="nobody reports"),
+        pytest.param("AgentSilent", "Unknown", True, "", id="the agent is silent"),
         pytest.param("NotReported", "Unknown", True, "", id="nothing is reported"),
     ],
 )

@@ -47,14 +47,14 @@ SOON, LATE = timedelta(minutes=1), timedelta(minutes=11)
             Next.DELETE,
             id="failed",
         ),
-        pytest.param((), SECOND, None, SOON, Next.DELETE, id="somebody deleted it"),
+        pytest.param((), SECOND, None, SOON, Next.DELETE, id="a client has deleted it"),
         pytest.param((OLD,), SmokeTest(1), None, SOON, Next.DELETE, id="left over from earlier"),
         pytest.param((OLD,), DELETING, None, SOON, Next.DELETE, id="being deleted"),
         pytest.param((OLD,), DELETING, None, LATE, Next.GIVEN_UP, id="deleted for too long"),
         pytest.param((), SmokeTest(3, None, "t1: x"), None, SOON, Next.GIVEN_UP, id="enough"),
     ],
 )
-def test_next(
+def test_next_step_follows_from_the_test_servers(
     found: tuple[TestServer, ...],
     test: SmokeTest,
     console: str | None,
@@ -73,7 +73,9 @@ def test_next(
         pytest.param((), None, id="none"),
     ],
 )
-def test_whose_console_decides(found: tuple[TestServer, ...], expected: TestServer | None) -> None:
+def test_console_of_the_current_test_server_decides(
+    found: tuple[TestServer, ...], expected: TestServer | None
+) -> None:
     assert wants_console(found, SECOND) is expected
 
 
@@ -113,7 +115,9 @@ def test_wait_ends_at_its_limit(found: TestServer, test: SmokeTest, limit: timed
         ),
     ],
 )  # fmt: skip
-def test_what_a_person_reads(found: tuple[TestServer, ...], test: SmokeTest, expected: str) -> None:
+def test_message_names_the_state_of_the_smoke_test(
+    found: tuple[TestServer, ...], test: SmokeTest, expected: str
+) -> None:
     assert decide(found, test, None, SETTINGS, NOW).message == expected
 
 

@@ -1,4 +1,4 @@
-"""The conditions of a pass, and since when they wait."""
+"""The conditions of a pass, and when their waits began."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def plan(
         pytest.param(("CUSTOM_A",), (), ("CUSTOM_A",), ("CUSTOM_A",), id="drift is put right"),
     ],
 )
-def test_traits_to_put(
+def test_written_traits_add_wanted_ones_and_remove_applied_ones(
     wanted: tuple[str, ...],
     there: tuple[str, ...],
     applied: tuple[str, ...],
@@ -59,7 +59,7 @@ def test_traits_that_the_existing_operator_has_put_are_known_by_their_prefix() -
     assert found.applied == ("CUSTOM_B",)
 
 
-def test_names_that_are_none_are_named_and_the_others_set() -> None:
+def test_invalid_trait_names_are_reported_and_the_others_set() -> None:
     found = plan(("CUSTOM_A", "no-good", "x" * 300, "ümlaut"), ())
     assert found.put == ("CUSTOM_A",)
     assert found.invalid == ("no-good", "x" * 300, "ümlaut")
@@ -95,7 +95,7 @@ async def test_more_traits_than_the_bound_are_named_and_not_set() -> None:
 
 
 @given_(*[st.sets(st.sampled_from(["CUSTOM_A", "CUSTOM_B", "HW_X", "HW_Y"])) for _ in range(3)])
-def test_in_the_end_all_wanted_are_there_and_only_ours_have_gone(
+def test_provider_gets_all_wanted_traits_and_loses_only_applied_ones(
     wanted: set[str], there: set[str], applied: set[str]
 ) -> None:
     found = plan(tuple(wanted), tuple(sorted(there)), tuple(sorted(applied)))
@@ -119,7 +119,7 @@ def test_in_the_end_all_wanted_are_there_and_only_ours_have_gone(
         pytest.param(facts(DONE, spec=replace(ON, lifecycleEnabled=False)), False, id="off"),
     ],
 )
-def test_when_traits_are_due(given: Facts, due: bool) -> None:
+def test_traits_are_due_once_the_smoke_test_is_over(given: Facts, due: bool) -> None:
     assert is_due(given) is due
 
 
@@ -131,7 +131,7 @@ def test_when_traits_are_due(given: Facts, due: bool) -> None:
         pytest.param(facts(DONE, host=None), id="not registered"),
     ],
 )
-async def test_placement_is_not_read_for_nothing(given: Facts) -> None:
+async def test_placement_is_read_only_for_a_change(given: Facts) -> None:
     compute = FakeCompute(lambda: NOW)
     assert (await TraitSync(compute).run(given)).facts is given
     assert compute.world.calls == []
@@ -176,7 +176,7 @@ async def test_provider_that_changes_meanwhile_is_read_again(
 @pytest.mark.parametrize(
     ("count", "end"), [(10, "'bad-9'"), (11, "'bad-9' and 1 more")], ids=["as many as fit", "more"]
 )
-async def test_names_that_are_none_are_in_the_message(count: int, end: str) -> None:
+async def test_message_names_invalid_traits(count: int, end: str) -> None:
     compute = FakeCompute(lambda: NOW)
     host = compute.world.add_host("kvm-a")
     names = tuple(f"bad-{n:x}" for n in range(count))

@@ -1,4 +1,4 @@
-"""What the OVS agent reports of a switch, and what the operator makes of it: one verdict."""
+"""The OVS agent's report of a switch and the operator's condition agree."""
 
 from __future__ import annotations
 

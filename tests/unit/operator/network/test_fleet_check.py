@@ -1,4 +1,4 @@
-"""What is found between the switches of a fleet, and what is not."""
+"""Findings between the switches of a fleet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PHYSNET = (BridgeMapping(network="physnet1", bridge="br-ex"),)
 def switch(
     name: str, ready: Condition = READY, version: str = "3.1.0", **controller: object
 ) -> OVSNode:
-    """One that fits to others, but for what is given; `name` ends with its number."""
+    """A switch consistent with others, but for what is given; `name` ends with its number."""
     number = name[-1]
     usual: dict[str, object] = {
         "connected": True,
@@ -57,7 +57,7 @@ def broken(*addresses: str) -> Tunnels:
     return Tunnels(count=2, broken=addresses)
 
 
-def test_switches_that_fit_together_give_nothing() -> None:
+def test_consistent_switches_give_no_finding() -> None:
     assert check([A, B, C]) == ()
 
 
@@ -179,7 +179,7 @@ def test_order_of_a_database_s_addresses_is_no_difference() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_found_once_and_names_both_ends(
+def test_inconsistency_is_found_once_and_names_both_ends(
     third: OVSNode, code: str, hosts: tuple[str, ...], part: str
 ) -> None:
     (found,) = check([A, B, third])

@@ -99,7 +99,9 @@ class Known:
         pytest.param(replace(ABSENT, left=timedelta(seconds=9)), 9, id="it may be made yet"),
     ],
 )
-async def test_nothing_is_taken(seen: Sighting | None, again: int | None) -> None:
+async def test_ready_is_kept_while_the_agent_may_be_reporting(
+    seen: Sighting | None, again: int | None
+) -> None:
     around = Around(seen, READY)
     assert await around.passes() == Result(timedelta(seconds=again) if again else None)
     assert (around.applied, around.events) == ([], [])
@@ -120,7 +122,7 @@ async def test_ready_alone_is_applied_to_the_version_that_was_read() -> None:
     assert around.events == ["Warning OVSAgentSilent"]
 
 
-async def test_it_is_taken_once_for_each_state_of_the_lease() -> None:
+async def test_ready_is_replaced_once_for_each_state_of_the_lease() -> None:
     around = Around(EXPIRED, READY)
     await around.passes()
     around.stored = (READY,)  # it writes all the same
@@ -142,7 +144,7 @@ async def test_agent_that_writes_without_a_lease_is_believed_for_ten_minutes() -
     assert len(around.applied) == 2
 
 
-async def test_what_is_taken_already_is_not_applied_again() -> None:
+async def test_condition_replaced_already_is_not_applied_again() -> None:
     around = Around(EXPIRED, condition("Ready", "Unknown", "AgentSilent"))
     await around.passes()
     assert (around.applied, around.events) == ([], [])
@@ -188,7 +190,7 @@ async def test_ovsnode_that_is_gone_is_forgotten() -> None:
         (EXPIRED, "has not renewed its Lease"),
     ],
 )
-def test_why_it_is_silent(seen: Sighting, part: str) -> None:
+def test_message_names_why_the_agent_counts_as_silent(seen: Sighting, part: str) -> None:
     assert part in silence(NAME, seen)
 
 

@@ -14,7 +14,7 @@ GREEN = condition("NetworkHealthy", "True", "Healthy")
 
 
 class Server(Kube):
-    """It is never asked: the tests load the cache themselves."""
+    """Receives no call: the tests load the cache themselves."""
 
     def __init__(self) -> None:
         """Connect to nothing."""
@@ -46,7 +46,7 @@ def test_counters_lead_to_no_pass() -> None:
     assert (world.judged, world.spoke) == ([], [])
 
 
-def test_what_does_not_change_the_verdict_leads_to_no_pass() -> None:
+def test_change_that_keeps_the_verdict_leads_to_no_pass() -> None:
     world = World(switch())
     world.changes(switch({"PortsHealthy": ("False", "OrphanPorts")}, version="2"))
     assert (world.judged, world.spoke) == ([], [])

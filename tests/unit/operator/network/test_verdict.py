@@ -1,4 +1,4 @@
-"""What an OVSNode means for its host: whose fault it is, and what is not known."""
+"""The network condition of a host, by its OVSNode."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ DOWN = bad(BRIDGES, "BridgeDown")
         pytest.param(
             switch(bad("VswitchdResponding", "NotPermitted")),
             *("Unknown/NotReported", False, False),
-            id="an agent that may not ask",
+            id="an agent without the right",
         ),
         pytest.param(
             switch(bad("OVSDBConnected", "SchemaUnsupported")),
@@ -152,7 +152,7 @@ DOWN = bad(BRIDGES, "BridgeDown")
         ),
     ],
 )
-def test_verdict(
+def test_condition_and_gates_follow_from_the_ovsnode(
     given: OVSNodeGlance | None, expected: str, *, closes: bool, unbound: bool
 ) -> None:
     found = judge(given, "br-int")
@@ -200,7 +200,7 @@ def test_message_names_the_object_and_what_its_agent_reports() -> None:
 
 
 @pytest.mark.parametrize("status", ["Unknown", "Down", "Degraded"])
-def test_bridge_of_another_name_is_none_of_the_verdicts_business(status: str) -> None:
+def test_bridge_of_another_name_does_not_change_the_verdict(status: str) -> None:
     two = switch(bridges={"br-int": "Active", "br-ex": status})
     assert judge(two, "br-int").reason == "Healthy"
     assert judge(switch(bridges={"br-int": "Down"}), "br-ex").reason != "BridgeDown"

@@ -74,7 +74,7 @@ async def begun(use: Use, port: str = "tap1") -> Stream:
     return answer
 
 
-def test_what_is_no_instances_has_a_right_of_its_own() -> None:
+def test_capture_of_a_port_of_no_instance_has_a_right_of_its_own() -> None:
     assert {(one.name, one.method, one.right) for one in offered().values()} == {
         ("capture", "POST", "capture"),
         ("capture-uplink", "POST", "capture-uplink"),
@@ -193,7 +193,7 @@ async def test_sweep_is_repeated_until_ovsdb_server_answers() -> None:
 
 
 @pytest.mark.looptime
-async def test_nothing_is_swept_while_no_capture_makes_rows() -> None:
+async def test_mirrors_are_not_swept_while_no_capture_makes_rows() -> None:
     async with swept() as left:
         await asyncio.sleep(1)
         for _ in range(50):
@@ -215,7 +215,7 @@ async def test_mirror_that_never_goes_is_swept_once_a_second_at_most() -> None:
 
 
 @pytest.mark.looptime
-async def test_nothing_is_swept_while_ovsdb_server_is_away() -> None:
+async def test_mirrors_are_not_swept_while_ovsdb_server_is_away() -> None:
     async with swept() as left:
         await asyncio.sleep(1)
         left.facts.set(without(facts(), "database"))

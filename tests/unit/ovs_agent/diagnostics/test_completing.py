@@ -1,4 +1,4 @@
-"""What a person leaves out of a packet is what the instance would send."""
+"""Fields that a person leaves out of a packet are those that the instance would send."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def test_a_packet_that_could_go_anywhere_is_refused(
         completed(given, ends)
 
 
-def test_addresses_that_are_none_are_passed_over() -> None:
+def test_invalid_addresses_are_skipped() -> None:
     odd = LogicalPort("lp", "net", ("unknown", "router dynamic", f"{mac(2)} 10.0.0.x"))
     assert completed({}, Ends(logical(1), "", odd))["eth_dst"] == mac(2)

@@ -69,13 +69,13 @@ async def test_very_many_mac_addresses_are_counted_and_the_first_listed() -> Non
     assert (len(found.macs), found.macs_total) == (internals.MOST_MACS, number)
 
 
-@pytest.mark.parametrize("asked", [{}, {"bridge": "br-none"}, {"bridge": "br-ex br-int"}])
-async def test_only_bridges_of_this_host_are_read(asked: dict[str, str]) -> None:
+@pytest.mark.parametrize("parameters", [{}, {"bridge": "br-none"}, {"bridge": "br-ex br-int"}])
+async def test_only_bridges_of_this_host_are_read(parameters: dict[str, str]) -> None:
     fake = switch()
     with pytest.raises(
         RefusedUseError, match="is not a bridge of this host; there are br-ex, br-int"
     ):
-        await internals.bridge(fake, facts(), asked)
+        await internals.bridge(fake, facts(), parameters)
     assert not fake.calls["macs"]
 
 

@@ -37,7 +37,7 @@ def test_a_port_is_found_by_name_number_iface_id_instance_and_chassis(word: str,
         ("x" * 5000, "", "x…' is not a port"),
     ],
 )
-def test_a_port_that_is_none_is_refused_with_those_that_there_are(
+def test_unknown_port_is_refused_with_the_existing_ones(
     word: str, bridge: str, message: str
 ) -> None:
     with pytest.raises(RefusedUseError, match=message) as refused:

@@ -78,7 +78,7 @@ def test_a_packet_for_several_hosts_is_followed_to_none() -> None:
 @pytest.mark.parametrize(
     "final", ["unchanged", "tcp,reg14=0x2,metadata=0x2", "tcp,reg14=x,reg15=0x4,metadata=0x2"]
 )
-def test_without_what_ovn_sends_along_nothing_is_followed(final: str) -> None:
+def test_packet_without_the_metadata_of_ovn_is_not_followed(final: str) -> None:
     trace = recorded("tunnel")
     bare = replace(trace.passes[-1], final_flow=final)
     assert of(replace(trace, passes=(bare,))) is None

@@ -23,7 +23,7 @@ def issue(code: IssueCode, object_: str) -> Tracked:
     return Tracked(Finding(code, object_, IssueSeverity.WARNING, "x"), NOW, 0.0, is_issue=True)
 
 
-async def test_a_port_of_an_instance() -> None:
+async def test_port_of_an_instance_has_its_issues_counters_and_flows() -> None:
     fake = switch()
     fake.interface_statistics = {"i-tap1": {"rx_packets": 7, "tx_dropped": 1}}
     issues = [
@@ -111,7 +111,7 @@ async def test_an_unknown_port_is_refused() -> None:
         (DaemonName.VSWITCHD, "flows of table 0 are missing"),
     ],
 )
-async def test_what_cannot_be_read_is_a_note(away: DaemonName, note: str) -> None:
+async def test_value_that_cannot_be_read_is_a_note(away: DaemonName, note: str) -> None:
     fake = switch()
     fake.fail(away)
     found = await ports(fake, facts(), (), {})

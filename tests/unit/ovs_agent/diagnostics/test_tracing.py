@@ -29,13 +29,13 @@ from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import trace
 from hypercobalt.ovs_agent.facts import Reading
 
-ASKED = {"from": "tap1", "to": "tap2", "proto": "tcp", "dst_port": "23"}
+PARAMETERS = {"from": "tap1", "to": "tap2", "proto": "tcp", "dst_port": "23"}
 
 
 async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -> None:
     fake = switch()
     fake.traces[TELNET] = recorded("acl")
-    report = await trace(fake, facts(), ASKED)
+    report = await trace(fake, facts(), PARAMETERS)
     assert (report.outcome, report.bridge, report.port) == (TraceOutcome.DROPPED, "br-int", "tap1")
     assert "ls_out_acl of switch net" in report.verdict
     assert (report.packet, report.unnamed) == (TELNET, "")
@@ -51,7 +51,7 @@ async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("parameters", "message"),
     [
         ({"from": "nope"}, "is not a port of this host"),
         ({"from": "tap1", "to": "nope"}, "to 'nope' is not a port.*nor a logical port of OVN"),
@@ -63,12 +63,12 @@ async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -
         ({"from": "tap1", "eth_dst": mac(2), "tun_id": "2"}, "port tap1 is none"),
     ],
 )
-async def test_what_cannot_be_traced_is_refused_with_the_way_out(
-    asked: dict[str, str], message: str
+async def test_packet_that_cannot_be_traced_is_refused_with_the_remedy(
+    parameters: dict[str, str], message: str
 ) -> None:
     fake = switch()
     with pytest.raises(RefusedUseError, match=message):
-        await trace(fake, facts(), asked)
+        await trace(fake, facts(), parameters)
     assert not fake.calls["trace"]
 
 
@@ -104,16 +104,16 @@ async def test_a_packet_goes_on_at_the_next_host_where_this_one_has_ended() -> N
 async def test_without_the_southbound_database_flows_have_no_names() -> None:
     fake = switch()
     fake.southbound_state = None
-    asked = {"from": "tap1", "eth_dst": mac(2), "proto": "eth"}
-    report = await trace(fake, facts(), asked)
+    parameters = {"from": "tap1", "eth_dst": mac(2), "proto": "eth"}
+    report = await trace(fake, facts(), parameters)
     assert report.unnamed.startswith("the southbound database cannot be read: tcp:10.0.0.10")
     assert report.verdict == (
         "dropped in table 0 of br-int by priority 100, cookie 0x72fd84cb: in_port=2"
     )
     assert fake.calls["logical_port"] == 1
-    assert not fake.calls["explain"]  # it was asked once, and is asked no more
+    assert not fake.calls["explain"]  # the first call failed, and no other follows
     with pytest.raises(RefusedUseError, match=r"cannot be looked up.*connection refused"):
-        await trace(fake, facts(), ASKED)
+        await trace(fake, facts(), PARAMETERS)
 
 
 async def test_without_ovn_only_the_switch_is_read() -> None:
@@ -142,25 +142,25 @@ async def test_a_southbound_database_that_hangs_holds_up_no_trace(
 
 
 @pytest.mark.parametrize("away", ["database", "vswitchd"])
-async def test_what_is_not_proven_is_not_traced(away: str) -> None:
+async def test_packet_is_not_traced_by_unproven_facts(away: str) -> None:
     with pytest.raises(SwitchError):
-        await trace(switch(), without(facts(), away), ASKED)
+        await trace(switch(), without(facts(), away), PARAMETERS)
 
 
 async def test_a_switch_that_dies_meanwhile_is_reported() -> None:
     fake = switch()
     fake.fail(DaemonName.VSWITCHD, Fault.TIMEOUT)
     with pytest.raises(SwitchError) as failed:
-        await trace(fake, facts(), ASKED)
+        await trace(fake, facts(), PARAMETERS)
     assert failed.value.fault is Fault.TIMEOUT
 
 
-async def test_what_ovn_spells_out_makes_no_answer_too_large() -> None:
+async def test_long_explanation_of_ovn_makes_no_answer_too_large() -> None:
     fake = switch()
     fake.traces[TELNET] = recorded("acl")
     (cookie,) = fake.explained.flows
     flow = replace(fake.explained.flows[cookie], match="ip4.src == 10.0.0.1 || " * 100_000)
     fake.explained = replace(fake.explained, flows={cookie: flow})
-    report = await trace(fake, facts(), ASKED)
+    report = await trace(fake, facts(), PARAMETERS)
     assert report.verdict.endswith("…")
     assert len(msgspec.json.encode(report)) < 30_000

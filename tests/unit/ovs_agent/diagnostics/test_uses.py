@@ -21,14 +21,14 @@ from hypercobalt.ovs_agent.diagnostics.report import (
 from hypercobalt.ovs_agent.diagnostics.uses import uses
 from hypercobalt.runtime.routes import Answer, Requester
 
-ASKED = {"from": "tap1", "eth_dst": mac(2)}
+TRACE = {"from": "tap1", "eth_dst": mac(2)}
 
 
 def offered(fake: FakeSwitch) -> dict[str, Use]:
     return {one.name: one for one in uses(fake, facts, lambda: ())}
 
 
-def asked(**parameters: str) -> UseRequest:
+def request(**parameters: str) -> UseRequest:
     return UseRequest(parameters, b"", Requester("jane"))
 
 
@@ -43,8 +43,8 @@ def test_each_use_needs_its_right() -> None:
 
 async def test_a_trace_and_the_ports_are_answered() -> None:
     found = offered(switch())
-    traced = await found["trace"].handle(asked(**ASKED))
-    listed = await found["ports"].handle(asked(port="tap1"))
+    traced = await found["trace"].handle(request(**TRACE))
+    listed = await found["ports"].handle(request(port="tap1"))
     assert isinstance(traced, Answer)
     assert isinstance(listed, Answer)
     assert msgspec.json.decode(traced.body, type=TraceReport).port == "tap1"
@@ -53,8 +53,8 @@ async def test_a_trace_and_the_ports_are_answered() -> None:
 
 async def test_a_bridge_and_ovn_controller_are_answered() -> None:
     found = offered(switch())
-    bridge = await found["bridge"].handle(asked(bridge="br-int"))
-    controller = await found["ovn"].handle(asked())
+    bridge = await found["bridge"].handle(request(bridge="br-int"))
+    controller = await found["ovn"].handle(request())
     assert isinstance(bridge, Answer)
     assert isinstance(controller, Answer)
     assert msgspec.json.decode(bridge.body, type=BridgeReport).name == "br-int"
@@ -75,10 +75,10 @@ async def test_one_trace_at_a_time_is_made() -> None:
     slow = Slow()
     slow.flow_table["br-int"] = ()
     found = offered(slow)["trace"]
-    first = asyncio.create_task(found.handle(asked(**ASKED)))
+    first = asyncio.create_task(found.handle(request(**TRACE)))
     await begun.wait()
     with pytest.raises(BusyError, match="under way"):
-        await found.handle(asked(**ASKED))
+        await found.handle(request(**TRACE))
     go_on.set()
     await first
-    await found.handle(asked(**ASKED))
+    await found.handle(request(**TRACE))

@@ -231,7 +231,7 @@ PARTNER, SILENT = "aa:bb:cc:00:00:01", "00:00:00:00:00:00"
         ),
     ],
 )
-def test_bond_of_the_kernel_that_the_switch_uses(
+def test_bond_of_the_kernel_is_judged_like_one_of_the_switch(
     facts: Facts, expected: tuple[str, int, int], findings: list[tuple[str, str]]
 ) -> None:
     assessed = assess_bonds(facts)

@@ -1,4 +1,4 @@
-"""What bridges show, and what is wrong with them."""
+"""Status of bridges, and their findings."""
 
 from __future__ import annotations
 

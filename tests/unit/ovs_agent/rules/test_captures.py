@@ -67,7 +67,7 @@ def test_a_port_of_an_instance_is_captured_on_its_device(port: str, found: str) 
 
 
 @pytest.mark.parametrize("port", ["eth0", "br-int"])
-def test_what_is_no_instances_needs_the_other_right(port: str) -> None:
+def test_capture_of_a_port_of_no_instance_needs_the_other_right(port: str) -> None:
     with pytest.raises(CaptureRefusedError, match="ovsnodes/capture-uplink"):
         source(port)
     assert source(port, uplinks=True) == Source(port)

@@ -63,7 +63,7 @@ def stated(facts: Facts, seconds: float = 2 * GRACE.total_seconds()) -> dict[str
     return {type_.value: f"{one.status}/{one.reason}" for type_, one in last.conditions.items()}
 
 
-def test_all_is_well() -> None:
+def test_healthy_switch_has_every_condition_true() -> None:
     assert stated(healthy()) == {
         "OVSDBConnected": "True/Connected",
         "VswitchdResponding": "True/Responding",
@@ -77,8 +77,11 @@ def test_all_is_well() -> None:
 
 
 def bonded(*states: bool, lacp: LacpStatus = LacpStatus.NEGOTIATED, ofport: int = 2) -> Facts:
-    heard = lacp is LacpStatus.NEGOTIATED
-    rows_of = (interface("a", 1, lacp_current=heard), interface("b", ofport, lacp_current=heard))
+    current = lacp is LacpStatus.NEGOTIATED
+    rows_of = (
+        interface("a", 1, lacp_current=current),
+        interface("b", ofport, lacp_current=current),
+    )
     members = bond("bond0", *rows_of, lacp="active")
     rows = database({"br-int": [], "br-ex": [members]})
     enabled = dict(zip("ab", states, strict=False))
@@ -364,7 +367,7 @@ def test_bridges_are_not_healthy_before_each_check_was_made(facts: Facts) -> Non
 @pytest.mark.parametrize(
     "facts", [healthy(), bonded(True, False), healthy(instances={})], ids=["well", "bond", "port"]
 )
-def test_what_depends_on_a_dead_daemon_is_unknown_and_never_remembered(
+def test_condition_that_depends_on_a_dead_daemon_is_unknown_and_not_kept(
     facts: Facts, lost: str, reason: str
 ) -> None:
     before = judge(facts, {}, now=NOW, monotonic=0.0)
@@ -424,7 +427,7 @@ def test_condition_is_not_true_first_while_a_fault_has_been_found_that_has_yet_t
 
     well = judge(healthy(), {}, now=NOW, monotonic=0.0)
     after = judge(facts, well.ledger, now=later(1), monotonic=1.0, before=well.conditions)
-    assert of(after)[0] == "True"  # what a healthy switch passes through is no fault yet
+    assert of(after)[0] == "True"  # a transient state of a healthy switch is no fault yet
 
 
 def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None:
@@ -471,7 +474,7 @@ def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: 
         ),
     ],
 )
-def test_flows_in_sync_name_what_was_not_looked_at(facts: Facts, message: str) -> None:
+def test_message_of_flows_in_sync_names_what_was_not_checked(facts: Facts, message: str) -> None:
     found = judge(facts, {}, now=NOW, monotonic=0.0).conditions[OVSNodeConditionType.FLOWS_IN_SYNC]
     assert (found.status, found.reason, found.message) == ("True", "InSync", message)
 

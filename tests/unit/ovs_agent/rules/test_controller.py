@@ -65,9 +65,9 @@ LEGS = {
         False,
         ["SBDisconnected"],
     ),
-    # The kernel takes its connection, so that ovn-controller says `connected`.
+    # The kernel takes its connection, so that ovn-controller reports `connected`.
     "southbound database hangs": (without(healthy(), "southbound"), False, ["SBStale"]),
-    "no means to ask the southbound database": (
+    "no means to read the southbound database": (
         without(healthy(), "southbound", Fault.UNSUPPORTED),
         None,
         [],
@@ -213,7 +213,7 @@ def test_controller_shows_every_field() -> None:
     )
 
 
-def test_nothing_is_known_before_the_first_answer() -> None:
+def test_controller_is_unknown_before_the_first_answer() -> None:
     facts = healthy(ovn_controller=Reading(), controller=Reading())
     assessed = assess_controller(facts)
     assert shown_connected(facts) is None
@@ -311,7 +311,7 @@ def test_tunnels_are_unknown_without_vswitchd() -> None:
         (Facts(), {}),
     ],
 )
-def test_legs_that_could_be_measured(facts: Facts, expected: dict[str, bool]) -> None:
+def test_only_measured_legs_are_listed(facts: Facts, expected: dict[str, bool]) -> None:
     assert legs(facts) == {Leg(name): holds for name, holds in expected.items()}
 
 

@@ -88,7 +88,7 @@ def test_issue_is_over_at_the_first_look_without_it() -> None:
     assert look(look({}, finding()), at=1) == {}
 
 
-def test_what_cannot_be_measured_stays_as_it_is() -> None:
+def test_issue_that_cannot_be_measured_stays_as_it_is() -> None:
     ledger = look({}, finding())
     ledger = look(ledger, at=500, unmeasured=(IssueCode.PORT_ERROR,))
     assert listed(ledger)[0][0].detectedAt == NOW

@@ -1,4 +1,4 @@
-"""Mirrors that copy packets for nobody are found; those that may be in use are not."""
+"""Mirrors without a reader are found; those that may be in use are not."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Lock:
 
 
 def lock_of(reason: str) -> Lock | None:
-    """The lock that has this reason; None for one that is none of ours."""
+    """The lock that has this reason; None for a lock of another owner."""
     found = _REASON.fullmatch(reason)
     return Lock(found[1], found[2]) if found else None
 

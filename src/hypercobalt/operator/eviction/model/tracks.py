@@ -198,7 +198,7 @@ class Track:
         return replace(self, follows=known, since=at if progressed else self.since), known
 
     def seeing(self, job: Job | None, at: float) -> Track:
-        """What is remembered of a job that goes on; likewise."""
+        """What is remembered of a job that goes on: less left than ever is progress."""
         if job is None or job.ended:
             return self
         known = self.view

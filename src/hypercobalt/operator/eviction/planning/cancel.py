@@ -103,7 +103,7 @@ def cancelled(instances: Iterable[Assessment], left: Sequence[Assessment]) -> st
 
 
 def left_behind(entries: Sequence[EvictionInstance], limit: timedelta) -> str:
-    """What is let go, and what is to be done about it: the object is gone then.
+    """What is given up, and what a person has to do about it once the object is gone.
 
     Args:
         entries: of what may be under way; none: it is not known what.

@@ -29,7 +29,7 @@ def document(seed: int) -> bytes:
 
 
 def _repeated(make: Callable[[int], str], size: int) -> str:
-    """As many as fill the size."""
+    """Repeat a part until the size is filled."""
     return "".join(make(number) for number in range(max(1, size // len(make(size)))))
 
 

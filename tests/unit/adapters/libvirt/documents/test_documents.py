@@ -27,7 +27,7 @@ def of(*parts: str) -> Definition:
 
 
 class TestCapabilities:
-    def test_a_real_host_with_one_cell(self) -> None:
+    def test_real_host_with_one_cell_is_read(self) -> None:
         host = capabilities.parse(sample("capabilities-one-cell"))
 
         assert host.arch == "x86_64"
@@ -36,7 +36,7 @@ class TestCapabilities:
         assert host.cpu_count == 2
         assert host.memory_bytes > GIB
 
-    def test_four_cells_with_gaps_in_their_numbers_and_any_unit(self) -> None:
+    def test_four_cells_with_gaps_in_their_numbers_and_any_unit_are_read(self) -> None:
         host = capabilities.parse(sample("capabilities-four-cells"))
 
         assert host.cells[0] == HostCell(0, 256 * GIB, frozenset({0, 1, 128}), 64)
@@ -84,7 +84,7 @@ class TestCapabilities:
 
 
 class TestDomainCapabilities:
-    def test_qemu(self) -> None:
+    def test_domain_capabilities_of_qemu_are_read(self) -> None:
         found = domcapabilities.parse(sample("domcapabilities-qemu"))
 
         assert (found.arch, found.hypervisor_type) == ("x86_64", "kvm")
@@ -110,7 +110,7 @@ class TestDomainCapabilities:
             "hyperv/vendor_id",
         )
 
-    def test_cloud_hypervisor(self) -> None:
+    def test_domain_capabilities_of_cloud_hypervisor_are_read(self) -> None:
         found = domcapabilities.parse(sample("domcapabilities-cloud-hypervisor"))
 
         assert (found.arch, found.hypervisor_type) == ("x86_64", "ch")
@@ -132,14 +132,14 @@ class TestDomainCapabilities:
 
 
 class TestDomain:
-    def test_a_real_guest_without_any_tuning(self) -> None:
+    def test_real_guest_without_any_tuning_is_read(self) -> None:
         floppy = Disk("fda", "floppy", "/srv/guests/boot.img", readonly=True)
 
         assert domain.parse(sample("domain-tcg")) == Definition(
             memory_bytes=1024**2, vcpus=1, devices=Devices((floppy,))
         )
 
-    def test_nova_guest_on_the_host_cells_that_its_nodesets_name(self) -> None:
+    def test_nova_guest_is_on_the_host_cells_that_its_nodesets_name(self) -> None:
         assert domain.parse(sample("domain-nova")) == Definition(
             memory_bytes=128 * GIB,
             vcpus=4,
@@ -179,7 +179,7 @@ class TestDomain:
         assert [node.host_cells for node in found.memory_nodes] == [{3}, {2}]
         assert [node.memory_bytes for node in found.memory_nodes] == [32 * 1024**2] * 2
 
-    def test_a_guest_cell_that_nothing_binds_beside_one_that_is_bound(self) -> None:
+    def test_guest_cell_without_a_binding_names_no_host_cell_beside_a_bound_one(self) -> None:
         found = of(
             "<numatune><memnode cellid='0' nodeset='2'/></numatune>",
             "<cpu><numa><cell memory='32768'/><cell memory='32768'/></numa></cpu>",
@@ -344,7 +344,7 @@ def test_hostile_sets_that_differ_cost_little_together() -> None:
     assert used.seconds < 0.5
 
 
-def test_what_is_not_wanted_is_skipped_however_much() -> None:
+def test_unused_elements_are_skipped_whatever_their_number() -> None:
     controllers = "<controller><address bus='0'/>text</controller>" * 60_000
 
     assert of("<devices>", controllers, "</devices>").problem is None

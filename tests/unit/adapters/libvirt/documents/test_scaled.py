@@ -57,7 +57,7 @@ def test_every_unit_of_libvirt_is_read(text: str, unit: str | None, expected: in
         ("8", "EiB"),
     ],
 )
-def test_what_is_no_amount_is_refused(text: str, unit: str) -> None:
+def test_text_that_is_no_amount_is_refused(text: str, unit: str) -> None:
     with pytest.raises(ValueError, match=r"unit|number|bytes|above"):
         memory_bytes(text, unit)
 
@@ -81,7 +81,7 @@ def test_sets_are_read_in_order(text: str, expected: set[int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a", "3-1", "0-99999999999", "-1", "1-", "1,,2", "^", "16384", "0-2,^x"]
 )
-def test_what_is_no_set_is_refused(text: str) -> None:
+def test_text_that_is_no_set_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"number|descending|above"):
         members(text)
 

@@ -75,7 +75,9 @@ async def test_a_refusal_has_libvirts_message_code_domain_and_level(both: Both) 
         (ErrorCode.RPC, f"unknown procedure: {TYPE.number}"),
     ],
 )
-async def test_what_the_daemon_lacks_is_not_supported(both: Both, code: int, message: str) -> None:
+async def test_procedure_that_the_daemon_lacks_is_not_supported(
+    both: Both, code: int, message: str
+) -> None:
     daemon, client = both
     daemon.answers[TYPE.number] = error(code, message)
     with pytest.raises(NotSupportedError):
@@ -178,10 +180,10 @@ async def test_an_answer_that_makes_no_sense_ends_the_connection(
 
 async def test_events_reach_their_listener_and_others_are_dropped(both: Both) -> None:
     daemon, client = both
-    heard: asyncio.Queue[event_types.PairEvent] = asyncio.Queue()
+    received: asyncio.Queue[event_types.PairEvent] = asyncio.Queue()
     client.listen(
         event_types.LIFECYCLE,
-        lambda data: heard.put_nowait(codec(event_types.PairEvent).decode(data)),
+        lambda data: received.put_nowait(codec(event_types.PairEvent).decode(data)),
     )
     sent = event_types.PairEvent(0, protocol.DomainRef("a", bytes(16), 1), 2, 0)
     payload = codec(event_types.PairEvent).encode(sent)
@@ -189,8 +191,8 @@ async def test_events_reach_their_listener_and_others_are_dropped(both: Both) ->
     daemon.send(event._replace(procedure=319))
     daemon.send(event)
 
-    assert await heard.get() == sent
-    assert heard.empty()
+    assert await received.get() == sent
+    assert received.empty()
 
 
 async def test_a_ping_is_answered(both: Both) -> None:
@@ -220,7 +222,7 @@ async def test_a_ping_is_answered(both: Both) -> None:
     ],
     ids=["sasl", "no driver", "polkit"],
 )
-async def test_a_daemon_that_does_not_let_us_in_is_named(
+async def test_daemon_that_refuses_the_connection_is_named(
     answers: dict[Procedure[Any, Any], tuple[Any, ...]], reason: str
 ) -> None:
     async with made_up() as daemon:
@@ -268,7 +270,7 @@ async def test_a_connection_given_up_before_it_is_accepted_logs_nothing(
 
 
 class Recorder(asyncio.Transport):
-    """Keeps what is written."""
+    """Records the bytes that are written."""
 
     def __init__(self) -> None:
         super().__init__()

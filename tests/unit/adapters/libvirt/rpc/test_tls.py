@@ -97,7 +97,7 @@ async def test_a_daemon_that_does_not_accept_our_name_is_reported_apart(
             await connect(address(port, files))
 
 
-async def test_our_certificate_of_another_authority_is_refused_by_the_daemon(
+async def test_client_certificate_of_another_authority_is_refused_by_the_daemon(
     ours: trustme.CA, tmp_path: Path
 ) -> None:
     files = client_files(tmp_path, ours, trustme.CA())

@@ -36,7 +36,7 @@ class Everything(NamedTuple):
     maybe: str | None
     data: bytes
     inner: Inner
-    nobody: Inner | None
+    absent: Inner | None
     many: tuple[Inner, ...]
     parameters: tuple[TypedParameter, ...]
 
@@ -66,7 +66,7 @@ EVERY = codec(Everything)
 
 
 @given(EVERYTHING)
-def test_what_is_written_is_read_again(value: Everything) -> None:
+def test_encoded_value_is_decoded_again(value: Everything) -> None:
     data = EVERY.encode(value)
 
     assert EVERY.decode(data) == value

@@ -64,14 +64,14 @@ def ended(of: Eviction) -> Eviction:
         pytest.param(other("Skipped"), False, id="skipped"),
         pytest.param(ended(other("Pending")), False, id="one that has ended"),
         pytest.param(replace(other("Migrating"), metadata=eviction().metadata), False, id="itself"),
-        pytest.param(other("Pending", made=None), True, id="one that tells no time"),
+        pytest.param(other("Pending", made=None), True, id="one without a creation time"),
     ],
 )
-def test_who_has_an_instance(of: Eviction, *, held: bool) -> None:
+def test_instance_is_held_by_the_eviction_that_works_on_it(of: Eviction, *, held: bool) -> None:
     assert held_by(facts(), (of,)) == ({"a": "other"} if held else {})
 
 
-def test_what_it_has_begun_itself_stays_its_own() -> None:
+def test_eviction_keeps_an_instance_that_it_has_begun() -> None:
     own = eviction(EvictionStatus(instances=(entry("a", "Restarting"),)))
     assert held_by(facts(own), (other("Migrating"),)) == {}
 
@@ -91,13 +91,13 @@ def test_what_it_has_begun_itself_stays_its_own() -> None:
         pytest.param(other("Pending", mode="restart"), False, id="a restart that cannot go on"),
     ],
 )
-def test_on_a_dead_host_only_evacuations_count(of: Eviction, *, held: bool) -> None:
+def test_only_evacuations_count_on_a_dead_host(of: Eviction, *, held: bool) -> None:
     down = Host("here", "h", "s", enabled=False, up=False)
     about = facts(hypervisor=hypervisor("Fenced"), host=down)
     assert held_by(about, (of,)) == ({"a": "other"} if held else {})
 
 
-def test_one_that_another_eviction_has_waits_without_an_end() -> None:
+def test_instance_that_another_eviction_has_waits_without_a_limit() -> None:
     of = facts(servers=(server(),))
     (free,) = assess(of, {}, Policy())
     assert isinstance(free.state, Ready)

@@ -1,4 +1,4 @@
-"""Which way the instances of an Eviction go."""
+"""The course of an Eviction: restart, recover, leave or evacuate."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ INSTANCES = {
 
 @pytest.mark.parametrize("mode", [None, "auto", "anything of a newer API"])
 @pytest.mark.parametrize("trigger", [None, *(set(Trigger) - {Trigger.HOST_SHUTDOWN})])
-def test_what_befell_an_instance_is_mended_on_its_host_first(
+def test_crashed_instance_is_restarted_on_its_host_first(
     mode: str | None, trigger: str | None
 ) -> None:
     of = facts(eviction(mode=mode, trigger=trigger), hypervisor=hypervisor(), host=UP)
     assert course_of(of) is (Course.RECOVER if trigger in INSTANCES else Course.LEAVE)
 
 
-def test_what_is_off_stays_on_a_host_that_is_shut_down() -> None:
-    """The shutdown may have ended it: moved, nothing would start it again."""
+def test_instance_that_is_off_stays_on_a_host_that_is_shut_down() -> None:
+    """The shutdown may have stopped the instance; after a move it would stay off."""
     of = facts(eviction(trigger="HostShutdown"), hypervisor=hypervisor(), host=UP)
     assert course_of(of) is Course.LIVE
 
 
 @pytest.mark.parametrize("mode", ["restart", "live", "cold", "evacuate"])
 @pytest.mark.parametrize("host", [UP, FORCED])
-def test_a_mode_that_is_named_is_kept_to(mode: str, host: Host) -> None:
+def test_mode_of_the_spec_decides_the_course(mode: str, host: Host) -> None:
     of = facts(eviction(mode=mode, trigger="InstanceCrash"), hypervisor=DEAD, host=host)
     assert course_of(of) == mode
 
@@ -95,13 +95,13 @@ def test_only_from_a_host_that_is_proven_dead_is_evacuated(
         pytest.param({"trigger": "Watchdog"}, DEAD, DOWN, False, id="its host is dead"),
     ],
 )
-def test_when_instances_are_to_run_afterwards(
+def test_instances_run_afterwards_when_they_or_their_host_failed(
     spec: dict[str, object], of: Hypervisor, host: Host, *, runs: bool
 ) -> None:
     assert recovers(facts(eviction(**spec), hypervisor=of, host=host)) is runs
 
 
-def test_which_courses_restart_first() -> None:
+def test_only_restart_and_recover_restart_first() -> None:
     assert [course for course in Course if course.restarts] == [Course.RESTART, Course.RECOVER]
 
 
@@ -125,7 +125,7 @@ def test_only_a_person_overrules_an_owner(trigger: str | None) -> None:
         pytest.param({"mode": "restart"}, "ha", DOWN, False, id="restart"),
     ],
 )
-def test_when_a_proof_is_needed(
+def test_proof_is_needed_when_the_host_has_failed_or_is_evacuated(
     spec: dict[str, object], maintenance: str, host: Host, *, needed: bool
 ) -> None:
     of = eviction(**spec)

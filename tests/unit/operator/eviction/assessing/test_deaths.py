@@ -50,7 +50,10 @@ def reporting(type_: str, instance: str | None = "a", seen: datetime | None = No
         pytest.param(OFF, None, None, id="no Hypervisor"),
         pytest.param(server(), reporting("Crash"), None, id="runs"),
         pytest.param(
-            replace(OFF, died=False), reporting("ManyCrashes", None), False, id="libvirt knows why"
+            replace(OFF, died=False),
+            reporting("ManyCrashes", None),
+            False,
+            id="libvirt reports the reason",
         ),
     ],
 )
@@ -89,7 +92,7 @@ def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_sto
     assert isinstance(found.state, state), found.state
 
 
-def test_requests_of_what_has_died_are_read_though_the_eviction_only_moves() -> None:
+def test_requests_of_crashed_instances_are_read_though_the_eviction_only_moves() -> None:
     servers = (replace(OFF, died=True), server("b"), server("c", status="SHUTOFF"))
     assert requests_to_be_read(facts(servers=servers)) == ("a",)
 
@@ -111,7 +114,7 @@ def test_requests_of_what_has_died_are_read_though_the_eviction_only_moves() -> 
         pytest.param(None, Ready, id="no Hypervisor"),
     ],
 )
-def test_what_has_crashed_is_not_migrated_before_nova_shows_it_off(
+def test_crashed_instance_is_not_migrated_before_nova_shows_it_off(
     host: Hypervisor | None, state: type
 ) -> None:
     of = facts(servers=(server(),), hypervisor=host, service="Nova")
@@ -123,7 +126,7 @@ def test_what_has_crashed_is_not_migrated_before_nova_shows_it_off(
         )
 
 
-def test_what_nova_shows_off_already_is_not_waited_for() -> None:
+def test_instance_that_nova_already_shows_off_is_not_waited_for() -> None:
     of = facts(servers=(OFF,), hypervisor=reporting("Crash", seen=NOW.now))
     (found,) = assess(of, {}, POLICY)
     assert isinstance(found.state, Ready), found.state

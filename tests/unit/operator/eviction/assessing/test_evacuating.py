@@ -1,4 +1,4 @@
-"""How far an instance is whose host is proven dead."""
+"""The state of an instance whose host is proven dead."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
 
 
 @pytest.mark.parametrize(
-    ("of", "state", "said"),
+    ("of", "state", "pattern"),
     [
         pytest.param(seen(server()), Ready, "", id="ran"),
         pytest.param(seen(server(status="SHUTOFF")), Ready, "", id="was off"),
@@ -201,7 +201,7 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
             seen(None, evacuation("done"), elsewhere=server(status="ERROR", host="x")),
             Stranded,
             "ERROR there: the compute service gives no reason",
-            id="is in ERROR on another host, and Nova does not tell why",
+            id="is in ERROR on another host, and Nova gives no reason",
         ),
         pytest.param(
             seen(server(status="BUILD"), move(), sightings={"there": Sighting.RUNS}),
@@ -220,10 +220,12 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
         ),
     ],
 )
-def test_states(of: Observed, state: type, said: str) -> None:
+def test_state_of_an_evacuation_follows_from_nova_and_libvirt(
+    of: Observed, state: type, pattern: str
+) -> None:
     found = assessed(of).state
     assert isinstance(found, state), found
-    assert re.search(said, found.message), found.message
+    assert re.search(pattern, found.message), found.message
     if isinstance(found, Ready):
         assert found.mode is Mode.EVACUATE
 
@@ -240,7 +242,7 @@ def test_instance_with_recovery_off_stays_unless_a_person_requests_it() -> None:
 @pytest.mark.parametrize(
     ("status", "runs"), [("ACTIVE", False), ("REBUILD", True)], ids=["starts there", "is rebuilt"]
 )
-def test_what_does_not_arrive_is_given_up(status: str, runs: bool) -> None:
+def test_evacuation_that_does_not_arrive_is_given_up(status: str, runs: bool) -> None:
     there = server(host="x", running=runs, status=status, task_state="" if not runs else "rebuild")
     of = seen(None, evacuation("done"), elsewhere=there)
     text = "starts on x" if not runs else "rebuild"
@@ -258,7 +260,7 @@ def test_what_does_not_arrive_is_given_up(status: str, runs: bool) -> None:
         pytest.param(
             move("running"), Sighting.SILENT, False, id="its target has stopped to report"
         ),
-        pytest.param(move("running", created=AGES_AGO), None, False, id="somebody else's move"),
+        pytest.param(move("running", created=AGES_AGO), None, False, id="a move of another client"),
         pytest.param(move("queued"), None, True, id="nothing had begun"),
         pytest.param(move("queued"), Sighting.RUNS, False, id="its target runs it all the same"),
         pytest.param(move("running", target=""), None, True, id="no target was chosen"),
@@ -299,7 +301,7 @@ def test_what_does_not_arrive_is_given_up(status: str, runs: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("status", ["ACTIVE", "MIGRATING"])
-def test_one_that_was_on_its_way_is_started_only_where_nothing_else_has_it(
+def test_migrating_instance_is_started_only_where_no_other_host_has_it(
     record: Move, sighted: Sighting | None, starts: bool, status: str
 ) -> None:
     sightings = {} if sighted is None else {"there": sighted}
@@ -332,7 +334,9 @@ def test_one_that_was_on_its_way_is_started_only_where_nothing_else_has_it(
         ),
     ],
 )
-def test_what_an_agent_reports(host: dict[str, object], sighted: Sighting) -> None:
+def test_sighting_follows_from_the_report_of_an_agent(
+    host: dict[str, object], sighted: Sighting
+) -> None:
     assert sighting("a", neighbour(**host)) is sighted  # type: ignore[arg-type]
 
 
@@ -393,7 +397,7 @@ DEAD = {"there": Sighting.DEAD}
     "status", ["accepted", "pre-migrating", "running"], ids=["chosen", "prepares", "rebuilds"]
 )
 def test_evacuation_whose_target_has_died_is_begun_again(status: str) -> None:
-    """Nova shows it as being rebuilt for ever, and nobody else would end that."""
+    """Nova shows the server as being rebuilt for ever; no other component ends that."""
     record = evacuation(status, updated=BEGAN)
     alive = assessed(seen(REBUILDS, record, sightings={"there": Sighting.ABSENT}))
     assert isinstance(alive.state, Evacuating)
@@ -431,7 +435,7 @@ def test_evacuation_to_a_dead_target_that_nova_shows_in_error_is_begun_anew() ->
 def test_rebuild_that_an_owner_requested_has_ended_with_its_host(
     waited: float, *, begins: bool
 ) -> None:
-    """Without the record that an evacuation has it is waited for a while: that may come late."""
+    """The record of an evacuation may come late: it is waited for a while."""
     track = Track(Blocking(""), since=NOW.at - waited)
     found = assessed(seen(REBUILDS), track).state
     assert isinstance(found, Ready if begins else Evacuating)

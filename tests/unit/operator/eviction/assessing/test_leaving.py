@@ -1,4 +1,4 @@
-"""How far an instance is that leaves a host which is alive."""
+"""The state of an instance that leaves a living host."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def leaves(
         ),
     ],
 )
-def test_way_that_an_instance_leaves(of: Server, course: Course, state: State) -> None:
+def test_mode_of_leaving_follows_from_the_state_of_a_server(
+    of: Server, course: Course, state: State
+) -> None:
     assert leaves(seen(of, known=entry(mode="live")), course=course).state == state
 
 
@@ -113,7 +115,7 @@ def test_way_that_an_instance_leaves(of: Server, course: Course, state: State) -
         ),
     ],
 )
-def test_how_one_that_is_gone_has_left(
+def test_state_of_an_instance_that_is_gone_follows_from_its_last_record(
     record: Move | None, known: EvictionInstance, state: State
 ) -> None:
     assert leaves(seen(None, *([record] if record else []), known=known)).state == state
@@ -205,7 +207,7 @@ FAILED = Job(None, ended="failed")
         ),
     ],
 )
-def test_patience_with_a_move(
+def test_move_without_progress_is_forced_or_aborted_after_its_wait(
     record: Move, track: Track, job: Job | None, outcome: type | str
 ) -> None:
     state = leaves(seen(LEAVING, record, job=job), track).state
@@ -246,7 +248,7 @@ def test_migration_that_only_libvirt_reports_is_waited_for(
         ),
     ],
 )
-def test_error_that_a_move_has_left(of: Server, record: Move, *, damaged: bool) -> None:
+def test_error_after_a_failed_move_is_repaired(of: Server, record: Move, *, damaged: bool) -> None:
     assert isinstance(leaves(seen(of, record)).state, Damaged) is damaged
 
 

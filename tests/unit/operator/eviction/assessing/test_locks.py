@@ -24,7 +24,7 @@ def locked(reason: str = MINE.reason) -> Server:
 def recovering(
     phase: str | None = "Evacuating", uid: str = "e-1", mode: str = "evacuate"
 ) -> Eviction:
-    """One that has the instance `a`; None: it has not written yet that it does."""
+    """An Eviction that has the instance `a`; None: its status does not show that yet."""
     made = eviction()
     entries = () if phase is None else (entry(phase=phase, mode=mode),)
     meta = with_fields(made.metadata, uid=uid)
@@ -52,7 +52,7 @@ def deleted() -> Eviction:
         pytest.param(MINE.reason.replace("e-1", ""), id="without its Eviction"),
     ],
 )
-def test_lock_for_another_reason_is_not_ours(reason: str) -> None:
+def test_lock_with_another_reason_is_not_removed(reason: str) -> None:
     assert lock_of(reason) is None
     assert not is_to_be_locked(locked(reason), MINE)
     assert outlived([locked(reason)], [], {"h-1"}) == ()

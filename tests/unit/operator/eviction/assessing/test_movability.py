@@ -1,4 +1,4 @@
-"""What may be done to a server, by its state."""
+"""How a server may be moved, by its state."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ LIVE, COLD = Movable(Mode.LIVE), Movable(Mode.COLD)
         pytest.param(server(status="NEWSTATE"), Blocked("'NEWSTATE'"), id="unknown to us"),
     ],
 )
-def test_movability(of: Server, found: Movability) -> None:
+def test_movability_follows_from_the_state_of_a_server(of: Server, found: Movability) -> None:
     may = movability(of)
     if isinstance(found, Blocked | Busy | Absent):
         assert type(may) is type(found)

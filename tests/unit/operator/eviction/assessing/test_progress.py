@@ -151,7 +151,7 @@ STALLED = tracked(lowest=Left(500))  # 200 s ago
         ),
     ],
 )
-def test_a_move_without_progress(of: Observed, track: Track, help_: str) -> None:
+def test_move_without_progress_is_forced_or_aborted(of: Observed, track: Track, help_: str) -> None:
     found = assessed(of, track)
     match found.state:
         case Stuck(force=force):
@@ -242,7 +242,7 @@ def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
             Track(),
             "Migrating",
             "libvirt reports a migration, the compute service does not; waiting",
-            id="somebody moves it behind the compute service's back",
+            id="a libvirt client migrates it without Nova",
         ),
         pytest.param(
             seen(server(), job=Job(None, Left(500))),
@@ -263,11 +263,11 @@ def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
             Track(),
             "Pending",
             "migration record 1 was left running",
-            id="nobody has ended the record",
+            id="the record was left open",
         ),
     ],
 )
-def test_a_record_and_a_node_agent_that_disagree(
+def test_phase_follows_from_nova_record_and_node_agent_that_disagree(
     of: Observed, track: Track, phase: str, message: str
 ) -> None:
     found = assessed(of, track)
@@ -351,7 +351,9 @@ def test_a_move_is_stuck_after_the_stall_and_not_before(still: float, force: boo
         pytest.param(Left(0, 0), Left(5, 5), False, Left(5, 5), id="nothing is known any more"),
     ],
 )
-def test_the_least_that_was_left(now: Left, lowest: Left, *, less: bool, least: Left) -> None:
+def test_lowest_remaining_amount_is_kept(
+    now: Left, lowest: Left, *, less: bool, least: Left
+) -> None:
     assert now.is_less(lowest) is less
     assert now.least(lowest) == least
 
@@ -367,13 +369,15 @@ def test_another_job_restarts_the_wait() -> None:
 @pytest.mark.parametrize(
     ("record", "at", "due"),
     [
-        pytest.param(Recorded("1", "running"), 0, True, id="never asked for"),
+        pytest.param(Recorded("1", "running"), 0, True, id="never requested"),
         pytest.param(Recorded("1", "running", aborts=1), 99, False, id="accepted"),
         pytest.param(Recorded("1", "running", aborts=1, refused=True), 9.9, False, id="refused"),
         pytest.param(Recorded("1", "running", aborts=1, refused=True), 10, True, id="and waited"),
     ],
 )
-def test_when_a_move_is_aborted(record: Recorded, at: float, *, due: bool) -> None:
+def test_move_may_be_aborted_when_its_wait_is_over(
+    record: Recorded, at: float, *, due: bool
+) -> None:
     assert Track(record, not_before=10.0).may_abort(record, at) is due
 
 

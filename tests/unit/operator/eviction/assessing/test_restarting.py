@@ -1,4 +1,4 @@
-"""How far an instance is that is restarted on its host."""
+"""The state of an instance that is restarted on its host."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def request(name: str, seconds: float = 0, user: str = "owner") -> ServerAction:
 
 
 @pytest.mark.parametrize(
-    ("of", "state", "said"),
+    ("of", "state", "pattern"),
     [
         pytest.param(seen(OFF), Crashed, "", id="off"),
         pytest.param(seen(server()), Crashed, "", id="Nova does not show the crash yet"),
@@ -156,11 +156,15 @@ def request(name: str, seconds: float = 0, user: str = "owner") -> ServerAction:
     ],
 )
 @pytest.mark.parametrize("course", [Course.RESTART, Course.RECOVER])
-def test_before_the_first_restart(of: Observed, state: type, said: str, course: Course) -> None:
+def test_state_before_the_first_restart_follows_from_the_server(
+    of: Observed, state: type, pattern: str, course: Course
+) -> None:
     found = assessed(of, course=course).state
     assert isinstance(found, state), found
-    assert re.search(said, found.message), found.message
-    assert not isinstance(found, Unaffected) or found.stays is (of.server is not None) or not said
+    assert re.search(pattern, found.message), found.message
+    assert (
+        not isinstance(found, Unaffected) or found.stays is (of.server is not None) or not pattern
+    )
 
 
 ONCE = entry(mode="restart", attempts=1, phase="Restarting")
@@ -206,12 +210,14 @@ LATE = Track(Rebooted(), since=NOW.at - 121, not_before=NOW.at - 121)
         ),
     ],
 )
-def test_after_a_restart(of: Server, track: Track, state: type) -> None:
+def test_state_after_a_restart_follows_from_the_server(
+    of: Server, track: Track, state: type
+) -> None:
     found = assessed(seen(of, known=ONCE), track).state
     assert isinstance(found, state), found
 
 
-def test_what_its_owner_does_after_a_restart_does_not_make_that_needless() -> None:
+def test_action_of_the_owner_after_a_restart_does_not_make_it_needless() -> None:
     of = seen(server(), known=ONCE, requests=(request("start", 5),))
     assert isinstance(assessed(of, CALLED).state, Restarted)
 
@@ -239,7 +245,7 @@ def test_each_attempt_waits_longer(attempts: int) -> None:
     assert "SHUTOFF" in again.message
 
 
-def test_after_the_last_restart_it_is_given_up() -> None:
+def test_instance_is_given_up_after_the_last_restart() -> None:
     known = entry(mode="restart", attempts=4)
     found = assessed(seen(OFF, known=known), CALLED, Course.RESTART).state
     assert isinstance(found, Stranded)
@@ -254,7 +260,7 @@ def test_after_the_last_restart_it_is_given_up() -> None:
         pytest.param(server(status="PAUSED", paused=True), "live", id="paused"),
     ],
 )
-def test_after_two_failed_restarts_it_is_moved(of: Server, mode: str) -> None:
+def test_instance_is_moved_after_two_failed_restarts(of: Server, mode: str) -> None:
     found = assessed(seen(of, known=TWICE), LATE)
     assert isinstance(found.state, Ready), found.state
     assert (found.state.mode, found.attempts) == (mode, 0)
@@ -277,7 +283,9 @@ def test_move_after_failed_restarts_is_noted_as_what_it_will_be(of: Server, mode
         pytest.param(entry(mode="live", target="there"), "live", id="moved"),
     ],
 )
-def test_what_is_tried_once_instances_are_to_leave(known: EvictionInstance, mode: str) -> None:
+def test_mode_follows_from_the_entry_once_instances_are_to_leave(
+    known: EvictionInstance, mode: str
+) -> None:
     assert assessed(seen(server(), known=known), course=Course.LEAVE).mode == mode
 
 
@@ -289,13 +297,13 @@ DIED = server(status="SHUTOFF", running=False, died=True)
     [
         pytest.param(DIED, True, Course.LEAVE, Crashed, id="ran, and died since"),
         pytest.param(DIED, None, Course.LEAVE, Ready, id="was off already"),
-        pytest.param(OFF, True, Course.LEAVE, Ready, id="somebody has ended it"),
+        pytest.param(OFF, True, Course.LEAVE, Ready, id="a client has ended it"),
         pytest.param(DIED, True, Course.COLD, Ready, id="is to leave as it is"),
         pytest.param(DIED, True, Course.LIVE, Unaffected, id="stays, and its agent starts it"),
         pytest.param(server(), True, Course.LEAVE, Ready, id="runs"),
     ],
 )
-def test_what_died_while_its_host_is_emptied_is_started_before_it_leaves(
+def test_instance_that_crashes_on_a_drained_host_is_started_before_it_leaves(
     of: Server, ran: bool | None, course: Course, state: type
 ) -> None:
     only = About(BEGAN, BEGAN, course)
@@ -303,7 +311,7 @@ def test_what_died_while_its_host_is_emptied_is_started_before_it_leaves(
     assert isinstance(found.state, state), found.state
 
 
-def test_what_died_and_does_not_start_leaves_as_it_is() -> None:
+def test_crashed_instance_that_does_not_start_leaves_as_it_is() -> None:
     known = entry(mode="restart", attempts=2, ran=True)
     only = About(BEGAN, BEGAN, Course.LEAVE)
     found = assess_one(seen(DIED, known=known), LATE, only, POLICY, NOW)
@@ -317,7 +325,9 @@ def test_request_of_an_owner_delays_no_eviction_that_only_moves() -> None:
 
 
 @pytest.mark.parametrize("course", [Course.COLD, Course.LIVE])
-def test_one_that_crashes_often_is_moved_unless_its_owner_has_stopped_it(course: Course) -> None:
+def test_instance_that_crashes_often_is_moved_unless_its_owner_has_stopped_it(
+    course: Course,
+) -> None:
     up = server(running=False)
     assert isinstance(assessed(seen(up), course=course).state, Ready)
     stopped = assessed(seen(up, requests=(request("stop", 1),)), course=course).state
@@ -325,7 +335,7 @@ def test_one_that_crashes_often_is_moved_unless_its_owner_has_stopped_it(course:
     assert stopped.stays
 
 
-def test_one_that_is_moved_is_not_restarted_here_again() -> None:
+def test_instance_that_is_moved_is_not_restarted_here_again() -> None:
     known = entry(mode="cold", attempts=1)
     failed = move("error", **COLD)
     found = assessed(seen(OFF, failed, known=known))
@@ -333,14 +343,14 @@ def test_one_that_is_moved_is_not_restarted_here_again() -> None:
     assert found.attempts == 1
 
 
-def test_its_owner_may_still_stop_it_between_two_attempts() -> None:
+def test_owner_may_still_stop_an_instance_between_two_attempts() -> None:
     failed = Track(Rebooted("is SHUTOFF"), since=NOW.at, not_before=NOW.at)
     of = seen(OFF, known=ONCE, requests=(request("stop", 30),))
     assert isinstance(assessed(of, failed).state, Unaffected)
 
 
 @pytest.mark.parametrize("course", [Course.RECOVER, Course.COLD])
-def test_crashed_one_that_was_moved_cold_is_started_where_it_is(course: Course) -> None:
+def test_crashed_instance_that_was_moved_cold_is_started_where_it_is(course: Course) -> None:
     known = entry(mode="cold", attempts=1, phase="Confirming")
     over, there = move("confirmed", **COLD), server(status="SHUTOFF", host="there")
     found = assessed(seen(None, over, known=known, elsewhere=there), course=course)
@@ -366,13 +376,13 @@ def test_crashed_one_that_was_moved_cold_is_started_where_it_is(course: Course) 
         pytest.param(server(running=False, host="there"), id="it starts"),
     ],
 )
-def test_one_that_was_moved_and_runs_is_done(there: Server | None) -> None:
+def test_instance_that_was_moved_and_runs_is_done(there: Server | None) -> None:
     known = entry(mode="cold", attempts=1, phase="Confirming")
     found = assessed(seen(None, move("confirmed", **COLD), known=known, elsewhere=there))
     assert isinstance(found.state, Departed)
 
 
-def test_one_that_its_owner_stops_where_it_has_come_to_stays_off() -> None:
+def test_moved_instance_that_its_owner_stops_stays_off() -> None:
     known = entry(mode="cold", attempts=1, phase="Confirming")
     there = server(status="SHUTOFF", host="there")
     over, stop = move("confirmed", **COLD), (request("stop", 60),)
@@ -380,7 +390,7 @@ def test_one_that_its_owner_stops_where_it_has_come_to_stays_off() -> None:
     assert isinstance(found.state, Departed)
 
 
-def test_cold_move_of_a_crashed_one_is_confirmed_first() -> None:
+def test_cold_move_of_a_crashed_instance_is_confirmed_first() -> None:
     known = entry(mode="cold", attempts=1, phase="Migrating")
     found = assessed(seen(None, move("finished", **COLD), known=known))
     assert isinstance(found.state, Arrived)
@@ -395,7 +405,9 @@ def test_cold_move_of_a_crashed_one_is_confirmed_first() -> None:
         pytest.param(Outdated("busy"), Waiting, 1, id="outdated"),
     ],
 )
-def test_how_the_call_ends(outcome: CallOutcome, state: type, attempts: int) -> None:
+def test_outcome_of_the_restart_call_decides_the_state(
+    outcome: CallOutcome, state: type, attempts: int
+) -> None:
     begun = once_accepted(assessed(seen(OFF)), Restart(OFF), POLICY, NOW)
     (found,) = with_outcomes((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, NOW)
     assert isinstance(found.state, state)
@@ -413,7 +425,7 @@ def test_how_the_call_ends(outcome: CallOutcome, state: type, attempts: int) -> 
         pytest.param(ONCE, LATE, 17, id="tried once: ten seconds later, then every thirty"),
     ],
 )
-def test_one_that_may_run_elsewhere_waits_until_that_is_known(
+def test_instance_that_may_run_elsewhere_waits_until_that_is_known(
     known: EvictionInstance, track: Track, expected: int, course: Course
 ) -> None:
     """All hosts were off, and come back one by one: nothing is given up for one that is silent."""
@@ -433,7 +445,7 @@ def test_one_that_may_run_elsewhere_waits_until_that_is_known(
     assert known.message == "host b is silent"
 
 
-def test_attempts_are_counted() -> None:
+def test_each_accepted_restart_counts_as_an_attempt() -> None:
     again = once_accepted(
         replace(assessed(seen(OFF, known=ONCE), CALLED), attempts=1), Restart(OFF), POLICY, NOW
     )
@@ -447,7 +459,7 @@ def test_attempts_are_counted() -> None:
         pytest.param(entry(phase="Skipped", message="planned"), Unaffected, id="skipped"),
     ],
 )
-def test_what_is_over_stays_over(known: EvictionInstance, state: type) -> None:
+def test_instance_that_is_done_is_not_restarted_again(known: EvictionInstance, state: type) -> None:
     status = EvictionStatus(instances=(known,))
     of = facts(
         eviction(status, trigger="InstanceCrash", instances=("a",)),
@@ -476,7 +488,9 @@ EARLIER = BEGAN - timedelta(hours=9)
         pytest.param({LABEL: "i1"}, "no time", "i1", FIRST, id="an annotation that is no time"),
     ],
 )
-def test_when_it_happened(labels: dict[str, str], since: str | None, of: str, at: datetime) -> None:
+def test_time_of_a_crash_is_that_of_its_incident(
+    labels: dict[str, str], since: str | None, of: str, at: datetime
+) -> None:
     incident = Incident(id=of, type="Crash", severity="Critical", firstSeen=FIRST)
     made = eviction()
     annotations = {SINCE: since} if since else {}
@@ -496,8 +510,8 @@ def test_when_it_happened(labels: dict[str, str], since: str | None, of: str, at
 
 
 @pytest.mark.parametrize("of", ["i1", "i2"], ids=["in the status", "not there any more"])
-def test_when_it_happened_stands_in_the_eviction_of_an_incident(of: str) -> None:
-    """It was held back for hours, say, and the status has more incidents than it may."""
+def test_time_of_a_crash_is_in_the_annotation_of_its_eviction(of: str) -> None:
+    """The incident was held back for hours, for example, and the status is full of others."""
     incident = Incident(id=of, type="Crash", severity="Critical", firstSeen=FIRST)
     made = eviction()
     meta = type(made.metadata)(
@@ -525,7 +539,7 @@ def test_person_overrules_an_owner_s_recovery_setting() -> None:
     assert isinstance(assess_one(of, FRESH, by_hand, POLICY, NOW).state, Crashed)
 
 
-def test_one_that_was_restarted_and_has_left_is_followed() -> None:
+def test_restarted_instance_that_has_left_is_followed() -> None:
     gone = seen(None, move("completed"), known=ONCE)
     assert isinstance(assessed(gone, CALLED).state, Departed)
     moved = seen(None, known=ONCE, elsewhere=server(host="there"))
@@ -560,7 +574,7 @@ COLDLY = {**RECOVERS, "mode": "cold"}
         pytest.param({}, (), (OFF,), (), id="nothing is restarted"),
     ],
 )
-def test_whose_owners_are_listened_to(
+def test_requests_are_read_of_instances_that_may_be_restarted(
     spec: dict[str, object],
     known: tuple[EvictionInstance, ...],
     there: tuple[object, ...],
@@ -585,7 +599,7 @@ def test_whose_owners_are_listened_to(
         pytest.param({}, entry("c", mode="evacuate"), (), id="is here"),
     ],
 )
-def test_who_is_looked_for_elsewhere(
+def test_instances_that_may_run_elsewhere_are_looked_up_on_other_hosts(
     spec: dict[str, object], known: EvictionInstance, ids: tuple[str, ...]
 ) -> None:
     of = facts(

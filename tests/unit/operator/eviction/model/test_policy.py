@@ -1,4 +1,4 @@
-"""What follows from what a site chooses."""
+"""Waits and limits that follow from the settings of a site."""
 
 from __future__ import annotations
 

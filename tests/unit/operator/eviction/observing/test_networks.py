@@ -68,12 +68,14 @@ def targets(starts: Starts) -> list[str]:
         ),
         pytest.param((host("a", "BridgeDown"),), "a", "", True, id="Nova does not yet"),
         pytest.param((host("a", "SwitchNotResponding"),), "a", "", True, id="no switch"),
-        pytest.param((host("a", "OVNDisconnected"),), "", "a", True, id="Nova cannot know"),
+        pytest.param(
+            (host("a", "OVNDisconnected"),), "", "a", True, id="Nova does not observe this"
+        ),
         pytest.param((host("a", "OVNControllerFailed"),), "", "a", True, id="likewise"),
         pytest.param((host("here", "BridgeDown"),), "", "", False, id="the one that is emptied"),
     ],
 )
-def test_hosts_of_a_fleet(
+def test_hosts_with_a_broken_network_are_listed(
     hosts: tuple[Hypervisor, ...], broken: str, unbound: str, *, named: bool
 ) -> None:
     found = networks(fleet(*hosts), "here")
@@ -108,7 +110,7 @@ def test_live_move_does_not_fall_back_to_a_host_without_ports_for_want_of_capaci
 
 
 @pytest.mark.parametrize("mode", [Mode.COLD, Mode.EVACUATE])
-def test_what_does_not_run_goes_there_rather_than_nowhere(mode: Mode) -> None:
+def test_cold_move_takes_a_host_that_binds_no_ports_if_there_is_no_other(mode: Mode) -> None:
     found = chosen(mode, ONE_AWAY, capacity("a"), capacity("b", 10))
     assert targets(found) == ["a"]
 

@@ -1,4 +1,4 @@
-"""What is remembered of a call before it is made, and what its outcome changes."""
+"""The record of a call before it is made, and the effect of its outcome."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def called(of: Assessment, action: Action, outcome: CallOutcome) -> Assessment:
         pytest.param(NotYet("unsafe"), 0, Waiting("unsafe"), id="it may run elsewhere"),
     ],
 )
-def test_how_the_call_that_begins_a_move_ends(
+def test_outcome_of_a_call_decides_the_state_of_its_move(
     outcome: CallOutcome, attempts: int, state: State
 ) -> None:
     found = called(assessed(server()), START, outcome)
@@ -95,7 +95,7 @@ def test_an_evacuation_is_tried_for_ten_minutes(before: int, state: State, wait:
     assert (found.state, found.track.not_before) == (state, NOW.at + wait)
 
 
-def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
+def test_move_is_recorded_before_the_call_that_begins_it() -> None:
     found = once_accepted(Assessment(SEEN, Waiting()), START, POLICY, NOW)
     assert found.track.follows == Begun("1")
     assert found.track.not_before == NOW.at + POLICY.unsure.total_seconds()
@@ -109,7 +109,9 @@ def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
         pytest.param(Abort(move()), Recorded("1", "running", aborts=1), NOW.at, id="abort"),
     ],
 )
-def test_help_is_remembered_before_the_call(action: Action, record: Recorded, since: float) -> None:
+def test_force_or_abort_is_recorded_before_the_call(
+    action: Action, record: Recorded, since: float
+) -> None:
     stuck = Assessment(SEEN, Stuck(move(), force=True, message=""), FOLLOWED)
     found = once_accepted(stuck, action, POLICY, NOW).track
     assert (found.follows, found.since) == (record, since)
@@ -165,7 +167,7 @@ STUCK = Stuck(move(), force=True, message="stuck")
         ),
     ],
 )
-def test_how_the_other_calls_end(
+def test_outcome_of_any_other_call_decides_the_state(
     state: State, action: Action, outcome: CallOutcome, then: State
 ) -> None:
     found = called(Assessment(SEEN, state, FOLLOWED), action, outcome)

@@ -159,7 +159,9 @@ def moving(*records: Move, attempts: int = 1) -> Assessment:
         ),
     ],
 )
-def test_what_is_stopped(of: Assessment, action: type[Action] | None, *, left: bool) -> None:
+def test_cancelled_eviction_aborts_or_finishes_moves_under_way(
+    of: Assessment, action: type[Action] | None, *, left: bool
+) -> None:
     found = cancelled(of)
     assert [type(each) for each in found.actions.values()] == ([action] if action else [])
     assert found.release is not left
@@ -201,14 +203,14 @@ def test_the_wait_after_refused_aborts_doubles() -> None:
     assert waits == [5, 10, 20]
 
 
-def test_what_was_to_be_restarted_is_skipped() -> None:
+def test_restart_that_was_due_is_skipped() -> None:
     crashed = assessed(server(), Crashed(server()))
     plan = cancelled(crashed)
     assert plan.instances is not None
     assert isinstance(plan.instances[0].state, Unaffected)
 
 
-def test_it_is_visible() -> None:
+def test_cancelled_eviction_shows_in_the_status() -> None:
     plan = cancelled(assessed(server("b")), moving(move()))
     found = status_of(facts(deleted()), plan, POLICY.order, None)
     (evicting,) = found.conditions
@@ -231,7 +233,9 @@ COLD = move(kind="migration")
         ),
     ],
 )
-def test_the_object_is_let_go_in_time(of: Assessment, ago: timedelta, *, released: bool) -> None:
+def test_deleted_eviction_is_released_in_time(
+    of: Assessment, ago: timedelta, *, released: bool
+) -> None:
     found = cancelled(of, ago=ago)
     assert found.release is released
     assert bool(found.left_behind) is released
@@ -243,7 +247,7 @@ def test_the_longest_of_its_moves_sets_the_limit() -> None:
     assert not cancelled(moving(move()), moving(COLD), ago=late).release
 
 
-def test_what_has_nothing_left_is_let_go_without_a_word() -> None:
+def test_eviction_with_nothing_left_is_released_without_a_message() -> None:
     found = cancelled(assessed(server()), ago=POLICY.longest * 2)
     assert found.release
     assert not found.left_behind
@@ -259,7 +263,7 @@ def test_what_has_nothing_left_is_let_go_without_a_word() -> None:
         pytest.param(replace(moving(), state=Stranded("")), False, id="given up without a move"),
     ],
 )
-def test_only_what_is_followed_is_aborted(of: Assessment, *, left: bool) -> None:
+def test_only_moves_of_the_eviction_are_aborted(of: Assessment, *, left: bool) -> None:
     found = cancelled(of)
     assert not found.actions
     assert found.release is not left
@@ -281,7 +285,7 @@ def test_a_clock_that_is_behind_has_waited_for_nothing() -> None:
         pytest.param([entry(str(n)) for n in range(25)], LONGEST, "18, 19, …$", False, id="many"),
     ],
 )
-def test_what_is_let_go_is_named(
+def test_moves_left_behind_are_named(
     entries: tuple[EvictionInstance, ...], limit: timedelta, words: str, *, confirm: bool
 ) -> None:
     text = left_behind(tuple(entries), limit)
@@ -337,7 +341,9 @@ LONG = LONGEST + timedelta(seconds=1)
         ),
     ],
 )
-def test_what_settles_a_deletion(of: Eviction, read: dict[str, object], plan: str) -> None:
+def test_deletion_is_settled_by_what_was_read(
+    of: Eviction, read: dict[str, object], plan: str
+) -> None:
     found = settled(facts(of, **read), POLICY)
     match found:
         case None:

@@ -69,11 +69,11 @@ def by_memory(rng: random.Random, memory_mib: int) -> float:
     return (3 + memory_mib / 400) * rng.uniform(0.8, 1.2)
 
 
-def test_nothing_is_reported_before_a_move_has_ended() -> None:
+def test_no_estimate_is_reported_before_a_move_has_ended() -> None:
     assert seconds_left([], [Sample(1024, 5)], [1024], 2) is None
 
 
-def test_nothing_left_takes_no_time() -> None:
+def test_eviction_with_nothing_left_takes_no_time() -> None:
     assert seconds_left([Sample(1024, 5)], [], [], 2) == 0
 
 
@@ -151,7 +151,7 @@ def test_a_move_under_way_for_longer_than_the_others_took_slows_the_pace() -> No
         pytest.param([2.0], [], 1, 0.2, id="as late as the latest before: a tenth more"),
     ],
 )
-def test_what_is_left_is_put_into_the_places(
+def test_remaining_instances_are_spread_over_the_places(
     running: list[float], waiting: list[int], places: int, seconds: float
 ) -> None:
     ended = [Sample(1024, 2.0)] * 20

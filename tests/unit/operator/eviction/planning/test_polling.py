@@ -47,14 +47,14 @@ def timings(typical: float | None, soonest: float = 0.0) -> Timings:
         pytest.param((busy(1),), GOOD, 2.0, 0.2, id="short moves"),
         pytest.param((busy(0.1),), GOOD, 0.4, 0.2, id="very short moves"),
         pytest.param((busy(1),), GOOD, 60.0, 2.0, id="long moves"),
-        pytest.param((), BAD, None, 10.0, id="waits for somebody"),
+        pytest.param((), BAD, None, 10.0, id="waits for a person"),
         pytest.param((due(0.7),), GOOD, None, 0.7, id="waits for another attempt"),
         pytest.param((due(5), due(0.7)), GOOD, None, 0.7, id="two wait for another attempt"),
         pytest.param((due(0),), GOOD, None, 2.0, id="its wait is over"),
         pytest.param((assessed(server()),), GOOD, None, 2.0, id="waits for an instance"),
     ],
 )
-def test_when_to_look_again(
+def test_next_poll_follows_from_what_is_under_way(
     of: tuple[Assessment, ...], found: Preflight, typical: float | None, seconds: float
 ) -> None:
     after = poll_after(of, found, timings(typical), NOW)

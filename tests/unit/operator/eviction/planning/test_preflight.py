@@ -58,12 +58,12 @@ def hypervisor(*, disabled: bool = True, maintenance: str = "manual") -> Hypervi
 
 
 def hindered(type_: str, status: str, reason: str) -> Hypervisor:
-    """One that is about to be disabled, and something is in the way."""
-    asked = hypervisor(disabled=False)
+    """A host that is about to be disabled, with a reason why it is not."""
+    enabled = hypervisor(disabled=False)
     conditions = set_condition(
-        asked.status.conditions, type_, status, reason, "Nova refuses", now=BEGAN
+        enabled.status.conditions, type_, status, reason, "Nova refuses", now=BEGAN
     )
-    return replace(asked, status=HypervisorStatus(conditions=conditions))
+    return replace(enabled, status=HypervisorStatus(conditions=conditions))
 
 
 def host(*, enabled: bool = False, **fields: bool) -> Host:
@@ -82,35 +82,35 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
             id="not marked",
         ),
         pytest.param(
-            hypervisor(disabled=False), host(), WHOLE, "to disable it", id="asked for just now"
+            hypervisor(disabled=False), host(), WHOLE, "to disable it", id="just requested"
         ),
         pytest.param(
             hindered("HypervisorDisabled", "False", "Failed"),
             host(enabled=True),
             WHOLE,
             "to disable it (Nova refuses)",
-            id="asked for, and refused",
+            id="requested, and refused",
         ),
         pytest.param(
             hindered("Registered", "Unknown", "Unreachable"),
             host(enabled=True),
             WHOLE,
             "to disable it (Nova refuses)",
-            id="asked for, and OpenStack is away",
+            id="requested, and OpenStack is away",
         ),
         pytest.param(
             hypervisor(),
             host(enabled=True),
             WHOLE,
             "instances there",
-            id="marked, but enabled by somebody",
+            id="marked, but enabled outside hypercobalt",
         ),
         pytest.param(
             hypervisor(disabled=False),
             host(enabled=True),
             EvictionSpec(hypervisor="here", reason="x", trigger="HostShutdown"),
             "",
-            id="a shutdown waits for nobody",
+            id="a host shutdown skips the check",
         ),
         pytest.param(
             hypervisor(disabled=False),
@@ -130,7 +130,9 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
         ),
     ],
 )
-def test_the_host(of: Hypervisor, on: Host, spec: EvictionSpec, expected: str) -> None:
+def test_preflight_names_what_is_wrong_with_the_host(
+    of: Hypervisor, on: Host, spec: EvictionSpec, expected: str
+) -> None:
     obstacles = Preflight(of_host(of, on, spec)).obstacles
     assert bool(obstacles) == bool(expected)
     assert expected in "; ".join(obstacles)
@@ -141,8 +143,8 @@ def test_a_host_about_to_be_disabled_is_pending_and_no_warning() -> None:
     assert [check.result for check in soon] == ["Passed", "Pending"]
     assert warnings(soon) == []
 
-    not_asked = of_host(hypervisor(disabled=False, maintenance=""), host(), WHOLE)
-    assert warnings(not_asked) == ["PreflightFailed"]
+    left_enabled = of_host(hypervisor(disabled=False, maintenance=""), host(), WHOLE)
+    assert warnings(left_enabled) == ["PreflightFailed"]
 
 
 def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
@@ -157,7 +159,7 @@ def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("of", "on", "spec", "result", "said"),
+    ("of", "on", "spec", "result", "pattern"),
     [
         pytest.param(made.hypervisor(), UP, {}, "", "", id="a host that is well"),
         pytest.param(
@@ -216,7 +218,7 @@ def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
     ],
 )
 def test_a_host_that_has_to_be_dead_is_proven_dead_first(
-    of: Hypervisor, on: Host, spec: dict[str, str], result: str, said: str
+    of: Hypervisor, on: Host, spec: dict[str, str], result: str, pattern: str
 ) -> None:
     checks = of_host(of, on, EvictionSpec(hypervisor="here", reason="test", **spec))  # type: ignore[arg-type]
     assert [check.name for check in checks] == (
@@ -224,7 +226,7 @@ def test_a_host_that_has_to_be_dead_is_proven_dead_first(
     )
     if result:
         assert checks[0].result == result
-        assert re.search(said, checks[0].message or ""), checks[0].message
+        assert re.search(pattern, checks[0].message or ""), checks[0].message
     if result == "Pending":
         assert warnings(checks) == []
         (empty,) = of_host(of, on, EvictionSpec(hypervisor="here", reason="", **spec), empty=True)  # type: ignore[arg-type]
@@ -308,8 +310,8 @@ def test_check_without_a_message_is_named() -> None:
 def test_instances_of_a_dead_host_are_checked_for_evacuation() -> None:
     """A restart needs no other host, an evacuation no guest that can migrate."""
     pinned = server(hindrance="a vTPM")
-    asked = [(Course.EVACUATE, "Passed"), (Course.LEAVE, "Warning")]
-    for course, result in asked:
+    courses = [(Course.EVACUATE, "Passed"), (Course.LEAVE, "Warning")]
+    for course, result in courses:
         found = of_instances((pinned,), {need(pinned): (capacity("x"),)}, Doubt.WARN, "", course)
         assert found[0].result == result
     (only,) = of_instances((server(),), {}, Doubt.WARN, "", Course.RESTART)
@@ -325,7 +327,7 @@ def test_instances_of_a_dead_host_are_checked_for_evacuation() -> None:
         (hindered("HypervisorDisabled", "False", "NotDisabled"), ""),
     ],
 )
-def test_wait_for_a_host_names_what_is_in_the_way(of: Hypervisor, hitch: str) -> None:
+def test_wait_for_a_host_names_its_reason(of: Hypervisor, hitch: str) -> None:
     checks = of_host(of, host(enabled=True), WHOLE)
     assert checks[1].message == (
         "hypervisor not disabled: spec.maintenance is manual; waiting for the operator to disable "
@@ -336,8 +338,8 @@ def test_wait_for_a_host_names_what_is_in_the_way(of: Hypervisor, hitch: str) ->
 def test_live_eviction_of_a_host_that_is_down_mentions_no_proof() -> None:
     on = [(UP, {"mode": "live"}), (DOWN, {"mode": "live"}), (UP, {})]
     for there, spec in on:
-        asked = EvictionSpec(hypervisor="here", reason="test", **spec)  # type: ignore[arg-type]
-        assert unproven(asked, made.hypervisor(), there) == ""
+        without_mode = EvictionSpec(hypervisor="here", reason="test", **spec)  # type: ignore[arg-type]
+        assert unproven(without_mode, made.hypervisor(), there) == ""
     forced = EvictionSpec(hypervisor="here", reason="test", mode="evacuate")
     assert unproven(forced, made.hypervisor(), DOWN).startswith("instances are started elsewhere")
 
@@ -415,7 +417,7 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
         pytest.param(
             [server(group=ServerGroup("affinity", ("b",)))], "strict affinity", id="tied together"
         ),
-        pytest.param([server(group=ServerGroup("affinity", ()))], "", id="tied to nobody else"),
+        pytest.param([server(group=ServerGroup("affinity", ()))], "", id="in a group of its own"),
         pytest.param(
             [
                 server("a", group=ServerGroup("anti-affinity", ("b",))),
@@ -426,7 +428,9 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
         ),
     ],
 )
-def test_the_instances(servers: list[Server], expected: str) -> None:
+def test_preflight_warns_of_instances_that_cannot_move(
+    servers: list[Server], expected: str
+) -> None:
     found = checked(*servers, rooms=(capacity("x"),))
     assert not found.obstacles
     assert bool(found.doubts) == bool(expected)
@@ -436,7 +440,7 @@ def test_the_instances(servers: list[Server], expected: str) -> None:
     )
 
 
-def test_of_many_instances_some_are_named_and_the_others_counted() -> None:
+def test_ten_of_many_instances_are_named_and_the_others_counted() -> None:
     (doubt,) = checked(*(server(str(n), "SUSPENDED") for n in range(14)), rooms=()).doubts
     assert doubt.count("is suspended") == 10
     assert doubt.endswith("and 4 more")

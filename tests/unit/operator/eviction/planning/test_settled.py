@@ -1,4 +1,4 @@
-"""What ends or holds up a pass before its instances are looked at."""
+"""Conditions that end or hold up a pass before its instances are assessed."""
 
 from __future__ import annotations
 
@@ -168,6 +168,6 @@ def outcome(plan: Plan | None) -> str:
         ),
     ],
 )
-def test_what_settles_a_pass(of: Eviction, read: dict[str, object], plan: str) -> None:
+def test_pass_is_settled_by_what_was_read(of: Eviction, read: dict[str, object], plan: str) -> None:
     found = outcome(settled(facts(of, **read), POLICY))
     assert re.match(plan, found), found

@@ -145,7 +145,9 @@ def test_an_instance_without_a_target_is_reported_and_does_not_hold_up_smaller_o
         ),
     ],
 )
-def test_places(busy: int, parallelism: int | None, others: tuple[Load, ...], free: int) -> None:
+def test_places_are_limited_by_source_and_targets(
+    busy: int, parallelism: int | None, others: tuple[Load, ...], free: int
+) -> None:
     moving = [assessed(server(str(n)), Moving()) for n in range(busy)]
     found = places(moving, others, POLICY, host="here", parallelism=parallelism)
     assert (found.free, found.busy) == (free, busy)
@@ -154,14 +156,14 @@ def test_places(busy: int, parallelism: int | None, others: tuple[Load, ...], fr
 @pytest.mark.parametrize(
     ("targets", "busy", "elsewhere", "free"),
     [
-        pytest.param(None, 0, 0, 10, id="a number is asked for"),
+        pytest.param(None, 0, 0, 10, id="the spec has a number"),
         pytest.param(50, 0, 0, 10, id="many targets: what the source bears"),
         pytest.param(3, 0, 0, 6, id="two for each of three targets"),
         pytest.param(3, 4, 0, 2, id="some under way"),
         pytest.param(3, 2, 3, 1, id="others move to the same targets"),
         pytest.param(3, 0, 9, 1, id="others fill the targets: one goes all the same"),
         pytest.param(3, 1, 9, 0, id="others fill the targets, and one goes"),
-        pytest.param(0, 0, 0, 2, id="none is known: the service may know one"),
+        pytest.param(0, 0, 0, 2, id="none is known: the service may have one"),
     ],
 )
 def test_moves_at_once_are_what_source_and_possible_targets_bear(
@@ -196,7 +198,7 @@ LAST = (capacity("x", 1024),)
 @pytest.mark.parametrize(
     ("others", "found"),
     [
-        pytest.param((), ["x"], id="nobody else"),
+        pytest.param((), ["x"], id="no other Eviction"),
         pytest.param((Load("else", {"b": Going("x", server("b"))}),), [], id="not shown yet"),
         pytest.param(
             (Load("else", {"b": Going("x", server("b"), claimed=True)}),),
@@ -207,7 +209,7 @@ LAST = (capacity("x", 1024),)
         pytest.param((Load("else", {"b": Going("x")}),), ["x"], id="of a size that is not known"),
     ],
 )
-def test_room_that_another_eviction_has_taken_is_not_given_away_again(
+def test_capacity_that_another_eviction_has_claimed_is_not_claimed_again(
     others: tuple[Load, ...], found: list[str]
 ) -> None:
     assert targets(started([assessed(server("a"))], LAST, chooses=False, others=others)) == found
@@ -221,7 +223,7 @@ def test_members_of_a_group_that_must_part_do_not_meet_from_two_hosts() -> None:
     assert targets(started([assessed(one)], candidates, chooses=False, others=others)) == ["y"]
 
 
-def test_capacities_lack_what_was_claimed_after_they_were_read() -> None:
+def test_claims_made_after_the_read_are_subtracted_from_capacities() -> None:
     before = (Load("else", {"old": Going("x", server("old"), claimed=True)}),)
     now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}),)
     (load,) = as_of(before, now)
@@ -247,7 +249,7 @@ ON_ITS_WAY = server("a", task_state="migrating")
         pytest.param(None, (move("accepted"),), Going("there", ON_ITS_WAY), id="not claimed yet"),
     ],
 )
-def test_where_an_instance_goes_that_is_on_its_way(
+def test_target_of_a_move_under_way_is_read_from_its_records(
     target: str | None, moves: tuple[Move, ...], found: Going
 ) -> None:
     seen = Observed(entry("a", target=target), ON_ITS_WAY, moves)
@@ -312,7 +314,7 @@ def test_moves_that_begin_now_are_waited_for_too() -> None:
         (Order.URGENT, ["middle", "large", "small"]),
     ],
 )
-def test_orders(order: Order, ids: list[str]) -> None:
+def test_instances_start_in_the_order_of_the_policy(order: Order, ids: list[str]) -> None:
     found = in_order(
         [
             server("small", "SHUTOFF", size=Size(1, 1)),

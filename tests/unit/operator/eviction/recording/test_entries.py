@@ -66,8 +66,8 @@ def test_target_is_that_of_the_newest_move_unless_it_failed(
     [
         pytest.param(Ready(Mode.LIVE), entry(), 0, None, id="not begun"),
         pytest.param(Moving(), entry(), 1, NOW.now, id="begun"),
-        pytest.param(Moving(), entry(), 0, NOW.now, id="somebody else has begun it"),
-        pytest.param(Evacuating(), entry(), 0, NOW.now, id="evacuated by somebody else"),
+        pytest.param(Moving(), entry(), 0, NOW.now, id="another client has begun it"),
+        pytest.param(Evacuating(), entry(), 0, NOW.now, id="evacuated by another client"),
         pytest.param(Restarting(), entry(), 0, NOW.now, id="restarting"),
         pytest.param(Waiting("refused"), entry(), 1, NOW.now, id="begun and refused at once"),
         pytest.param(Moving(), entry(startedAt=BEGAN), 2, BEGAN, id="begun again"),
@@ -162,7 +162,7 @@ def absent(id_: str, state: State) -> Assessment:
         pytest.param(assessed(server(), Unaffected("", stays=True)), False, 0, id="stays"),
     ],
 )
-def test_outstanding_is_what_is_still_to_leave_or_has_failed_to(
+def test_outstanding_instances_are_still_to_leave_or_have_failed_to(
     one: Assessment, *, left: bool, memory: int
 ) -> None:
     found = with_instances(EvictionStatus(), (one,), POLICY.order, NOW.now)
@@ -183,7 +183,7 @@ def test_outstanding_is_what_is_still_to_leave_or_has_failed_to(
         pytest.param(("Succeeded", "Failed"), 30.0, (2, 1, 1, 50), None, id="the rest has failed"),
     ],
 )
-def test_progress_counts_what_is_to_leave(
+def test_progress_counts_instances_that_are_to_leave(
     phases: tuple[str, ...],
     seconds: float | None,
     counted: tuple[int, int, int, int],

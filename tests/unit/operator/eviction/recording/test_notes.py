@@ -30,7 +30,7 @@ def status(*entries: EvictionInstance, checks: str = "", **of: str) -> EvictionS
     )
 
 
-def told(before: EvictionStatus, now: EvictionStatus) -> list[tuple[str, str, str]]:
+def events(before: EvictionStatus, now: EvictionStatus) -> list[tuple[str, str, str]]:
     return [(one.type, one.reason, one.text) for one in notes(before, now, "here")]
 
 
@@ -78,7 +78,7 @@ STARTED = ("Normal", "EvictionStarted", "0 instances on here to be moved or rest
 def test_start_and_end_are_reported_once(
     before: EvictionStatus, now: EvictionStatus, found: list[tuple[str, str, str]]
 ) -> None:
-    assert told(before, now) == found
+    assert events(before, now) == found
 
 
 FAILS = "False/Failed/not disabled"
@@ -109,7 +109,7 @@ def test_check_that_does_not_pass_by_itself_is_reported_once(
     before: EvictionStatus, now: EvictionStatus, *, reported: bool
 ) -> None:
     expected = [("Warning", "PreflightFailed", "not disabled")] if reported else []
-    assert told(before, now) == expected
+    assert events(before, now) == expected
 
 
 def tried(phase: str = "Pending", attempts: int | None = 1, **of: object) -> EvictionInstance:
@@ -146,4 +146,4 @@ def test_each_failure_of_an_instance_is_reported_once(
     old: EvictionInstance | None, new: EvictionInstance, found: list[tuple[str, str, str]]
 ) -> None:
     before = status(*([old] if old else []), Evicting="True/Running")
-    assert told(before, status(new, Evicting="True/Running")) == found
+    assert events(before, status(new, Evicting="True/Running")) == found

@@ -143,7 +143,9 @@ def message_of(status: EvictionStatus, type_: str) -> str:
         ),
     ],
 )
-def test_conditions(of: Settled, evicting: str, migrating: str, preflight: str) -> None:
+def test_conditions_follow_from_the_instances(
+    of: Settled, evicting: str, migrating: str, preflight: str
+) -> None:
     assert condition_of(of.status, "Evicting") == evicting
     assert condition_of(of.status, "MigratingInstance") == migrating
     assert condition_of(of.status, "PreflightChecksSucceeded") == preflight
@@ -158,7 +160,7 @@ def test_the_next_instance_is_last_and_a_failed_one_first() -> None:
     assert found.outstandingRamMb == 1024 + 1024 + 1 + 9
 
 
-def test_progress() -> None:
+def test_progress_counts_done_and_failed_instances_and_estimates_the_end() -> None:
     found = settled(gone("a"), failed("b"), assessed(server("c")), gone("d", Unaffected(""))).status
     progress = found.progress
     assert progress is not None
@@ -335,7 +337,7 @@ LATER = with_fields(
         pytest.param(RUNNING, LATER, float("inf"), 0, id="the first write of this process"),
     ],
 )
-def test_when_to_write(
+def test_status_is_written_at_once_or_after_a_wait(
     written: EvictionStatus, now: EvictionStatus, since: float, wait: float | None
 ) -> None:
     found = write_after(written, now, since)

@@ -1,4 +1,4 @@
-"""How the conditions describe what has become of the instances."""
+"""Messages of the conditions about the instances."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def status(*entries: EvictionInstance) -> EvictionStatus:
         ),
     ],
 )
-def test_running_counts_what_has_left_and_what_is_under_way(
+def test_running_message_counts_instances_that_left_and_moves_under_way(
     entries: tuple[EvictionInstance, ...], text: str
 ) -> None:
     conditions = Conditions((), 1, NOW.now)
@@ -94,7 +94,7 @@ def test_running_counts_what_has_left_and_what_is_under_way(
         ),
     ],
 )
-def test_end_counts_what_was_done_and_names_what_was_not(
+def test_final_message_counts_done_instances_and_names_the_others(
     entries: tuple[EvictionInstance, ...], text: str
 ) -> None:
     assert ended_text(status(*entries), "here") == f"eviction {text}"
