@@ -124,7 +124,9 @@ class Fleet:
         check_memory(requests, facts.available_bytes() // _MIB)
         guests = await self.guests()
         async with self._alone():
-            placements = place(requests, await self._running())
+            inventory = await self.inventory()
+            there = self._listed(inventory)
+            placements = place(requests, there, silent=inventory.silent)
             defined = await asyncio.gather(
                 *(self._define(one, guests) for one in placements), return_exceptions=True
             )
@@ -147,9 +149,8 @@ class Fleet:
         finally:
             os.close(lock)
 
-    async def _running(self) -> dict[str, list[str]]:
-        """The names of the VMs on each host that runs."""
-        inventory = await self.inventory()
+    def _listed(self, inventory: Inventory) -> dict[str, list[str]]:
+        """The names of the VMs on each host that lists them."""
         return {
             host.name: [vm.name for vm in inventory.vms if vm.host == host.name]
             for host in self._lab.hosts

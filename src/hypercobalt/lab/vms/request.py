@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from xml.etree import ElementTree as ET
@@ -88,7 +88,10 @@ def check_memory(requests: Iterable[Request], available_mib: int) -> None:
 
 
 def place(
-    requests: Iterable[Request], there: Mapping[str, Iterable[str]], names: Iterable[str] = ()
+    requests: Iterable[Request],
+    there: Mapping[str, Iterable[str]],
+    names: Iterable[str] = (),
+    silent: Mapping[str, str] | None = None,
 ) -> tuple[Placement, ...]:
     """Give every request a free name and a host, each time the one with the fewest VMs.
 
@@ -96,9 +99,10 @@ def place(
         requests: in the order in which they are placed.
         there: names of the VMs on each host that can take one; hosts in the order of preference.
         names: other names that are taken, as of VMs whose host is off.
+        silent: why other hosts cannot take one: their power, or libvirt's error.
 
     Raises:
-        LabRequestError: a name is taken or no name, or a host is not among those that run.
+        LabRequestError: a name is taken or no name, or a host cannot take a VM.
     """
     on = {host: list(vms) for host, vms in there.items()}
     taken = {*names, *(name for vms in on.values() for name in vms)}
@@ -107,14 +111,19 @@ def place(
         name = _name(request.name, taken)
         host = request.host or min(on, key=lambda host: len(on[host]), default="")
         if host not in on:
-            running = ", ".join(on) or "none"
-            raise LabRequestError(
-                f"VM {name}: host {host or '(any)'!r} is not running; running hosts: {running}"
-            )
+            raise LabRequestError(f"VM {name}: {_refusal(host, on, silent or {})}")
         taken.add(name)
         on[host].append(name)
         placed.append(Placement(request, name, host))
     return tuple(placed)
+
+
+def _refusal(host: str, on: Collection[str], silent: Mapping[str, str]) -> str:
+    if not host:
+        reasons = "; ".join(f"{other}: {why}" for other, why in silent.items())
+        return f"no host can take it: {reasons or 'the lab has none'}"
+    why = silent.get(host, "not in the lab")
+    return f"host {host} cannot take it: {why}; hosts that can: {', '.join(on) or 'none'}"
 
 
 def _name(wanted: str | None, taken: set[str]) -> str:

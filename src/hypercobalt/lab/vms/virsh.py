@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from hypercobalt.lab.commands import DEADLINE
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.vms.request import ListedVm, parse_list
 
+_GONE = "Domain not found"
+_LISTINGS = 20  # one in five fails while domains are defined and undefined without a pause
 _URI = "qemu:///system"
 _DOCUMENTS = "etc/libvirt/qemu"  # where libvirt keeps them, `NAME.xml` each
 _MOVE = timedelta(minutes=30)
@@ -36,13 +38,22 @@ async def virsh(
 
 
 async def listed(host: Host) -> tuple[ListedVm, ...] | str:
-    """The VMs of a host, or why they cannot be listed."""
+    """The VMs of a host, or why they cannot be listed.
+
+    virsh reads the titles one by one, and fails when a domain is undefined meanwhile.
+    """
     if host.power is not Power.RUNNING:
         return str(host.power)
-    try:
-        return parse_list(host.name, await virsh(host, "list", "--all", "--title"))
-    except LabError as exc:
-        return str(exc)
+    for _ in range(_LISTINGS):
+        try:
+            return parse_list(host.name, await virsh(host, "list", "--all", "--title"))
+        except CommandError as exc:
+            failure = str(exc)
+            if _GONE not in exc.output:
+                break
+        except LabError as exc:
+            return str(exc)
+    return failure
 
 
 def defined(host: Host) -> set[str]:

@@ -64,16 +64,22 @@ def test_instances_are_placed_on_the_emptiest_hosts(
         pytest.param(Request(name="x"), {"a": ["x"]}, "'x' is in the lab already", id="taken"),
         pytest.param(Request(name="a/b"), {"a": []}, "name 'a/b' must be", id="no-name"),
         pytest.param(
-            Request(host="c"), {"a": []}, "host 'c' is not running; running hosts: a", id="off"
+            Request(host="c"), {"a": []}, "c cannot take it: off; hosts that can: a", id="off"
         ),
-        pytest.param(Request(), {}, "running hosts: none", id="no-host"),
+        pytest.param(
+            Request(host="d"),
+            {},
+            "d cannot take it: not in the lab; hosts that can: none",
+            id="unknown",
+        ),
+        pytest.param(Request(), {}, "no host can take it: c: off", id="no-host"),
     ],
 )
 def test_impossible_requests_are_refused(
     request_: Request, there: dict[str, list[str]], why: str
 ) -> None:
     with pytest.raises(LabError, match=why):
-        place([request_], there)
+        place([request_], there, silent={"c": "off"})
 
 
 @pytest.mark.parametrize(
