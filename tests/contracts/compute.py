@@ -207,7 +207,7 @@ async def a_running_server_moves_to_the_services_target(site: Site) -> None:
     assert (move.succeeded, move.target) == (True, target)
 
 
-async def a_move_with_nowhere_to_go_fails_and_says_why(site: Site) -> None:
+async def a_move_without_a_valid_host_fails_with_the_reason(site: Site) -> None:
     moves, hosts, (source, other) = site.service.moves, site.service.hosts, site.hosts
     if not moves.chooses_target:
         return
@@ -317,7 +317,7 @@ async def candidates_are_other_hosts_and_their_capacity_shrinks(site: Site) -> N
     await until(used, lambda now: now == wanted)
 
 
-async def a_disabled_host_has_no_room(site: Site) -> None:
+async def a_disabled_host_is_no_candidate(site: Site) -> None:
     moves, hosts, (source, target) = site.service.moves, site.service.hosts, site.hosts
     server = await _server(moves, await site.boot(source))
 
@@ -469,7 +469,7 @@ MOVES = (
     absent_servers_and_hosts_are_none_or_empty,
     a_running_server_moves_to_the_host_that_is_named,
     a_running_server_moves_to_the_services_target,
-    a_move_with_nowhere_to_go_fails_and_says_why,
+    a_move_without_a_valid_host_fails_with_the_reason,
     a_stopped_server_moves_cold_and_is_confirmed,
     aborting_or_forcing_an_ended_move_is_no_error,
     moves_are_given_newest_first,
@@ -477,7 +477,7 @@ MOVES = (
     a_server_that_does_not_run_is_not_moved_live,
     a_server_that_is_gone_cannot_be_moved,
     candidates_are_other_hosts_and_their_capacity_shrinks,
-    a_disabled_host_has_no_room,
+    a_disabled_host_is_no_candidate,
 )
 
 

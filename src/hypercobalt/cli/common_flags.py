@@ -33,7 +33,7 @@ def _span(_type: type[timedelta], tokens: Sequence[Token]) -> timedelta:
     """A duration of the command line, as Go and the pages write it.
 
     Raises:
-        ValueError: it is none, or not positive.
+        ValueError: it cannot be read, or is not positive.
     """
     text = tokens[0].value
     try:

@@ -28,7 +28,7 @@ def parameters(words: Iterable[str], flags: Mapping[str, str]) -> dict[str, str]
         flags: values by name, which words are no longer given for.
 
     Raises:
-        InvalidRequestError: a word is none, or a field is given twice.
+        InvalidRequestError: a word is unknown, or a field is given twice.
     """
     found: dict[str, str] = {}
     for name, value in flags.items():

@@ -84,7 +84,7 @@ def connect_direct(
         secrets: gives a Secret that agents have written, by its name: see `api.definitions`.
 
     Raises:
-        ConfigurationError: an address is none.
+        ConfigurationError: an address cannot be read.
     """
     from hypercobalt.compute.direct import connecting, definitions  # noqa: PLC0415 - not with Nova
 

@@ -12,7 +12,7 @@ class LabError(HypercobaltError):
 
 
 class LabRequestError(LabError, InvalidRequestError):
-    """A value is none that a lab takes, or a name is not in the lab, or is taken."""
+    """A value is invalid, or a name is not in the lab, or is taken."""
 
 
 class CommandError(LabError):

@@ -73,7 +73,7 @@ class Lab:
         """The lab of a data directory, running or not.
 
         Raises:
-            LabError: there is none, or it is not ours to look at.
+            LabError: there is none, or another user's.
         """
         layout = Layout.at(data)
         state = records.known(layout)

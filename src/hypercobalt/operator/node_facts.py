@@ -54,7 +54,7 @@ def copied_labels(label_selector: str) -> tuple[str, ...]:
         label_selector: as Kubernetes reads one: `a=b,c!=d,e in (f,g),!h`.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it cannot be read.
     """
     keys: list[str] = []
     for part in re.split(r",(?![^(]*\))", label_selector) if label_selector else ():

@@ -83,7 +83,7 @@ def ovn_settings(switch: SwitchRow, start: ControllerStart | None) -> OvnSetting
 
 
 def _seconds(text: str) -> float | None:
-    """A number of milliseconds as seconds; None for what is none."""
+    """A number of milliseconds as seconds; None for other text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
     return int(text) / 1000 if is_number else None
 

@@ -69,7 +69,7 @@ class Guard:
 
 
 def parse_address(flag: str, text: str) -> Address | None:
-    """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all addresses); `0` is none.
+    """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all addresses); `0` gives None.
 
     Raises:
         ConfigurationError: the text is no such thing; the message names the flag.

@@ -17,8 +17,8 @@ from hypercobalt.compute.model import Server, Size
 
 _APART = {
     # The fakes of hosts and of moves share no state.
-    contracts.a_disabled_host_has_no_room,
-    contracts.a_move_with_nowhere_to_go_fails_and_says_why,
+    contracts.a_disabled_host_is_no_candidate,
+    contracts.a_move_without_a_valid_host_fails_with_the_reason,
     contracts.a_test_server_is_booted_found_and_deleted,
 }
 NAMES = {

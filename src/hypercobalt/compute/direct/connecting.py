@@ -33,7 +33,7 @@ def connect(
     """Put it together; no host is connected to yet.
 
     Raises:
-        ConfigurationError: an address is none.
+        ConfigurationError: an address cannot be read.
     """
     for template in (settings.control, settings.migration):
         uri.parse(fill(template, "host", "192.0.2.1"))

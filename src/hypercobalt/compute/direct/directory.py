@@ -105,7 +105,7 @@ def fill(template: str, name: str, ip: str) -> str:
     """An address of a host.
 
     Raises:
-        ValueError: the name or the address is none that may stand in a URI.
+        ValueError: the name or the address is invalid in a URI.
     """
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"{name[:64]!r} is not the name of a host")

@@ -295,7 +295,7 @@ class FakeMoves:
     def _known(self, server: Server) -> Server:
         known = self._servers.get(server.id)
         if known is None:
-            raise RefusedError(f"server {server.id}: there is none", code=404)
+            raise RefusedError(f"server {server.id}: not found", code=404)
         return known
 
     def _script(self, server: Server) -> Script:

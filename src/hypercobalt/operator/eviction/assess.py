@@ -17,7 +17,7 @@ from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About, Case
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
     course_of,
-    is_asked_by_person,
+    is_requested_by_person,
     recovers,
 )
 from hypercobalt.operator.eviction.assessing.deaths import has_just_died
@@ -107,7 +107,7 @@ def _about(facts: Facts) -> About:
         incident_of(facts.eviction, facts.hypervisor),
         course_of(facts),
         recovers(facts),
-        only_if_wanted=not is_asked_by_person(facts.eviction.spec),
+        only_if_wanted=not is_requested_by_person(facts.eviction.spec),
     )
 
 

@@ -59,7 +59,7 @@ def check_probe(text: str) -> str:
     """A storage probe as it was configured, if it is one.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it cannot be read.
     """
     if text.startswith((NODE, HYPERVISOR)) and text.partition(":")[2]:
         return text

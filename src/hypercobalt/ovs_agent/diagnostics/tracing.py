@@ -70,7 +70,7 @@ async def trace(switch: Switch, facts: Facts, parameters: Mapping[str, str]) -> 
         parameters: values by name in PARAMETERS.
 
     Raises:
-        RefusedUseError: a value is none, or names nothing; the message has the way out.
+        RefusedUseError: a value is invalid, or names nothing; the message has the remedy.
         SwitchError: ovsdb-server or ovs-vswitchd does not answer, or the trace is too long.
     """
     database = rows_of(facts)

@@ -118,7 +118,7 @@ def uses_ovn(facts: Facts) -> bool:
     """Whether anything on the host is OVN's; a host without is complete without ovn-controller.
 
     What OVN has once made stays in the database when its settings and ovn-controller are gone, so
-    that a broken chassis is none without OVN.
+    that a broken chassis is no fault without OVN.
     """
     daemon, rows = facts.ovn_controller, facts.rows
     if rows is None or not daemon.is_down or daemon.fault is not Fault.SOCKET_MISSING:

@@ -229,7 +229,7 @@ def _response(raw: bytes) -> _Head:
     """The head of a response.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it cannot be read.
     """
     status, *lines = raw[:-4].split(b"\r\n")
     version, code = status.split(b" ", 2)[:2]

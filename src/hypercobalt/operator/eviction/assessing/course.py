@@ -99,7 +99,7 @@ def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:
     return spec.trigger == Trigger.NODE_FAILURE or has_failed or is_down(host)
 
 
-def is_asked_by_person(spec: EvictionSpec) -> bool:
+def is_requested_by_person(spec: EvictionSpec) -> bool:
     """Whether a person requested it, rather than a component that reacts to failures."""
     return spec.trigger in _BY_PERSON
 

@@ -112,7 +112,7 @@ def _job(status: MigrationStatus) -> Job:
 
 
 def _bytes(text: str | None) -> int:
-    """A size that an agent has written; 0 when it is none."""
+    """A size that an agent has written; 0 when it cannot be read."""
     try:
         return parse_iec(text or "")
     except SizeError:

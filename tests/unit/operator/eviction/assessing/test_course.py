@@ -15,7 +15,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
     course_of,
-    is_asked_by_person,
+    is_requested_by_person,
     needs_proof,
     recovers,
 )
@@ -108,7 +108,7 @@ def test_only_restart_and_recover_restart_first() -> None:
 @pytest.mark.parametrize("trigger", [None, *Trigger])
 def test_only_a_person_overrules_an_owner(trigger: str | None) -> None:
     spec = eviction(trigger=trigger).spec
-    assert is_asked_by_person(spec) is (trigger in {None, "Manual"})
+    assert is_requested_by_person(spec) is (trigger in {None, "Manual"})
 
 
 @pytest.mark.parametrize(
