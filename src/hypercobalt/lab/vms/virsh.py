@@ -44,15 +44,14 @@ async def listed(host: Host) -> tuple[ListedVm, ...] | str:
     """
     if host.power is not Power.RUNNING:
         return str(host.power)
+    failure = ""
     for _ in range(_LISTINGS):
         try:
             return parse_list(host.name, await virsh(host, "list", "--all", "--title"))
-        except CommandError as exc:
-            failure = str(exc)
-            if _GONE not in exc.output:
-                break
         except LabError as exc:
-            return str(exc)
+            failure = str(exc)
+            if not isinstance(exc, CommandError) or _GONE not in exc.output:
+                break
     return failure
 
 
