@@ -26,8 +26,8 @@ lint: setup ## ruff, spelling, unused dependencies
 	$(BIN)/deptry src
 
 types: setup ## mypy over everything, pyright over src
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	@# side by side: each has one thread
+	$(BIN)/mypy & mypy=$$!; $(BIN)/pyright --pythonpath $(BIN)/python; code=$$?; wait $$mypy && exit $$code
 
 contract: setup ## which room may import which
 	$(BIN)/lint-imports
