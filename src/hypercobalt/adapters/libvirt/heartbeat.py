@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 
 
@@ -53,22 +52,20 @@ class Heartbeat:
         if not self._client.closed.done():
             self._next = self._loop.time() + self._interval
             self._wait()
-            arguments = protocol.Void()
-            self._answer = self._client.start(protocol.GET_LIB_VERSION, arguments, self._answered)
+            self._is_answered = False
+            self._client.check(self._answered)
 
     def _wait(self) -> None:
         self._timer = self._loop.call_later(self._patience, self._late)
 
     def _answered(self) -> None:
-        if self._client.closed.done():
-            return
-        self._answer.exception()  # a refusal is an answer, too
+        self._is_answered = True
         self.sign()
         self._timer.cancel()
         self._timer = self._loop.call_at(self._next, self._beat)
 
     def _late(self) -> None:
-        if self._client.closed.done() or self._answer.done():
+        if self._client.closed.done() or self._is_answered:
             return
         if self._loop.time() - self._timer.when() >= self._patience / 2:
             self._wait()  # this process was held up: the answer may wait in its socket

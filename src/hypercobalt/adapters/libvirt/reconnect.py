@@ -1,7 +1,7 @@
 """Keeps one connection to one daemon: opens it, listens to it, and opens it again.
 
-One task goes through the life of a connection: open, subscribe, report `Connected`, check every
-half second that the daemon replies, report `Disconnected`, wait, and again. So there is never more
+One task goes through the life of a connection: open, subscribe, report `Connected`, check at each
+heartbeat that the daemon replies, report `Disconnected`, wait, and again. So there is never more
 than one attempt under way; one over a Unix socket that hangs is waited for, as it ends when the
 daemon goes on or dies.
 
@@ -40,7 +40,7 @@ class Pace:
     """How fast a fault is noticed and how often a connection is tried; seconds.
 
     Args:
-        heartbeat: between two questions. With `patience`, a hang is reported within 0.9 s.
+        heartbeat: between two calls. With `patience`, a hang is reported within 0.95 s.
         patience: how long an answer may take.
         patience_to_connect: how long an attempt may take before that is reported; it goes on.
         longest_attempt: after which one over TCP is given up: it could wait for ever for a machine
@@ -50,8 +50,8 @@ class Pace:
         longest_wait_remote: for one elsewhere, each wait then spread over its upper half.
     """
 
-    heartbeat: float = 0.5
-    patience: float = 0.4
+    heartbeat: float = 0.6
+    patience: float = 0.35
     patience_to_connect: float = 3.0
     longest_attempt: float = 60.0
     first_wait: float = 0.05

@@ -35,7 +35,7 @@ log = get_logger(__name__)
 ROUND: Final = timedelta(seconds=30)
 """In which each running instance is probed once; that finds what has no event."""
 
-GROUPS: Final = 6
+GROUPS: Final = 3
 """Of instances that are probed together. Each wakes this process, libvirt and some emulators."""
 
 

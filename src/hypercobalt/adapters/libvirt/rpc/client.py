@@ -28,10 +28,20 @@ from hypercobalt.adapters.libvirt.rpc.protocol import Arguments, Procedure, Resu
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
 
 PLACES: Final = 4
-_INTERVAL: Final = 5.0  # of keepalive, seconds
-_UNANSWERED: Final = 5
+_INTERVAL: Final = 10.0  # of keepalive, seconds
+_UNANSWERED: Final = 2
 _ACCEPTED: Final = b"\x01"
 _MAX_SERIAL: Final = 2**31 - 1
+_CHECK: Final = Message(
+    protocol.GET_LIB_VERSION.program,
+    protocol.VERSION,
+    protocol.GET_LIB_VERSION.number,
+    Kind.CALL,
+    serial=0,  # other calls begin with 1
+    status=Status.OK,
+    payload=b"",
+)
+_CHECK_BYTES: Final = _CHECK.pack()
 
 Listener = Callable[[bytes], None]
 
@@ -65,6 +75,7 @@ class Client(asyncio.Protocol):
         self._frames = Frames()
         self._serial = 0
         self._pending: dict[int, _Pending] = {}
+        self._checked: Callable[[], None] | None = None
         self._places = asyncio.Semaphore(PLACES)
         self._listeners: dict[tuple[int, int], Listener] = {}
         self._received = False
@@ -92,24 +103,16 @@ class Client(asyncio.Protocol):
             raise
         return await answer
 
-    def start(
-        self,
-        procedure: Procedure[Arguments, Result],
-        arguments: Arguments,
-        ended: Callable[[], None],
-    ) -> asyncio.Future[Result]:
-        """Call a procedure without waiting for a place; one such call at a time.
+    def check(self, answered: Callable[[], None]) -> None:
+        """Have the daemon answer a cheap call, without waiting for a place; one at a time.
+
+        Made at each heartbeat, so with bytes that stay the same, and no future.
 
         Args:
-            procedure: of the table in `protocol`.
-            arguments: of it.
-            ended: called once the reply has arrived or the connection has ended, without another
-                turn of the loop.
-
-        Raises:
-            ClosedError: the connection has ended.
+            answered: called when the reply arrives, a refusal too; not when the connection ends.
         """
-        return self._send(procedure, arguments, ended)
+        self._checked = answered
+        self._transport.write(_CHECK_BYTES)
 
     def listen(self, event: EventType[Any], listener: Listener) -> None:
         """Have the payloads of an event handed over; events without a listener are dropped.
@@ -121,7 +124,7 @@ class Client(asyncio.Protocol):
         self._listeners[event.program, event.number] = listener
 
     def keep_alive(self) -> None:
-        """End the connection when the daemon is silent for half a minute, pings included."""
+        """End the connection when the daemon is silent for 30 to 40 s, pings included."""
         self._timer = self._loop.call_later(_INTERVAL, self._tick)
 
     def close(self, reason: str = "the connection was closed") -> None:
@@ -189,6 +192,12 @@ class Client(asyncio.Protocol):
             raise ProtocolError(f"a message of kind {message.kind}")
 
     def _answer(self, message: Message) -> None:
+        if message.serial == _CHECK.serial and (answered := self._checked):
+            if message[:3] != _CHECK[:3]:
+                raise ProtocolError(f"procedure {message.procedure} answers {_CHECK.procedure}")
+            self._checked = None
+            answered()
+            return
         pending = self._pending.get(message.serial)
         if pending is None:
             raise ProtocolError(f"an answer to call {message.serial}, which was never made")

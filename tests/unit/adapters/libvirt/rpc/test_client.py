@@ -93,22 +93,20 @@ async def test_a_call_that_is_given_up_keeps_its_place_and_its_late_answer_is_dr
     for one in stuck:
         one.cancel()
     waiting = asyncio.create_task(client.call(VERSION, Void()))
-    ended: list[bool] = []
-    alive = client.start(  # takes no place
-        protocol.GET_VERSION, Void(), lambda: ended.append(alive.done())
-    )
-    await daemon.until(lambda: bool(daemon.of(protocol.GET_VERSION)))
-    assert not daemon.of(VERSION)
+    answered = asyncio.Event()
+    client.check(answered.set)  # takes no place
+    await daemon.until(lambda: len(daemon.of(VERSION)) == 1)
 
     daemon.answer(daemon.of(TYPE)[0], protocol.Text("QEMU"))
-    await daemon.until(lambda: bool(daemon.of(VERSION)))
-    daemon.answer(daemon.of(VERSION)[0], NINE)
+    await daemon.until(lambda: len(daemon.of(VERSION)) == 2)
+    check, call = daemon.of(VERSION)
+    daemon.answer(call, NINE)
     assert await waiting == NINE
-    assert not ended
+    assert not answered.is_set()
 
-    daemon.answer(daemon.of(protocol.GET_VERSION)[0], NINE)
-    assert await alive == NINE
-    assert ended == [True]
+    daemon.answer(check, NINE)
+    async with asyncio.timeout(10):
+        await answered.wait()
 
 
 async def test_the_end_of_the_connection_ends_calls_under_way_and_waiting_ones(
@@ -155,6 +153,17 @@ async def test_garbage_ends_the_connection_with_its_name(
     daemon.write(data)
 
     assert reason in await client.closed
+
+
+async def test_a_check_answered_by_another_procedure_ends_the_connection(both: Both) -> None:
+    daemon, client = both
+    answered = asyncio.Event()
+    client.check(answered.set)
+    await daemon.until(lambda: bool(daemon.of(VERSION)))
+    daemon.send(daemon.of(VERSION)[0]._replace(kind=Kind.REPLY, procedure=4))
+
+    assert "procedure 4 answers 157" in await client.closed
+    assert not answered.is_set()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +263,7 @@ async def test_a_daemon_that_is_silent_for_half_a_minute_is_gone() -> None:
 
     assert await client.closed == "libvirt did not answer keepalive messages"
     assert asyncio.get_running_loop().time() - began == 30
-    assert [one.procedure for one in transport.written] == [protocol.PING] * 5
+    assert [one.procedure for one in transport.written] == [protocol.PING] * 2
 
 
 async def test_a_connection_given_up_before_it_is_accepted_logs_nothing(
