@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from hypercobalt import logs
 from tests import rings
+from tests.cost import spare_the_collector
 
 # A shell makes its background jobs ignore Ctrl-C, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     rings.configure(config)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector all modules and tests: a tenth of a second each time that it runs."""
+    spare_the_collector()
 
 
 @pytest.fixture(scope="session")
