@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.fake import room
 from hypercobalt.compute.fake.records import Records
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import (
@@ -27,8 +28,6 @@ from hypercobalt.compute.model import (
     ServerAction,
     ServerStatus,
     Size,
-    fits,
-    total,
 )
 
 _TASKS: dict[str, str] = {
@@ -157,7 +156,7 @@ class FakeMoves:
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         await self._called("candidates", server.id)
-        return tuple(self._candidates(server))
+        return self._candidates(server)
 
     async def live_migrate(self, server: Server, target: str = "") -> None:
         await self._called("live_migrate", server.id)
@@ -272,7 +271,8 @@ class FakeMoves:
             raise ConflictError(f"server {server.id}: is {known.status} {known.task_state}")
         self.started[server.id] += 1
         now = self._time()
-        found = target or next(iter(self._by_memory(known)), "")
+        candidates = self._candidates(known)
+        found = target or room.emptiest(candidates)
         move = self._records.begin(known, kind, found)
         fails = script.failures > 0
         script.failures -= fails
@@ -281,13 +281,14 @@ class FakeMoves:
             script.stuck -= 1
             ends = float("inf")
         job = _Job(move, known, now + script.late, ends, script, fails)
-        if not found or not any(each.host == found for each in self._candidates(known)):
+        if not found or not any(each.host == found for each in candidates):
             self._records.change(move.id, status="error", message="No valid host was found")
         else:
             self._jobs[known.id] = job
             self._servers[known.id] = replace(known, status=status, task_state=_TASKS[kind])
             self.most_at_once = max(self.most_at_once, len(self._jobs))
-            self.fullest[found] = max(self.fullest.get(found, 0), self._used(found).memory_mib)
+            claimed = room.used(found, self._claims()).memory_mib
+            self.fullest[found] = max(self.fullest.get(found, 0), claimed)
         if script.lost:
             script.lost -= 1
             raise UnreachableError(f"server {server.id}: no answer")
@@ -386,27 +387,15 @@ class FakeMoves:
         share = min(max((self._time() - begun) / (job.script.seconds or 1), 0.0), 1.0)
         return replace(move, remaining=round(move.total * (1 - share)))
 
-    def _candidates(self, server: Server) -> Iterable[Capacity]:
+    def _candidates(self, server: Server) -> tuple[Capacity, ...]:
         here = self._servers.get(server.id, server).host
         closed = {here} | self.disabled | self.dead
-        found = (
-            Capacity(host, capacity, self._used(host))
-            for host, capacity in self.hosts.items()
-            if host not in closed
-        )
-        return (each for each in found if fits(server.size, each))
+        open_hosts = {host: size for host, size in self.hosts.items() if host not in closed}
+        return room.candidates(server.size, open_hosts, self._claims())
 
-    def _by_memory(self, server: Server) -> list[str]:
-        found = sorted(
-            self._candidates(server),
-            key=lambda each: each.used.memory_mib - each.total.memory_mib,
-        )
-        return [each.host for each in found]
-
-    def _used(self, host: str) -> Size:
-        sizes = [s.size for s in self._servers.values() if s.host == host]
-        sizes += [job.server.size for job in self._jobs.values() if job.move.target == host]
-        return total(sizes)
+    def _claims(self) -> list[room.Claim]:
+        there = [(server.host, server.size) for server in self._servers.values()]
+        return there + [(job.move.target, job.server.size) for job in self._jobs.values()]
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
