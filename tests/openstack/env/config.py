@@ -93,10 +93,13 @@ def _keystone(place: Place) -> Sections:
     return {
         "DEFAULT": {"log_file": place.log / "keystone.log", "max_token_size": 255},
         "database": _database(place, "keystone"),
-        "token": {"provider": "fernet", "expiration": 86400},
+        "token": {"provider": "fernet", "expiration": 86400, "caching": False},
         "fernet_tokens": {"key_repository": fernet},
+        "revoke": {"caching": False},
         "receipt": {"key_repository": fernet},
         "credential": {"key_repository": place.keys / "credential"},
+        # Its one process checks a token for every request of the others.
+        "cache": {"enabled": True, "backend": "dogpile.cache.memory"},
         "identity": {"password_hash_rounds": 4},  # the least: the passwords are no secret
     }
 
@@ -141,7 +144,7 @@ def _nova(place: Place) -> Sections:
             "transport_url": transport_url(place),
             # A service that returns is shown in seconds. Ten seconds of silence are normal on a
             # busy machine, and tests that need a host down force it down.
-            "report_interval": 2,
+            "report_interval": 4,
             "service_down_time": 60,
             "rpc_response_timeout": 30,
             # With the defaults a stop takes a minute and more.
