@@ -150,7 +150,7 @@ class Reports:
     def is_silent(self, name: str, now: float) -> bool:
         """Whether a Node's time has run out: then it stays so until the next report."""
         seen = self._seen_at.get(name)
-        if seen is not None and now - seen >= self.grace:
+        if seen is not None and now >= seen + self.grace:
             del self._seen_at[name]
             log.warning("node_silent", node=name, grace_seconds=self.grace)
         return name not in self._seen_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hypercobalt.apiserver.node_lifecycle import Mark, Reports, silenced, tainted
@@ -152,6 +152,15 @@ def test_a_silent_node_stays_silent_until_it_reports() -> None:
     assert not reports.is_silent("a", 52.0)
 
 
+@given(st.floats(0, 1e6))
+@example(255.069)  # to which the grace period is added inexactly
+def test_a_node_is_silent_at_the_time_announced(seen: float) -> None:
+    reports = Reports(GRACE)
+    reports.note("a", Mark("1"), seen)
+    _, at_time = reports.next_silent() or ("", 0.0)
+    assert reports.is_silent("a", at_time)
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.floats(0, 30))))
 def test_the_first_to_run_out_is_the_one_that_reported_longest_ago(
     steps: list[tuple[str, int, float]],
@@ -167,4 +176,4 @@ def test_the_first_to_run_out_is_the_one_that_reported_longest_ago(
     first = reports.next_silent()
     assert (first[1] if first else None) == min(by_age.values(), default=None)
     for name, until in by_age.items():
-        assert reports.is_silent(name, now) == (now - (until - GRACE) >= GRACE)
+        assert reports.is_silent(name, now) == (now >= until)
