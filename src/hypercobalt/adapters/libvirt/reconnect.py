@@ -40,7 +40,7 @@ class Pace:
     """How fast a fault is noticed and how often a connection is tried; seconds.
 
     Args:
-        heartbeat: between two calls. With `patience`, a hang is reported within 0.95 s.
+        heartbeat: between two calls. With `patience`, a hang is reported within 0.9 s.
         patience: how long an answer may take.
         patience_to_connect: how long an attempt may take before that is reported; it goes on.
         longest_attempt: after which one over TCP is given up: it could wait for ever for a machine
@@ -50,7 +50,7 @@ class Pace:
         longest_wait_remote: for one elsewhere, each wait then spread over its upper half.
     """
 
-    heartbeat: float = 0.6
+    heartbeat: float = 0.55
     patience: float = 0.35
     patience_to_connect: float = 3.0
     longest_attempt: float = 60.0
