@@ -15,7 +15,7 @@ Lease.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum, auto
@@ -97,6 +97,8 @@ class AgentLeases:
         kube: reads; it never writes.
         namespaces: where agents may keep their Leases.
         names: gives the hosts there are, to be looked at once the Leases are known.
+        listed: waits until `names` gives all of them; None if a host that comes later is looked
+            at in any case.
         prefix: of the Leases' names.
         loop: for tests; None takes the running one.
 
@@ -111,10 +113,12 @@ class AgentLeases:
         names: Callable[[], Iterable[str]],
         metrics: Metrics,
         *,
+        listed: Callable[[], Awaitable[None]] | None = None,
         prefix: str = NODE_AGENT,
         loop: Timekeeper | None = None,
     ) -> None:
         self.source, self._names, self._loop = Source(), names, loop
+        self._listed = listed
         self._synced_at: float | None = None
         self.followers = tuple(
             Follower(kube, namespace, self.source.enqueue, metrics, self._time, prefix=prefix)
@@ -136,6 +140,8 @@ class AgentLeases:
                 group.create_task(follower.informer.run())
             for follower in self.followers:
                 await follower.informer.wait_synced()
+            if self._listed is not None:
+                await self._listed()
             self.synced()
 
     def synced(self) -> None:

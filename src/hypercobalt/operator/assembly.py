@@ -124,7 +124,9 @@ def add_controllers(
     known = _hypervisors(manager, options)
     # An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
     namespaces = (*options.agent_namespaces, options.issuing.namespace)
-    leases = AgentLeases(manager.kube, namespaces, known.cache.keys, metrics)
+    leases = AgentLeases(
+        manager.kube, namespaces, known.cache.keys, metrics, listed=known.wait_synced
+    )
     events = manager.recorder(REPORTER)
     switches = None
     if options.ovs_namespace:

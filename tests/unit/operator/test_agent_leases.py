@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -436,3 +437,16 @@ async def test_glance_reads_nothing_and_is_unknown_for_a_lease_that_seems_expire
     assert world.leases.glance(NODE) is None
     assert await world.state() is LeaseState.EXPIRED
     assert world.leases.glance(NODE) == await world.seen()
+
+
+async def test_hosts_that_are_listed_after_the_leases_are_looked_at_too() -> None:
+    hosts, enqueued = list[str](), list[str]()
+
+    async def listed() -> None:
+        hosts.append(NODE)
+
+    leases = AgentLeases(Server(), (), lambda: hosts, Metrics(), listed=listed)
+    leases.source.watch.attach(enqueued.append)
+    await leases.run(asyncio.Event())
+
+    assert enqueued == [NODE]
