@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.fake import room
+from hypercobalt.compute.fake import capacity
 from hypercobalt.compute.fake.records import Records
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import (
@@ -272,7 +272,7 @@ class FakeMoves:
         self.started[server.id] += 1
         now = self._time()
         candidates = self._candidates(known)
-        found = target or room.emptiest(candidates)
+        found = target or capacity.emptiest(candidates)
         move = self._records.begin(known, kind, found)
         fails = script.failures > 0
         script.failures -= fails
@@ -287,7 +287,7 @@ class FakeMoves:
             self._jobs[known.id] = job
             self._servers[known.id] = replace(known, status=status, task_state=_TASKS[kind])
             self.most_at_once = max(self.most_at_once, len(self._jobs))
-            claimed = room.used(found, self._claims()).memory_mib
+            claimed = capacity.used(found, self._claims()).memory_mib
             self.fullest[found] = max(self.fullest.get(found, 0), claimed)
         if script.lost:
             script.lost -= 1
@@ -391,9 +391,9 @@ class FakeMoves:
         here = self._servers.get(server.id, server).host
         closed = {here} | self.disabled | self.dead
         open_hosts = {host: size for host, size in self.hosts.items() if host not in closed}
-        return room.candidates(server.size, open_hosts, self._claims())
+        return capacity.candidates(server.size, open_hosts, self._claims())
 
-    def _claims(self) -> list[room.Claim]:
+    def _claims(self) -> list[capacity.Claim]:
         there = [(server.host, server.size) for server in self._servers.values()]
         return there + [(job.move.target, job.server.size) for job in self._jobs.values()]
 

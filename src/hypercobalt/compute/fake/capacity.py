@@ -1,4 +1,4 @@
-"""Which hosts of the fake have room for a server."""
+"""Which hosts of the fake have the capacity for a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Claim = tuple[str, Size]
 
 
 def used(host: str, claims: Iterable[Claim]) -> Size:
-    """What is claimed on a host."""
+    """What servers take on a host."""
     return total([size for at, size in claims if at == host])
 
 
