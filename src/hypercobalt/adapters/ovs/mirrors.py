@@ -11,6 +11,7 @@ netdevice(7).
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import secrets
@@ -71,7 +72,7 @@ class Mirrors:
     Args:
         database: ovsdb-server's socket.
         node: of the agent.
-        root: what `/proc` and `/sys` are below.
+        root: what `/proc` is below.
     """
 
     def __init__(self, database: Path, node: str, root: Path = Path("/")) -> None:
@@ -93,8 +94,7 @@ class Mirrors:
         try:
             await self._add(what, device, snaplen, until)
             log.info("mirror_added", device=device)
-            await self._await_device(device)
-            _switch_on(device)
+            await _switch_on(device)
             yield device
         finally:
             await asyncio.shield(self._remove(device))
@@ -172,15 +172,6 @@ class Mirrors:
     def _owned(self) -> object:
         return ["map", [[OWNER, self._node]]]
 
-    async def _await_device(self, device: str) -> None:
-        try:
-            async with asyncio.timeout(_DEVICE.total_seconds()):
-                while not (self._root / "sys/class/net" / device).exists():  # noqa: ASYNC110 - sysfs sends nothing
-                    await asyncio.sleep(0.02)
-        except TimeoutError as error:
-            text = f"ovs-vswitchd has not made {device} within {_DEVICE.total_seconds():g} s"
-            raise SwitchError(Fault.TIMEOUT, text) from error
-
     def _runs(self, maker: str) -> bool:
         pid, _, start = maker.partition(" ")
         is_number = pid.isascii() and pid.isdigit() and len(pid) <= _LONGEST_PID
@@ -213,16 +204,33 @@ class Mirrors:
         return [result or _Result() for result in results]
 
 
-def _switch_on(device: str) -> None:
-    """Switch a device on, as `ip link set DEVICE up`; needs CAP_NET_ADMIN."""
+async def _switch_on(device: str) -> None:
+    """Switch a device on, as `ip link set DEVICE up`, once it is there; needs CAP_NET_ADMIN."""
+    try:
+        async with asyncio.timeout(_DEVICE.total_seconds()):
+            while not _is_switched_on(device):  # noqa: ASYNC110 - the kernel sends nothing
+                await asyncio.sleep(0.02)
+    except TimeoutError as error:
+        text = f"ovs-vswitchd has not made {device} within {_DEVICE.total_seconds():g} s"
+        raise SwitchError(Fault.TIMEOUT, text) from error
+
+
+def _is_switched_on(device: str) -> bool:
+    """Whether the device could be switched on; not yet while the kernel does not have it.
+
+    /sys shows a new device before the kernel finds it by its name (register_netdevice()).
+    """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
             found = fcntl.ioctl(made, _GET_FLAGS, _FLAGS.pack(device.encode(), 0))
             _, flags = _FLAGS.unpack(found)
             fcntl.ioctl(made, _SET_FLAGS, _FLAGS.pack(device.encode(), flags | _UP))
     except OSError as exc:
+        if exc.errno == errno.ENODEV:
+            return False
         text = f"{device} cannot be switched on: {exc.strerror}; a mirror needs CAP_NET_ADMIN"
         raise SwitchError(Fault.NOT_PERMITTED, text) from exc
+    return True
 
 
 def _insert(table: str, name: str, row: _Row) -> _Operation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from tests.unit.adapters.ovs.scripted import Serve, served
 
+from hypercobalt.adapters.ovs import mirrors
 from hypercobalt.adapters.ovs.framing import Objects
 from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, MAKER, OWNER
-from hypercobalt.adapters.ovs.mirrors import Mirrors
+from hypercobalt.adapters.ovs.mirrors import Mirrored, Mirrors
 
 UUID = "7c2f1f3e-0e0a-4a93-8a4e-1d6c3a6f6f10"
 LATER, NOW = "2000000000", 1.0
@@ -30,12 +32,26 @@ def database(tags: dict[str, str], done: list[str]) -> Serve:
                 operations = call["params"][1:]
                 done.extend(one["op"] for one in operations)
                 tables = [one["table"] for one in operations]
-                result = [{"rows": [row] if table == "Mirror" else []} for table in tables]
+                rows = ([row] if table == "Mirror" else [] for table in tables)
+                result = [{"rows": found, "count": 1} for found in rows]
                 writer.write(
                     json.dumps({"id": call["id"], "result": result, "error": None}).encode()
                 )
 
     return serve
+
+
+class Kernel:
+    """Has a new device at the second request for it."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def ioctl(self, _socket: object, call: int, request: bytes) -> bytes:
+        self.calls.append(call)
+        if len(self.calls) == 1:
+            raise OSError(errno.ENODEV, "No such device")
+        return request
 
 
 def process(root: Path, pid: int, name: bytes = b"python") -> None:
@@ -68,3 +84,16 @@ async def test_mirror_stays_while_the_process_that_made_it_runs(
         expires = await Mirrors(socket, "kvm-1", tmp_path).sweep(NOW)
     assert expires == (float(LATER) if stays else None)
     assert ("mutate" in done) is not stays
+
+
+async def test_a_device_that_the_kernel_does_not_have_yet_is_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, done = Kernel(), list[str]()
+    monkeypatch.setattr(mirrors, "fcntl", kernel)
+    process(tmp_path, os.getpid())
+    async with served(tmp_path / "db.sock", database({}, done)) as socket:
+        found = Mirrors(socket, "kvm-1", tmp_path)
+        async with found.mirror(Mirrored(UUID, UUID), snaplen=64, until=float(LATER)) as device:
+            assert device.startswith("hcm")
+    assert kernel.calls == [0x8913, 0x8913, 0x8914]
