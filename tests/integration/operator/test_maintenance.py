@@ -102,8 +102,14 @@ async def test_a_server_that_comes_to_an_emptied_host_shows_and_leaves(
             kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running"
         )
         assert back.status.evicted is False
-        assert "came when the host was empty: i1, since " in message(back, "Evicting")
+        came = message(back, "Evicting")
+        assert "came when the host was empty: i1, since " in came
         assert reason(back, "Ready") == "False/Evicting"
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="fan")
+        later = await until(
+            kube, Hypervisor, name, lambda hv: "=manual" in message(hv, "HypervisorDisabled")
+        )
+        assert message(later, "Evicting") == came
         compute.moves.change("i1", status="ACTIVE", running=True)
         await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
     assert [server.id for server in compute.moves.on("target")] == ["i1"]

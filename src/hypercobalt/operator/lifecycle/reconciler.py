@@ -53,6 +53,7 @@ FIELDS: Final = (
     "aggregates",
     "smokeTest",
     "evicted",
+    "waits",
 )
 WRITES: Final = Reads(TYPES, frozenset(f"status.{name}" for name in FIELDS))
 """What others change of this, a pass puts right."""

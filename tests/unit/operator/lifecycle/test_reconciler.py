@@ -22,7 +22,7 @@ from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step
-from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.status_writer import Part, StatusWriter, compose
 from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -71,9 +71,9 @@ def sets_disabled(facts: Facts) -> Outcome:
     return Outcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "text"))
 
 
-def made(around: Written, *steps: Step) -> LifecycleReconciler:
+def made(around: Written, *steps: Step, clock: FakeClock | None = None) -> LifecycleReconciler:
     found = Doing("registration", lambda given: Outcome(registered(given)))
-    clock = FakeClock()
+    clock = clock or FakeClock()
     return LifecycleReconciler(
         cast("Kube", around),
         cast("WriteCache[Hypervisor]", around),
@@ -106,6 +106,22 @@ async def test_error_of_one_step_leaves_the_others_and_the_status_and_is_tried_a
         assert result.requeue_after == PATIENCE
     (part,) = around.parts
     assert [c.message for c in part.conditions] == ["text"]
+
+
+async def test_time_since_when_a_condition_waits_outlasts_a_pass() -> None:
+    clock, around = FakeClock(), Written(facts().hypervisor)
+
+    def waits(given: Facts) -> Outcome:
+        return Outcome(given.with_condition("Offboarded", "False", "W", "text", waits_for="it"))
+
+    for _ in range(2):
+        await made(around, Doing("offboarding", waits), clock=clock).reconcile("kvm-a")
+        status = compose(around.hypervisor, around.parts, lambda _: ())
+        around.hypervisor = replace(around.hypervisor, status=status)
+        clock.advance(timedelta(minutes=1))
+    before, after = ((part.conditions, part.fields["waits"]) for part in around.parts)
+    assert before == after
+    assert around.hypervisor.status.waits[0].waitsFor == "it"
 
 
 LEAVING = replace(ON, maintenance="termination")
