@@ -29,7 +29,7 @@ async def send(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
     """Send one command to the guest behind a console socket.
 
     Args:
-        socket: the Unix socket of the serial port.
+        socket: the Unix socket of the serial port, `VM.sock`.
         command: of `init.sh`: `dirty 20`, `panic`, `write-disk 4`, …
         within: until its answer; for `write-disk` that is when it is done.
 
@@ -57,7 +57,7 @@ async def send(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
         raise LabError(f"console {socket}: {exc.strerror}; check that the VM runs") from exc
     text = (found[2] or b"").decode(errors="replace")
     if found[1] != b"ok":
-        raise LabError(f"console {socket}: the guest refused {command!r}: {text}")
+        raise LabError(f"VM {socket.stem}: the guest refused {command!r}: {text}")
     return text
 
 

@@ -69,10 +69,11 @@ async def test_the_path_of_a_socket_may_be_long(tmp_path: Path) -> None:
         assert await console.send(folder / "s", "dirty 20") == "20"
 
 
-async def test_a_refusal_gives_the_reason(tmp_path: Path) -> None:
-    async with guest(tmp_path / "s", prints(b"guest n1: error dirty: 'x' is not a number\r\n")):
-        with pytest.raises(LabError, match="refused 'dirty 20': 'x' is not a number"):
-            await console.send(tmp_path / "s", "dirty 20")
+async def test_a_refusal_has_the_vm_and_the_reason(tmp_path: Path) -> None:
+    socket, refusal = tmp_path / "vm-1.sock", b"guest n1: error dirty: 'x' is not a number\r\n"
+    async with guest(socket, prints(refusal)):
+        with pytest.raises(LabError, match="VM vm-1: the guest refused 'dirty 20': 'x' is not a"):
+            await console.send(socket, "dirty 20")
 
 
 async def test_a_silent_guest_is_not_waited_for_for_ever(tmp_path: Path) -> None:
