@@ -24,7 +24,11 @@ from hypercobalt.api.definitions import HostDefinitions, definitions, secret_nam
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.libvirt.stored_definitions import StoredDefinitions, directories_of
+from hypercobalt.node_agent.libvirt.stored_definitions import (
+    RESYNC,
+    StoredDefinitions,
+    directories_of,
+)
 from hypercobalt.runtime import Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
@@ -62,10 +66,18 @@ class Gated(FakeLibvirt):
 class Host:
     """A libvirt in memory, whose events reach who stores the definitions."""
 
-    def __init__(self, kube: Kube, own: Hypervisor, cache: Latest[Hypervisor]) -> None:
+    def __init__(
+        self, kube: Kube, own: Hypervisor, cache: Latest[Hypervisor], resync: timedelta
+    ) -> None:
         self.kube, self.own, self.libvirt, self.cache = kube, own, Gated(), cache
         self.stored = StoredDefinitions(
-            kube, self.libvirt, cache, namespace=SPACE, boot=BOOT, settle=timedelta(0)
+            kube,
+            self.libvirt,
+            cache,
+            namespace=SPACE,
+            boot=BOOT,
+            settle=timedelta(0),
+            resync=resync,
         )
 
     async def follow(self) -> None:
@@ -105,11 +117,11 @@ class Host:
 
 
 @asynccontextmanager
-async def host(kube: Kube) -> AsyncIterator[Host]:
+async def host(kube: Kube, resync: timedelta = RESYNC) -> AsyncIterator[Host]:
     own = await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
     selection = Selection(Hypervisor, fields=f"metadata.name={NODE}")
     informer = Informer(kube, selection, metrics=Metrics())
-    made = Host(kube, own, Latest(informer))
+    made = Host(kube, own, Latest(informer), resync)
     with left_to_the_collector():
         async with background(informer.run, made.follow, made.stored.run):
             yield made
@@ -156,6 +168,14 @@ async def test_unchanged_definition_is_not_written(kube: Kube) -> None:
     assert before
     assert after
     assert after.metadata.resourceVersion == before.metadata.resourceVersion
+
+
+async def test_deleted_secret_is_written_again(kube: Kube) -> None:
+    async with host(kube, resync=timedelta(milliseconds=100)) as kvm:
+        kvm.libvirt.add(domain(A))
+        await kvm.has(lambda now: A in now.domains)
+        await kube.delete(Secret, secret_name(NODE), SPACE)
+        await kvm.has(lambda now: A in now.domains)
 
 
 async def test_changes_of_one_moment_are_read_together(kube: Kube) -> None:

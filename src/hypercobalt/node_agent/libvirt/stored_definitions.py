@@ -35,7 +35,8 @@ from hypercobalt.runtime.write_cache import Latest
 log = get_logger(__name__)
 
 RESYNC: Final = timedelta(minutes=5)
-"""How often all is read, a safety net for what has no event: autostart, a saved memory."""
+"""How often all is read and written, a safety net for what has no event: autostart, a saved memory,
+a Secret that was deleted, or is an older one since the API's data were restored."""
 
 SETTLE: Final = timedelta(seconds=1)
 """After a change, so that those of one moment are written together."""
@@ -53,6 +54,7 @@ class StoredDefinitions:
         namespace: of the Secret.
         boot: the boot that this process runs in.
         settle: see `SETTLE`.
+        resync: see `RESYNC`.
     """
 
     def __init__(
@@ -64,11 +66,14 @@ class StoredDefinitions:
         namespace: str,
         boot: str,
         settle: timedelta = SETTLE,
+        resync: timedelta = RESYNC,
     ) -> None:
         self._kube, self._libvirt, self._hypervisor = kube, libvirt, hypervisor
-        self._namespace, self._boot, self._settle = namespace, boot, settle
+        self._namespace, self._boot = namespace, boot
+        self._settle, self._resync = settle, resync
         self._due = asyncio.Event()
         self._written: Packed | None = None
+        self._write_again = 0.0  # by the loop's time
         self._marked: set[tuple[str, str]] = set()  # directory and mark
 
     def on_event(self, event: Event) -> None:
@@ -84,7 +89,7 @@ class StoredDefinitions:
         failures = 0
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), RESYNC.total_seconds())
+                await asyncio.wait_for(self._due.wait(), self._resync.total_seconds())
             await asyncio.sleep(self._settle.total_seconds())
             self._due.clear()
             try:
@@ -112,14 +117,15 @@ class StoredDefinitions:
         if now is None or is_kept(now):  # guests end after that is known, so none has been read
             self._due.set()
             return
-        if packed == self._written:
+        time = asyncio.get_running_loop().time()
+        if packed == self._written and time < self._write_again:
             return
         if packed.left_out:
             log.warning("definitions_left_out", domains=packed.left_out)
         made = secret(own.metadata.name, self._namespace, packed)
         owned = replace(made.metadata, ownerReferences=(owner_reference(own),))
         await self._kube.apply(replace(made, metadata=owned), force=True)
-        self._written = packed
+        self._written, self._write_again = packed, time + self._resync.total_seconds()
 
     async def _read(self, domain: Domain) -> DomainDefinition | None:
         """The definition of a domain; None when libvirt refuses it, as of one that has gone."""
