@@ -16,7 +16,7 @@ PROBE: Final = "kvm.cloud.sap/probe-peers"
 """Annotation of a Hypervisor: the hosts that its agent is to reach, as JSON."""
 
 MOST: Final = 5
-"""Hosts that one agent probes at most; the rest of a longer list is ignored."""
+"""Hosts that one agent probes at most: of a longer list the last, which are the newest."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -37,6 +37,6 @@ def probes(hypervisor: Hypervisor) -> tuple[Probe, ...]:
     """The probes that are requested of an agent; text that cannot be read counts as none."""
     text = hypervisor.metadata.annotations.get(PROBE, "[]")
     try:
-        return msgspec.json.decode(text, type=tuple[Probe, ...])[:MOST]
+        return msgspec.json.decode(text, type=tuple[Probe, ...])[-MOST:]
     except msgspec.DecodeError:
         return ()

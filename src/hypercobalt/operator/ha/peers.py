@@ -8,7 +8,7 @@ new leader makes a new one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -81,21 +81,30 @@ class Peers:
         request = self._requests[name] = _Request(self._clock.now(), peers)
         log.info("probing_peers", hypervisor=name, peers=peers)
         probe = Probe(name, address, request.id)
-        for peer in peers:
-            await self._write(peer, lambda known: (*(p for p in known if p.name != name), probe))
+        for peer in (*peers, *self._left_over(name, peers)):
+            await self._write(peer, name, (probe,) if peer in peers else ())
 
     async def forget(self, name: str) -> None:
         """Take the question back, if there is one."""
         request = self._requests.pop(name, None)
         for peer in request.peers if request is not None else ():
-            await self._write(peer, lambda known: tuple(p for p in known if p.name != name))
+            await self._write(peer, name, ())
 
-    async def _write(
-        self, peer: str, change: Callable[[tuple[Probe, ...]], tuple[Probe, ...]]
-    ) -> None:
+    def _left_over(self, name: str, peers: tuple[str, ...]) -> list[str]:
+        """Others that have an older request, of this process or of a leader before it."""
+        others = (one for one in self._hypervisors.all() if one.metadata.name not in peers)
+        return [
+            one.metadata.name
+            for one in others
+            if PROBE in one.metadata.annotations and any(p.name == name for p in probes(one))
+        ]
+
+    async def _write(self, peer: str, name: str, new: tuple[Probe, ...]) -> None:
+        """Replace the requests about a host on one peer."""
+
         def changed(found: Hypervisor) -> Hypervisor:
             notes = dict(found.metadata.annotations)
-            left = change(probes(found))
+            left = (*(one for one in probes(found) if one.name != name), *new)
             notes[PROBE] = msgspec.json.encode(left).decode()
             if not left:
                 del notes[PROBE]
