@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from hypercobalt.operator.agent_leases import OVS_AGENT, AgentLeases
 from hypercobalt.operator.network.silence import NAME, SilenceReconciler
 from hypercobalt.operator.network.switches import Switches
@@ -9,7 +11,13 @@ from hypercobalt.runtime import Controller, Manager, Metrics, Recorder
 
 
 def add_network(
-    manager: Manager, namespace: str, bridge: str, *, events: Recorder, metrics: Metrics
+    manager: Manager,
+    namespace: str,
+    bridge: str,
+    *,
+    known: Callable[[], Iterable[str]],
+    events: Recorder,
+    metrics: Metrics,
 ) -> Switches:
     """Add what follows the OVSNodes and their agents' Leases.
 
@@ -19,10 +27,11 @@ def add_network(
         manager: runs it.
         namespace: of both.
         bridge: name of the integration bridge.
+        known: names of all hosts that there are.
         events: for people.
         metrics: of the process.
     """
-    switches = Switches(manager.kube, namespace, bridge, metrics)
+    switches = Switches(manager.kube, namespace, bridge, metrics, known=known)
     leases = AgentLeases(manager.kube, (namespace,), switches.hosts, metrics, prefix=OVS_AGENT)
     manager.add_service("switches", switches.run)
     manager.add_service("ovs-agent-leases", leases.run)

@@ -7,7 +7,7 @@ it, is no error: nothing is known of any switch then, and conditions stay as the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from hypercobalt.api.conditions import Condition
@@ -26,15 +26,24 @@ class Switches:
         kube: reads; it never writes.
         namespace: of the OVSNodes, and of their agents' Leases.
         bridge: name of the integration bridge.
+        known: names of all hosts that there are.
 
     Attributes:
         judged: a change of what a host's OVSNode means leads to the host's name.
         spoke: a change of whether its agent is taken for silent does, and a new OVSNode.
     """
 
-    def __init__(self, kube: Kube, namespace: str, bridge: str, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        bridge: str,
+        metrics: Metrics,
+        *,
+        known: Callable[[], Iterable[str]],
+    ) -> None:
         self.namespace, self.judged, self.spoke = namespace, Source(), Source()
-        self._bridge = bridge
+        self._bridge, self._known = bridge, known
         self.informer = Informer(kube, Selection(OVSNodeGlance, namespace), metrics=metrics)
         self.informer.add_handler(self)
 
@@ -50,7 +59,7 @@ class Switches:
 
     def synced(self) -> None:
         """Take note that every OVSNode is known now: hosts without one are judged, too."""
-        for name in self.hosts():
+        for name in {*self._known(), *self.hosts()}:
             self.judged.enqueue(name)
 
     def hosts(self) -> Iterable[str]:

@@ -22,7 +22,9 @@ class Server(Kube):
 
 class World:
     def __init__(self, *there: OVSNodeGlance) -> None:
-        self.switches = Switches(Server(), NAMESPACE, "br-int", Metrics())
+        self.switches = Switches(
+            Server(), NAMESPACE, "br-int", Metrics(), known=lambda: ["kvm-a", "kvm-b"]
+        )
         self.judged, self.spoke = list[str](), list[str]()
         self.switches.judged.watch.attach(self.judged.append)
         self.switches.spoke.watch.attach(self.spoke.append)
@@ -76,5 +78,12 @@ def test_deleted_ovsnode_leads_to_a_pass_and_to_no_green_status() -> None:
 
 
 def test_before_the_ovsnodes_are_known_a_condition_stays_as_it_is_stored() -> None:
-    unread = Switches(Server(), NAMESPACE, "br-int", Metrics())
+    unread = Switches(Server(), NAMESPACE, "br-int", Metrics(), known=list)
     assert unread.condition(hypervisor(GREEN), NOW) == ()
+
+
+def test_hosts_without_an_ovsnode_are_judged_once_the_ovsnodes_are_known() -> None:
+    world = World(switch())
+    world.judged.clear()
+    world.switches.synced()
+    assert sorted(world.judged) == ["kvm-a", "kvm-b"]
