@@ -132,7 +132,12 @@ def add_controllers(
     if options.ovs_namespace:
         bridge = options.lifecycle.bridge
         switches = add_network(
-            manager, options.ovs_namespace, bridge, events=events, metrics=metrics
+            manager,
+            options.ovs_namespace,
+            bridge,
+            known=known.cache.keys,
+            events=events,
+            metrics=metrics,
         )
     shared = _shared(manager, options, known, leases, switches, events=events)
     if connect is not None:
@@ -152,6 +157,7 @@ def add_controllers(
                 options.lifecycle, ha=options.ha.mode, ovs_namespace=options.ovs_namespace
             ),
             labels=copied_labels(options.label_selector),
+            fence_labels=labels_of(options.fence_devices),
             policy=options.eviction,
             ha=options.ha,
             metrics=metrics,

@@ -14,6 +14,7 @@ from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
 from hypercobalt.operator.lifecycle.assembly import Shared, add_lifecycle
+from hypercobalt.operator.lifecycle.ha_enabled import Fencing
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.metrics import Overview
 from hypercobalt.operator.proofs import Proofs
@@ -29,6 +30,7 @@ def add_compute(
     *,
     lifecycle: Settings,
     labels: tuple[str, ...],
+    fence_labels: tuple[str, ...],
     policy: Policy,
     ha: HaSettings,
     metrics: Metrics,
@@ -43,6 +45,7 @@ def add_compute(
         fences: the hosts' fence devices.
         lifecycle: settings of hosts in the compute service.
         labels: keys of those that a Hypervisor has from its Node.
+        fence_labels: keys of those by which a host's fence devices are found.
         policy: of Evictions.
         ha: reactions to hosts that fail.
         metrics: of the process.
@@ -60,7 +63,7 @@ def add_compute(
         service,
         settings=lifecycle,
         labels=labels,
-        unfenced=unfenced,
+        fencing=Fencing(unfenced, fence_labels),
         metrics=metrics,
     )
     add_eviction(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.failing import SOON
 from tests.integration.operator.lifecycle import (
     QUICK,
     TEST_AGGREGATE,
@@ -14,7 +16,10 @@ from tests.integration.operator.lifecycle import (
     site,
 )
 
+from hypercobalt.adapters.fencing.devices import DeviceTemplate
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
@@ -109,3 +114,23 @@ async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
     assert compute.world.names_of(name) == {"general", "zone-a"}
     assert compute.world.tests == {}
     assert made.status.smokeTest is None
+
+
+async def test_host_is_handed_over_once_a_label_of_its_node_leads_to_a_fence_device(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    lifecycle = Settings(poll=timedelta(milliseconds=50), compare=timedelta(milliseconds=300))
+    template = DeviceTemplate(
+        "bmc", "fence_ipmilan", parameters={"ip": "192.0.2.9"}, nodes={"example.com/bmc": "a"}
+    )
+    async with operator(
+        kubeconfig, site(name), lifecycle=lifecycle, ha=SOON, fence_devices=(template,)
+    ):
+        await add_node(kube, name, labels=SKIP, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
+        await agent_reports(kube, name)
+        await until(kube, Hypervisor, name, lambda hv: "no template" in message(hv, "HaEnabled"))
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") == "True/Handover")
+        await kube.merge_patch(Node, name, {"metadata": {"labels": {"example.com/bmc": "a"}}})
+        done = await until(kube, Hypervisor, name, is_ready)
+    assert reason(done, "HaEnabled") == "True/Succeeded"

@@ -15,7 +15,7 @@ from hypercobalt.operator.lifecycle.aggregates import AggregateSync
 from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
-from hypercobalt.operator.lifecycle.ha_enabled import HaEnabledSync, Unfenced
+from hypercobalt.operator.lifecycle.ha_enabled import Fencing, HaEnabledSync
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
@@ -116,7 +116,7 @@ def add_lifecycle(
     *,
     settings: Settings,
     labels: Collection[str],
-    unfenced: Unfenced,
+    fencing: Fencing,
     metrics: Metrics,
 ) -> None:
     """Add the controller of hosts' lifecycle.
@@ -127,7 +127,7 @@ def add_lifecycle(
         service: where hosts are registered.
         settings: of the site.
         labels: keys of the labels that an Eviction has from its Hypervisor.
-        unfenced: see there.
+        fencing: see there.
         metrics: of the process.
     """
     informer = manager.informer(Eviction, indexes={BY_HYPERVISOR: hypervisor_of})
@@ -143,7 +143,7 @@ def add_lifecycle(
         evictions=evictions,
         settings=settings,
         labels=labels,
-        unfenced=unfenced,
+        fencing=fencing,
     )
     sweep = Sweep(claimants.keys, settings.resync)
     manager.add_service("sweep", sweep.run, leader_only=True)
@@ -179,14 +179,14 @@ def steps_after_registration(
     evictions: Evictions,
     settings: Settings,
     labels: Collection[str],
-    unfenced: Unfenced = lambda _: "",
+    fencing: Fencing = Fencing(),  # noqa: B008 - frozen
 ) -> tuple[Step, ...]:
     """The steps of a round, in their order; for the arguments see `add_lifecycle`."""
     return (
         Onboarding(kube, service, nodes, settings),
         TraitSync(service),
         AggregateSync(service, settings.test_aggregate),
-        HaEnabledSync(kube, hypervisors, settings.ha, unfenced),
+        HaEnabledSync(kube, hypervisors, settings.ha, fencing),
         ServiceSync(service.hosts, evictions, settings.ha),
         EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten, ha=settings.ha),
         Offboarding(service.hosts),

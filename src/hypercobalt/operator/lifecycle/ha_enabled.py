@@ -11,7 +11,8 @@ Source: openstack-hypervisor-operator, the controller removed in commit a9e7332.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
@@ -41,8 +42,18 @@ _EMPTY: Final = "The host is empty"
 _NOT_YET: Final = "The host is not in service yet"
 _OFF_EVERYWHERE: Final = "High availability is off for all hosts (--ha off)"
 
-Unfenced = Callable[[str], str]
-"""Gives why a host cannot be fenced, by its name; "" when it can."""
+
+@dataclass(frozen=True, slots=True)
+class Fencing:
+    """Whether hosts can be fenced.
+
+    Args:
+        problem: gives why a host cannot be fenced, by its name; "" when it can.
+        labels: keys of the labels that it depends on.
+    """
+
+    problem: Callable[[str], str] = lambda _: ""
+    labels: Collection[str] = ()
 
 
 def decide(
@@ -98,32 +109,33 @@ class HaEnabledSync:
     """The shell around `decide`; it writes at once, apart from the other steps."""
 
     name = NAME
-    reads = Reads(
-        conditions=frozenset(
-            {
-                *(Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING),
-                *(Type.HA_CONFIG_VALID, Type.AUTOSTART_OFF, Type.HA_ENABLED),
-            }
-        ),
-        fields=frozenset({"spec.highAvailability"}),
-        annotations=frozenset({HA_ENABLED}),
-    )
 
     def __init__(
         self,
         kube: Kube,
         hypervisors: WriteCache[Hypervisor],
         ha: HaMode,
-        unfenced: Unfenced,
+        fencing: Fencing,
     ) -> None:
-        self._ha, self._unfenced = ha, unfenced
+        self._ha, self._fencing = ha, fencing
+        self.reads = Reads(
+            conditions=frozenset(
+                {
+                    *(Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING),
+                    *(Type.HA_CONFIG_VALID, Type.AUTOSTART_OFF, Type.HA_ENABLED),
+                }
+            ),
+            fields=frozenset({"spec.highAvailability"}),
+            labels=frozenset(fencing.labels),
+            annotations=frozenset({HA_ENABLED}),
+        )
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors
         self._theirs: dict[str, Condition] = {}
         """What an outside HA service has written, by Hypervisor: not ours to change."""
 
     async def run(self, facts: Facts) -> Outcome:
         name, found = facts.hypervisor.metadata.name, facts.condition(Type.HA_ENABLED)
-        verdict = decide(facts, self._ha, self._unfenced(name))
+        verdict = decide(facts, self._ha, self._fencing.problem(name))
         if verdict is None or (found is not None and found == self._theirs.get(name)):
             return Outcome(facts)
         after = facts.with_condition(Type.HA_ENABLED, *verdict)

@@ -14,7 +14,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.settings import HaMode
-from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, HaEnabledSync, decide
+from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, Fencing, HaEnabledSync, decide
 from hypercobalt.operator.lifecycle.step import Facts
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
@@ -205,7 +205,7 @@ class Cluster:
 
 def step(cluster: Cluster, ha: HaMode = HaMode.EXTERNAL, unfenced: str = "") -> HaEnabledSync:
     hypervisors = cast("WriteCache[Hypervisor]", cluster)
-    return HaEnabledSync(cast("Kube", cluster), hypervisors, ha, lambda _: unfenced)
+    return HaEnabledSync(cast("Kube", cluster), hypervisors, ha, Fencing(lambda _: unfenced))
 
 
 THEIRS = condition("HaEnabled", "False", "Succeeded", "off for the night")
