@@ -123,5 +123,5 @@ class CertificateReconciler:
         if stored is not None and (is_the_agents(stored) or is_within(wanted, stored, key="uid")):
             return Result()
         log.info("applying_certificate", certificate=wanted.metadata.name, node=name)
-        self._certificates.wrote(await self._kube.apply(wanted, force=True))
+        self._certificates.added(await self._kube.apply(wanted, force=True))
         return Result()

@@ -213,7 +213,7 @@ class GardenerReconciler:
     async def _put(self, known: WriteCache[T], wanted: T) -> None:
         stored = known.get(wanted.metadata.name, self._namespace)
         if stored is None or not is_within(wanted, stored, key="uid"):
-            known.wrote(await self._kube.apply(wanted, force=True))
+            known.added(await self._kube.apply(wanted, force=True))
 
     def _is_signalled(self, node: Node) -> bool:
         name = object_name(node)

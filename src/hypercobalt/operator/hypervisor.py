@@ -276,7 +276,7 @@ class HypervisorReconciler:
         if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
             wanted = follow(written, node, self._copied)
-            self._hypervisors.wrote(await self._kube.patch(written, wanted))
+            self._hypervisors.added(await self._kube.patch(written, wanted))
         return Result(plan.requeue_after)
 
     async def _without_node(self, hypervisor: Hypervisor) -> None:
@@ -295,7 +295,7 @@ class HypervisorReconciler:
             if known is None:
                 raise
             return known
-        return self._hypervisors.wrote(made)
+        return self._hypervisors.added(made)
 
     def _agent_pods(self, hypervisor: Hypervisor, node: Node) -> Report | None:
         if agents_must_leave(hypervisor, node):

@@ -124,7 +124,8 @@ class StatusWriter:
         """Have `part` written, unless the status is so already; gives the object as it is then.
 
         Args:
-            stored: the object as the caller has it; a newer state counts if there is one.
+            stored: the object as the caller has it; a newer state counts if there is one. Of one
+                that is gone, or belongs to another shard by now, nothing is written.
             part: of the caller.
         """
         name = stored.metadata.name
@@ -141,14 +142,13 @@ class StatusWriter:
         return batch.stored
 
     async def _write(self, batch: _Batch) -> None:
-        stored = self._hypervisors.get(batch.stored.metadata.name) or batch.stored
+        stored = self._hypervisors.get(batch.stored.metadata.name)
         try:
-            batch.stored = await self._apply(
-                stored,
-                compose(stored, batch.parts, self._compute, external_ha=self._external_ha),
-            )
+            if stored is not None:
+                status = compose(stored, batch.parts, self._compute, external_ha=self._external_ha)
+                batch.stored = await self._apply(stored, status)
         except NotFoundError as error:
-            self._hypervisors.missing(stored)
+            self._hypervisors.missing(batch.stored)
             batch.error = error
         except Exception as error:  # noqa: BLE001 - raised again by each caller that has a part in it
             batch.error = error
@@ -222,24 +222,29 @@ def owned(hypervisor: Hypervisor, *, external_ha: bool = True) -> HypervisorStat
         hypervisor: as stored.
         external_ha: in maintenance `ha` another service reports whether the host is disabled.
     """
-    ha = external_ha and hypervisor.spec.maintenance == Maintenance.HA
-    types = TYPES - {_Type.HYPERVISOR_DISABLED} if ha else TYPES
+    types = _types(hypervisor, external_ha=external_ha)
     fields: dict[str, Any] = {name: getattr(hypervisor.status, name) for name in FIELDS}
     conditions = tuple(c for c in hypervisor.conditions if c.type in types)
     return HypervisorStatus(conditions=conditions, **fields)
+
+
+def _types(hypervisor: Hypervisor, *, external_ha: bool) -> frozenset[str]:
+    ha = external_ha and hypervisor.spec.maintenance == Maintenance.HA
+    return TYPES - {_Type.HYPERVISOR_DISABLED} if ha else TYPES
 
 
 def compose(
     stored: Hypervisor, parts: list[Part], compute: Compute, *, external_ha: bool = True
 ) -> HypervisorStatus:
     """All of the operator's status, with the parts in it, the later ones over the earlier."""
-    mine = owned(stored, external_ha=external_ha)
+    mine, types = owned(stored, external_ha=external_ha), _types(stored, external_ha=external_ha)
     fields: dict[str, Any] = {}
     conditions = mine.conditions
     for part in parts:
         fields |= part.fields
         conditions = _merged(conditions, part)
-    others = tuple(c for c in stored.conditions if c.type not in TYPES)
+    conditions = tuple(c for c in conditions if c.type in types)
+    others = tuple(c for c in stored.conditions if c.type not in types)
     status = replace(stored.status, conditions=(*others, *conditions), **fields)
     found = compute(replace(stored, status=status))
     conditions = _merged(conditions, Part(frozenset(one.type for one in found), found))

@@ -140,7 +140,7 @@ async def _keep_object(
         if found is None:
             try:
                 with suppress(AlreadyExistsError):
-                    own.wrote(await kube.create(new_object(settings)))
+                    own.added(await kube.create(new_object(settings)))
             except HypercobaltError as error:
                 log.warning("object_not_created", object=settings.node, error=str(error))
                 await asyncio.sleep(_CREATE_AGAIN)

@@ -36,12 +36,21 @@ class WriteCache(Generic[T]):
         return [*({key_of(obj): obj for obj in self._cache} | self._written).values()]
 
     def wrote(self, obj: T) -> T:
-        """Take in the server's answer to a write, and return it."""
-        key = key_of(obj)
-        known = self._written.get(key) or self._cache.by_key(key)
-        if known is None or version_of(obj) > version_of(known):
-            self._written[key] = obj
+        """Take in the server's answer to a change of a known object, and return it.
+
+        One that is no longer known was deleted, or left the selection, during the write: the watch
+        will not report it again, and so the answer would stay for ever.
+        """
+        known = self.get(obj.metadata.name, obj.metadata.namespace)
+        if known is not None and version_of(obj) > version_of(known):
+            self._written[key_of(obj)] = obj
         return obj
+
+    def added(self, obj: T) -> T:
+        """Take in an object that was created, or brought into the selection, and return it."""
+        if self.get(obj.metadata.name, obj.metadata.namespace) is None:
+            self._written[key_of(obj)] = obj
+        return self.wrote(obj)
 
     def missing(self, obj: T) -> None:
         """Take in that the server has no such object."""
@@ -86,6 +95,11 @@ class Latest(WriteCache[T]):
 
     def wrote(self, obj: T) -> T:
         super().wrote(obj)
+        self._refresh()
+        return obj
+
+    def added(self, obj: T) -> T:
+        super().added(obj)
         self._refresh()
         return obj
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.samples import NOW, condition, hypervisor
@@ -10,7 +12,9 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.operator import ready
-from hypercobalt.operator.status_writer import Part, compose, owned
+from hypercobalt.operator.status_writer import Part, StatusWriter, compose, owned
+from hypercobalt.runtime import Kube
+from hypercobalt.runtime.write_cache import WriteCache
 
 MINE = condition("Onboarding", "True", "Initial")
 THEIRS = condition("LibVirtConnection", "True", "Connected")
@@ -68,5 +72,24 @@ def test_in_mode_ha_the_ha_service_decides_whether_the_host_is_disabled(
         condition("HypervisorDisabled", "True"),
         spec=HypervisorSpec(lifecycleEnabled=True, maintenance=mode),
     )
-    types = {c.type for c in compose(given, [], is_ready).conditions}
-    assert ("HypervisorDisabled" in types) is ours
+    part = Part(frozenset({"HypervisorDisabled"}), (condition("HypervisorDisabled", "False"),))
+    for parts in ([], [part]):
+        types = {c.type for c in compose(given, parts, is_ready).conditions}
+        assert ("HypervisorDisabled" in types) is ours
+
+
+class Empty:
+    """Neither an API server nor a Hypervisor; takes no write."""
+
+    def as_manager(self, _name: str) -> Empty:
+        return self
+
+    def get(self, _name: str) -> None:
+        """There is none."""
+
+
+async def test_object_that_left_the_selection_is_not_written() -> None:
+    none, stored = Empty(), of(MINE)
+    writer = StatusWriter(cast("Kube", none), cast("WriteCache[Hypervisor]", none), is_ready)
+    part = Part(frozenset({"Onboarding"}), (condition("Onboarding", "False", "Succeeded"),))
+    assert await writer.put(stored, part) is stored

@@ -43,7 +43,7 @@ async def test_written_object_is_read_before_its_event() -> None:
 
 async def test_created_object_is_read_before_its_event() -> None:
     _, hypervisors = await loaded()
-    hypervisors.wrote(at(7))
+    hypervisors.added(at(7))
     assert version(hypervisors.get("kvm-a")) == "7"
 
 
@@ -51,6 +51,13 @@ async def test_deleted_object_is_gone_whatever_was_written() -> None:
     informer, hypervisors = await loaded(at(5))
     hypervisors.wrote(at(7))
     informer.load(ListResult([], "9"))
+    assert hypervisors.get("kvm-a") is None
+
+
+async def test_object_that_leaves_during_a_write_stays_away() -> None:
+    informer, hypervisors = await loaded(at(5))
+    informer.load(ListResult([], "6"))
+    hypervisors.wrote(at(7))
     assert hypervisors.get("kvm-a") is None
 
 

@@ -276,7 +276,7 @@ class EvictingSync:
         if plan.create is not None:
             log.info("eviction_created", eviction=name)
             try:
-                self._evictions.newest.wrote(await self._kube.create(plan.create))
+                self._evictions.newest.added(await self._kube.create(plan.create))
             except AlreadyExistsError:
                 log.info("eviction_exists", eviction=name)  # the watch reports it
         if plan.condition is not None:

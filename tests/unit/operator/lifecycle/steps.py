@@ -41,8 +41,10 @@ class Empty:
     async def apply(self, obj: Object, **_how: object) -> Object:
         return obj
 
-    def wrote(self, obj: Object) -> Object:
+    def added(self, obj: Object) -> Object:
         return obj
+
+    wrote = added
 
     def record(self, *_about: object, **_more: object) -> None:
         """Events are not looked at."""

@@ -40,7 +40,7 @@ class Cluster:
     def get(self, name: str) -> Eviction | None:
         return self.there
 
-    def wrote(self, made: Eviction) -> None:
+    def added(self, made: Eviction) -> None:
         self.there = made
 
     async def create(self, made: Eviction) -> Eviction:
