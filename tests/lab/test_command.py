@@ -238,8 +238,8 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    while b"shared directory" not in await process.stdout.readline():
-        pass
+    while b"shared directory" not in (line := await process.stdout.readline()):
+        assert line, "it ended"
     state = records.load(Layout.at(data))
     assert state is not None
     process.send_signal(signal.SIGINT)

@@ -174,6 +174,7 @@ async def test_an_old_eviction_of_a_host_does_not_let_its_shutdown_take_the_gues
     await until(lambda: _has_ended(site))
     await site.vms.add(Request(name="a", host="kvm-1"))
     await until(lambda: _is_reported(site))
+    await until(lambda: _is_held(site))
 
     await site.vms.host("kvm-1").shutdown()
 
@@ -181,6 +182,12 @@ async def test_an_old_eviction_of_a_host_does_not_let_its_shutdown_take_the_gues
     assert moved[0] == "a"
     assert moved[1] in HOSTS[1:]
     assert moved[2] == "running"
+
+
+async def _is_held(site: Site) -> bool:
+    """Whether the agent holds up a shutdown."""
+    listed = ("systemd-inhibit", "--list", "--no-legend", "--no-pager")
+    return "hypercobalt" in await site.vms.host("kvm-1").run(*listed)
 
 
 async def _has_ended(site: Site) -> bool:

@@ -127,7 +127,7 @@ async def test_hypervisors_and_migrations_look_as_documented(served: Lab) -> Non
         await until(lambda: shown(kube, {"kvm-1": 2, "kvm-2": 0}))
         await hypervisors(served)
 
-        move = asyncio.create_task(fleet.move("moved", "kvm-2", mib_per_second=16))
+        move = asyncio.create_task(fleet.move("moved", "kvm-2", mib_per_second=8))
         await until(lambda: migrates(kube, "unbounded"))
         names, (row,) = await table(served, "get", "migrations")
         assert names == MIGRATIONS

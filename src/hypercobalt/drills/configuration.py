@@ -10,7 +10,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.instances import kill
+from hypercobalt.drills.instances import end, kill
 from hypercobalt.drills.stage import Stage
 from hypercobalt.ha.config import KEY, hash_of
 from hypercobalt.lab import agents
@@ -67,7 +67,7 @@ async def invalid(stage: Stage) -> None:
     await stage.incident_ends("kvm-1", vm)
     await stage.do("lifecycle events are not monitored", configure(stage, _NOT_MONITORED))
     await active(stage, "kvm-2", _NOT_MONITORED)
-    kill(stage, vm)
+    await end(stage, vm)
 
     async def is_off() -> bool:
         return not stage.emulators(vm) and not (await stage.hypervisor("kvm-2")).status.incidents

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.instances import kill
+from hypercobalt.drills.instances import end
 from hypercobalt.drills.outcomes import RECOVERY, none_fenced, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
@@ -40,7 +40,7 @@ async def away(stage: Stage) -> None:
     crashed, spared = await stage.vms("kvm-1", 2)
     pids = stage.pids([spared])
     await stage.do("the API server is killed", stage.kill(control.ROLE))
-    killed = kill(stage, crashed)
+    killed = await end(stage, crashed)
 
     async def untouched() -> bool:
         return stage.pids([spared]) == pids and not stage.emulators(crashed)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import timedelta
 
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
+from hypercobalt.lab import processes
 from hypercobalt.lab.vms.virsh import virsh
 
 _DAEMON = "libvirtd.service"
 _SOCKETS = ("libvirtd.socket", "libvirtd-ro.socket", "libvirtd-tcp.socket")
 _HANG = 480.0  # seconds: probes each 30 s, and their silence has to last
+_ENDS = timedelta(seconds=10)
 _QUIET = 15.0  # long enough for a recovery that must not come
 
 
@@ -22,6 +25,14 @@ def kill(stage: Stage, vm: str) -> int:
     os.kill(emulator.pid, signal.SIGKILL)
     stage.record.add(Mark.DONE, f"the QEMU of {vm} is killed")
     return emulator.pid
+
+
+async def end(stage: Stage, vm: str) -> int:
+    """Kill the QEMU of a VM, wait until it has ended, and give its process id."""
+    pid = kill(stage, vm)
+    if not await processes.ended(pid, _ENDS):
+        raise DrillError(f"the QEMU of {vm} does not end")
+    return pid
 
 
 async def crash(stage: Stage) -> None:

@@ -92,7 +92,11 @@ async def test_end_of_a_maintenance_deletes_its_eviction(cloud: Cloud) -> None:
         back = await found(cloud, "Evicting", "")
         assert back.status.evicted is False
         assert reason(back, "HypervisorDisabled") == "False/Succeeded"
-    assert await cloud.kube.get(Eviction, cloud.name) is None
+
+        async def is_gone() -> bool:
+            return await cloud.kube.get(Eviction, cloud.name) is None
+
+        await eventually(is_gone)  # its finalizer may have to be removed first
     assert cloud.bodies("PUT", SERVICES) == [ENABLE]
 
 

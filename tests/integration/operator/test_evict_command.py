@@ -214,8 +214,8 @@ async def test_ctrl_c_leaves_the_eviction_running(kube: Kube, kubeconfig: Path, 
         )
         assert command.stdout is not None
         async with asyncio.timeout(20):
-            while b"migrating" not in await command.stdout.readline():
-                pass
+            while b"migrating" not in (line := await command.stdout.readline()):
+                assert line, "it ended"
         command.send_signal(signal.SIGINT)
         _, err = await asyncio.wait_for(command.communicate(), 20)
         assert command.returncode == exit_codes.INTERRUPTED

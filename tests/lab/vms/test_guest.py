@@ -84,7 +84,9 @@ async def test_the_agent_of_a_hanging_guest_is_silent(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     (vm,) = await vms.add(Request(name="a", network=False))
     host = vms.host(vm.host)
-    await vms.order("a", "agent on")
+    async with Events(host) as events:
+        await vms.order("a", "agent on")
+        await events.wait("'agent-lifecycle'.*state: 'connected'")
     await host.run("virsh", "qemu-agent-command", "a", PING)
 
     await vms.order("a", "hang")
