@@ -208,7 +208,7 @@ async def _switch_on(device: str) -> None:
     """Switch a device on, as `ip link set DEVICE up`, once it is there; needs CAP_NET_ADMIN."""
     try:
         async with asyncio.timeout(_DEVICE.total_seconds()):
-            while not _is_switched_on(device):  # noqa: ASYNC110 - the kernel sends nothing
+            while not _is_switched_on(device):  # noqa: ASYNC110 - it lasts milliseconds
                 await asyncio.sleep(0.02)
     except TimeoutError as error:
         text = f"ovs-vswitchd has not made {device} within {_DEVICE.total_seconds():g} s"

@@ -179,7 +179,7 @@ def steps_after_registration(
     evictions: Evictions,
     settings: Settings,
     labels: Collection[str],
-    fencing: Fencing = Fencing(),  # noqa: B008 - frozen
+    fencing: Fencing,
 ) -> tuple[Step, ...]:
     """The steps of a round, in their order; for the arguments see `add_lifecycle`."""
     return (

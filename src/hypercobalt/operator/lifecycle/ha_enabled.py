@@ -52,8 +52,8 @@ class Fencing:
         labels: keys of the labels that it depends on.
     """
 
-    problem: Callable[[str], str] = lambda _: ""
-    labels: Collection[str] = ()
+    problem: Callable[[str], str]
+    labels: Collection[str]
 
 
 def decide(

@@ -59,7 +59,7 @@ class Switches:
 
     def synced(self) -> None:
         """Take note that every OVSNode is known now: hosts without one are judged, too."""
-        for name in {*self._known(), *self.hosts()}:
+        for name in self._known():
             self.judged.enqueue(name)
 
     def hosts(self) -> Iterable[str]:

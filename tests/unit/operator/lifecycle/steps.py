@@ -13,6 +13,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.assembly import steps_after_registration
 from hypercobalt.operator.lifecycle.evictions import Evictions
+from hypercobalt.operator.lifecycle.ha_enabled import Fencing
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Step
@@ -63,5 +64,6 @@ def steps(compute: FakeCompute | None = None, *probes: str) -> tuple[Step, ...]:
             evictions=Evictions(cast("WriteCache[Eviction]", none), lambda _: ()),
             settings=Settings(storage_probes=probes),
             labels=COPIED,
+            fencing=Fencing(lambda _: "", ()),
         ),
     )

@@ -205,7 +205,7 @@ class Cluster:
 
 def step(cluster: Cluster, ha: HaMode = HaMode.EXTERNAL, unfenced: str = "") -> HaEnabledSync:
     hypervisors = cast("WriteCache[Hypervisor]", cluster)
-    return HaEnabledSync(cast("Kube", cluster), hypervisors, ha, Fencing(lambda _: unfenced))
+    return HaEnabledSync(cast("Kube", cluster), hypervisors, ha, Fencing(lambda _: unfenced, ()))
 
 
 THEIRS = condition("HaEnabled", "False", "Succeeded", "off for the night")
