@@ -8,17 +8,14 @@ Source: libvirt's formatdomain.html, "General metadata".
 
 from __future__ import annotations
 
-import re
 from typing import Final
-from xml.sax.saxutils import quoteattr
 
 from hypercobalt.adapters.libvirt.documents.tree import Element
 from hypercobalt.adapters.libvirt.model import Evacuated
 
-_TAG: Final = "hypercobalt:evacuated"
-_NAMESPACE: Final = "https://hypercobalt.invalid/domain/1"
-WANTED: Final = f"metadata/{_TAG}"
-_OWN: Final = re.compile(rf"\s*<{_TAG}\b[^<>]*/>")
+TAG: Final = "hypercobalt:evacuated"
+NAMESPACE: Final = "https://hypercobalt.invalid/domain/1"
+WANTED: Final = f"metadata/{TAG}"
 _PENDING: Final = "yes"
 
 
@@ -30,22 +27,14 @@ def of(root: Element) -> Evacuated | None:
     return Evacuated(found.get("host"), found.get("boot"), found.get("pending") == _PENDING)
 
 
-def marked(xml: str, mark: Evacuated) -> str:
-    """A document as libvirt writes them, with this mark in place of an older one.
-
-    Raises:
-        ValueError: it is the document of no domain.
-    """
-    pending = f" pending={quoteattr(_PENDING)}" if mark.pending else ""
-    element = (
-        f"<{_TAG} xmlns:hypercobalt={quoteattr(_NAMESPACE)} host={quoteattr(mark.host)} "
-        f"boot={quoteattr(mark.boot)}{pending}/>"
-    )
-    bare = _OWN.sub("", xml)
-    before, metadata, after = bare.partition("<metadata>")
-    if metadata:
-        return f"{before}{metadata}{element}{after}"
-    before, end, after = bare.replace("<metadata/>", "", 1).rpartition("</domain>")
-    if not end:
-        raise ValueError("the document of a domain has no end")
-    return f"{before}<metadata>{element}</metadata>{end}{after}"
+def put(root: Element, mark: Evacuated) -> None:
+    """Put a mark into a definition, in place of an older one."""
+    attributes = {"xmlns:hypercobalt": NAMESPACE, "host": mark.host, "boot": mark.boot}
+    if mark.pending:
+        attributes["pending"] = _PENDING
+    metadata = root.first("metadata")
+    if metadata is None:
+        metadata = Element("metadata", {})
+        root.children.append(metadata)
+    others = [one for one in metadata.children if one.tag != TAG]
+    metadata.children = [Element(TAG, attributes), *others]

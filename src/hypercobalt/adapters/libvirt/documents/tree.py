@@ -64,10 +64,11 @@ class Element:
 class _Builder:
     """Keeps the root and, below it, the wanted parts with all that is in them."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
+    def __init__(self, wanted: frozenset[str] | None, most: int) -> None:
         self.root: Element | None = None
+        self._most, self._all = most, wanted is None
         self._wanted = dict[str, set[str]]()  # child of the root: its own wanted children, or all
-        for path in wanted:
+        for path in wanted or ():
             tag, _, child = path.partition("/")
             self._wanted.setdefault(tag, set()).update({child} - {""})
         self._open: list[Element] = []
@@ -83,8 +84,8 @@ class _Builder:
             self._check_depth(len(self._open) + self._skipped)
             return
         self._kept += 1
-        if self._kept > _MAX_ELEMENTS:
-            raise DocumentError(f"more than {_MAX_ELEMENTS} elements")
+        if self._kept > self._most:
+            raise DocumentError(f"more than {self._most} elements")
         if any(len(value) > _MAX_ATTRIBUTE for value in attributes.values()):
             raise DocumentError(f"<{tag[:40]}> has an attribute longer than {_MAX_ATTRIBUTE}")
         element = Element(tag, attributes)
@@ -96,6 +97,8 @@ class _Builder:
         self._check_depth(len(self._open))
 
     def _is_wanted(self, tag: str) -> bool:
+        if self._all:
+            return True
         match self._open:
             case [_]:
                 return tag in self._wanted
@@ -123,13 +126,21 @@ class _Builder:
             raise DocumentError(f"elements nested more than {_MAX_DEPTH} deep")
 
 
-def read(document: str | bytes, *, root: str, wanted: frozenset[str]) -> Element:
+def read(
+    document: str | bytes,
+    *,
+    root: str,
+    wanted: frozenset[str] | None,
+    most: int = _MAX_ELEMENTS,
+) -> Element:
     """Parse a document, keeping the wanted parts of its root.
 
     Args:
         document: text as libvirt gives it, or bytes in UTF-8.
         root: tag that the root must have.
-        wanted: children of the root to keep, `os`, or only some children of one, `devices/disk`.
+        wanted: children of the root to keep, `os`, or only some children of one, `devices/disk`;
+            None keeps all.
+        most: elements that are kept.
 
     Raises:
         DocumentError: too large, too deep, not well-formed, not UTF-8, another root.
@@ -142,7 +153,7 @@ def read(document: str | bytes, *, root: str, wanted: frozenset[str]) -> Element
         raise DocumentError(f"it has {len(data)} bytes, more than {_MAX_BYTES}")
     if _LONG_TAG.search(data):
         raise DocumentError(f"a tag with the text after it has more than {_MAX_TAG} bytes")
-    builder = _Builder(wanted)
+    builder = _Builder(wanted, most)
     parser = ParserCreate("utf-8")
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
