@@ -19,7 +19,7 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from tests.contracts.direct import A, B, ended, named
 from tests.lab.conftest import TakeFleet
-from tests.lab.kit.direct import LabWorld
+from tests.lab.kit.direct import ALLOWED, LabWorld
 from tests.lab.kit.tls import client_files, serve_tls
 
 pytestmark = pytest.mark.timeout(300)
@@ -59,7 +59,7 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear
         await serve_tls(host, authority)
     directory = TlsDirectory(hosts, client_files(tmp_path, authority))
     ports = Northbound(parse_remotes(switched.central.northbound))
-    service = DirectService(directory, OnDemandDaemons(), ports)
+    service = DirectService(directory, OnDemandDaemons(), ports, allowed=ALLOWED)
     await hosts[1].run("rm", "-r", migration_tls.DIRECTORY)
     try:
         server = await named(service, A, "a")

@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from prometheus_client import CollectorRegistry
 
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed, listed
 from hypercobalt.compute.connect import connect_direct, connect_nova
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.assembly import Connect
 
 Kind = Literal["nova", "direct", "none"]
@@ -52,15 +54,83 @@ class DirectFlags:
         ),
     ] = _DIRECT.northbound
 
+    direct_shared_roots: Annotated[
+        str,
+        Parameter(
+            env_var="DIRECT_SHARED_ROOTS",
+            help="Directories of disks on storage that all hosts share, with commas.",
+        ),
+    ] = ""
+    direct_local_roots: Annotated[
+        str,
+        Parameter(
+            env_var="DIRECT_LOCAL_ROOTS",
+            help="Directories of disks on each host, which a live migration copies.",
+        ),
+    ] = ""
+    direct_console_roots: Annotated[
+        str,
+        Parameter(
+            env_var="DIRECT_CONSOLE_ROOTS", help="Directories of the sockets of serial ports."
+        ),
+    ] = ""
+    direct_kernel_roots: Annotated[
+        str,
+        Parameter(
+            env_var="DIRECT_KERNEL_ROOTS", help="Directories of kernels that guests boot directly."
+        ),
+    ] = ""
+    direct_firmware_roots: Annotated[
+        str,
+        Parameter(env_var="DIRECT_FIRMWARE_ROOTS", help="Directories of guests' firmware."),
+    ] = ",".join(_DIRECT.allowed.firmware)
+    direct_networks: Annotated[
+        str,
+        Parameter(
+            env_var="DIRECT_NETWORKS", help="Bridges and libvirt networks that guests may use."
+        ),
+    ] = ",".join(sorted(_DIRECT.allowed.networks))
+    direct_image_formats: Annotated[
+        str,
+        Parameter(
+            env_var="DIRECT_IMAGE_FORMATS",
+            help="Of disks: raw, qcow2. The header of a qcow2 image may name any file of a host.",
+        ),
+    ] = ",".join(sorted(_DIRECT.allowed.formats))
+    direct_storage_hosts: Annotated[
+        str,
+        Parameter(env_var="DIRECT_STORAGE_HOSTS", help="Ceph monitors that definitions may name."),
+    ] = ""
+
     def settings(self) -> DirectSettings:
-        """Settings of the adapter."""
+        """Settings of the adapter.
+
+        Raises:
+            ConfigurationError: a directory cannot be a root.
+        """
         return DirectSettings(
             control=self.direct_libvirt_uri,
             migration=self.direct_migration_uri,
             stream=self.direct_stream_uri,
             tls=self.direct_tls,
             northbound=self.ovn_northbound,
+            allowed=self._allowed(),
         )
+
+    def _allowed(self) -> Allowed:
+        try:
+            return Allowed(
+                shared=listed(self.direct_shared_roots),
+                local=listed(self.direct_local_roots),
+                consoles=listed(self.direct_console_roots),
+                kernels=listed(self.direct_kernel_roots),
+                firmware=listed(self.direct_firmware_roots),
+                networks=frozenset(listed(self.direct_networks)),
+                formats=frozenset(listed(self.direct_image_formats)),
+                storage_hosts=frozenset(listed(self.direct_storage_hosts)),
+            )
+        except ValueError as exc:
+            raise ConfigurationError(f"--direct-…-roots, --direct-image-formats: {exc}") from None
 
 
 @Parameter(name="*")

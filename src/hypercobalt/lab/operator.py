@@ -18,7 +18,9 @@ from hypercobalt.lab import agents, processes, rights, tokens
 from hypercobalt.lab.bmc.boards import CREDENTIALS, Boards
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.control import ControlPlane
+from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.host import GUESTS, SHARED
 from hypercobalt.lab.ovn import Central
 from hypercobalt.lab.state import NODE_GRACE, Layout, State
 from hypercobalt.runtime import Kube
@@ -98,6 +100,10 @@ class Operator:
             "--compute=direct",
             f"--direct-libvirt-uri={_LIBVIRT}",
             f"--direct-migration-uri={_LIBVIRT}",
+            f"--direct-shared-roots={SHARED}",
+            f"--direct-local-roots={LOCAL}",
+            f"--direct-console-roots={CONSOLES}",
+            f"--direct-kernel-roots={GUESTS}",
             f"--ovn-northbound={Central(self._layout, self._state).northbound_remote}",
             "--health-probe-bind-address=0",
             "--zap-encoder=console",

@@ -5,26 +5,31 @@ from __future__ import annotations
 import posixpath
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from uuid import uuid4
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
 
+from msgspec.structs import replace
+
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound
 from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.direct.shared_disks import files
+from hypercobalt.compute.direct.shared_disks import files, mark_of
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.lab.disk import LOCAL
-from hypercobalt.lab.host import Host
+from hypercobalt.lab.disk import CONSOLES, LOCAL
+from hypercobalt.lab.host import GUESTS, SHARED, Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from tests.contracts.direct import A, B, Storage
 
 BOOT = "boot-1"
+ALLOWED = Allowed(shared=(SHARED,), local=(LOCAL,), consoles=(CONSOLES,), kernels=(GUESTS,))
+"""As the lab's operator has it."""
 
 
 @dataclass(slots=True)
@@ -48,7 +53,9 @@ class LabDirectory:
         proof = self.proofs.get(host.name)
         if proof is None:
             return _place(host)
-        return replace(_place(host), fenced=proof.holds, fenced_boot=BOOT, closed="it was fenced")
+        return with_changes(
+            _place(host), fenced=proof.holds, fenced_boot=BOOT, closed="it was fenced"
+        )
 
 
 def _place(host: Host) -> Place:
@@ -69,13 +76,14 @@ async def stored(place: Place) -> HostDefinitions:
     daemons = OnDemandDaemons()
     daemon = daemons.at(place.control)
     kept, directories = dict[str, DomainDefinition](), set[str]()
-    mark = f".hypercobalt-{uuid4()}"
+    mark = mark_of(place)
     for one in await daemon.domains():
         document = await daemon.document(one.uuid)
         kept[one.uuid] = DomainDefinition(one.name, document.xml, active=one.active)
         directories |= {posixpath.dirname(disk.path) for disk in files(one)}
     for directory in directories:
-        await daemon.mark(directory, mark)
+        if not await daemon.has_file(directory, mark):
+            await daemon.mark(directory, mark)
     await daemons.close()
     return HostDefinitions(BOOT, mark, kept)
 
@@ -123,7 +131,9 @@ class LabWorld:
     @asynccontextmanager
     async def service(self) -> AsyncIterator[ComputeService]:
         ports = Northbound(parse_remotes(self._lab.central.northbound))
-        made = DirectService(self._directory, OnDemandDaemons(), ports, stored=self)
+        made = DirectService(
+            self._directory, OnDemandDaemons(), ports, stored=self, allowed=ALLOWED
+        )
         try:
             yield made
         finally:
@@ -137,6 +147,18 @@ class LabWorld:
     async def bring_back(self, host: str) -> None:
         await self.vms.host(host).start(self._lab.addresses)
         self._directory.proofs[host].holds = False
+
+    def stored(self, host: str) -> str:
+        """The definition of the only machine of a host that was lost."""
+        (one,) = self._stored[host].domains.values()
+        return one.xml
+
+    def store(self, host: str, xml: str) -> None:
+        """Replace that definition, as whoever has the agent's token can."""
+        kept = self._stored[host]
+        (uuid,) = kept.domains
+        domains = {uuid: replace(kept.domains[uuid], xml=xml)}
+        self._stored[host] = replace(kept, domains=domains)
 
     async def of(self, host: str) -> HostDefinitions:
         return self._stored[host]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from tests.unit.compute.memory import Memory, Present
+from tests.unit.compute.memory import ALLOWED, Memory, Present
 
 from hypercobalt.adapters.libvirt.fake import FakeDaemons
 from hypercobalt.adapters.libvirt.model import (
@@ -119,9 +119,9 @@ class FusedDaemon:
         await self._fuse.burn()
         await self._daemon.destroy(uuid)
 
-    async def document(self, uuid: str) -> DomainDocument:
+    async def document(self, uuid: str, *, running: bool = False) -> DomainDocument:
         await self._fuse.burn()
-        return await self._daemon.document(uuid)
+        return await self._daemon.document(uuid, running=running)
 
     async def boot(self, uuid: str) -> None:
         await self._fuse.burn()
@@ -168,6 +168,7 @@ class Crashing(Memory):
             FusedDaemons(self.daemons, fuse),
             FusedPorts(self.ports, fuse),
             stored=self,
+            allowed=ALLOWED,
         )
         try:
             yield made

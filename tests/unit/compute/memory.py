@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from tests.contracts.direct import A, B, Storage
 
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.fake import FakeDaemons, FakeLibvirt
+from hypercobalt.adapters.libvirt.fake_domains import document_of
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.definitions import NotStoredError
@@ -21,8 +23,11 @@ from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
 
 C = "kvm-3"
-BOOT, MARK = "boot-1", ".hypercobalt-mark"
+BOOT = "boot-1"
+MARK = f".hypercobalt-id-{A}"
 DIRECTORIES = {"shared": "/shared/vms", "local": "/local/vms"}
+ALLOWED = Allowed(shared=("/shared/vms", "/local/vms"), local=("/local/vms",))
+"""Also the local directory: what tells the two apart is the mark that another host sees in it."""
 
 
 class Memory:
@@ -78,11 +83,11 @@ class Memory:
         there = self.host(host)
         self.stored[host] = HostDefinitions(
             BOOT,
-            MARK,
+            f".hypercobalt-{self.places[host].id}",
             {
                 domain.uuid: DomainDefinition(
                     name=domain.name,
-                    xml=document(domain),
+                    xml=document_of(domain),
                     active=domain.active,
                     autostart=domain.uuid in there.autostarted,
                     saved=domain.saved,
@@ -95,7 +100,7 @@ class Memory:
                 directory = posixpath.dirname(disk.path)
                 shared = directory in self.daemons.shared
                 files = self.daemons.shared_files if shared else there.files
-                files.add(f"{directory}/{MARK}")
+                files.add(f"{directory}/.hypercobalt-{self.places[host].id}")
 
     def cut(self, host: str) -> None:
         """Cut a host's power: only its stored definitions can be read afterwards."""
@@ -132,7 +137,9 @@ class Memory:
 
     @asynccontextmanager
     async def service(self) -> AsyncIterator[ComputeService]:
-        made = DirectService(Present(self.places), self.daemons, NoPorts(), stored=self)
+        made = DirectService(
+            Present(self.places), self.daemons, NoPorts(), stored=self, allowed=ALLOWED
+        )
         try:
             yield made
         finally:
@@ -157,25 +164,6 @@ class Fixed:
 
     def places(self) -> tuple[Place, ...]:
         return self._places
-
-
-def document(domain: Domain) -> str:
-    """A domain's document with the elements that these tests read."""
-    disks = "".join(
-        f"<disk type='file' device='{disk.device}'><source file='{disk.path}'/>"
-        f"<target dev='{disk.target}'/></disk>"
-        for disk in domain.devices.disks
-    )
-    ports = "".join(
-        "<interface type='bridge'><virtualport type='openvswitch'>"
-        f"<parameters interfaceid='{port}'/></virtualport></interface>"
-        for port in domain.devices.ports
-    )
-    return (
-        f"<domain type='kvm'><name>{domain.name}</name><uuid>{domain.uuid}</uuid>"
-        f"<memory unit='b'>{domain.memory_bytes}</memory><vcpu>{domain.vcpus}</vcpu>"
-        f"<devices>{disks}{ports}</devices></domain>"
-    )
 
 
 def place(name: str) -> Place:

@@ -16,7 +16,7 @@ from tests.contracts.compute import (
     servers_of_a_dead_host_are_evacuated_as_they_were,
 )
 from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
-from tests.unit.compute.memory import C, Fixed, Memory, identity, place
+from tests.unit.compute.memory import ALLOWED, C, Fixed, Memory, identity, place
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import DomainState
@@ -109,7 +109,7 @@ PORT.remove(servers_of_a_dead_host_are_evacuated_as_they_were)
 async def test_direct_service_keeps_the_contract_of_ports(
     world: Memory, contract: Callable[[Site], Awaitable[None]]
 ) -> None:
-    service = DirectService(Counting(world), world.daemons, NoPorts())
+    service = DirectService(Counting(world), world.daemons, NoPorts(), allowed=ALLOWED)
     try:
         await contract(PortSite(world, service))
     finally:
@@ -209,8 +209,8 @@ async def test_memory_and_disks_are_encrypted_unless_the_setting_is_off(
     world: Memory,
 ) -> None:
     directory = Fixed(*world.places.values())
-    usual = DirectService(directory, world.daemons, NoPorts())
-    clear = DirectService(directory, world.daemons, NoPorts(), tls=False)
+    usual = DirectService(directory, world.daemons, NoPorts(), allowed=ALLOWED)
+    clear = DirectService(directory, world.daemons, NoPorts(), tls=False, allowed=ALLOWED)
     for service, name in ((usual, "a"), (clear, "b")):
         await world.add(name)
         server = await named(service, A, name)
@@ -406,7 +406,9 @@ async def test_daemon_that_was_mended_is_a_target_again(world: Memory) -> None:
     right = world.host(B).host.uuid
     give_uuid(world.host(B), world.host(C).host.uuid)
     clock = FakeClock()
-    service = DirectService(Fixed(*world.places.values()), world.daemons, NoPorts(), clock=clock)
+    service = DirectService(
+        Fixed(*world.places.values()), world.daemons, NoPorts(), clock=clock, allowed=ALLOWED
+    )
     try:
         server = await named(service, A, "a")
         with pytest.raises(RefusedError):

@@ -57,9 +57,9 @@ async def test_a_crash_at_any_call_loses_and_doubles_nothing(runs: bool, disk: s
         world, fuse = Crashing(), Fuse(number)
         await world.add("a", runs=runs)
         made = world.host(A).here[identity("a")]
-        devices = Devices((Disk("vda", path=disk),), ("port-a",))
+        devices = Devices((Disk("vda", path=disk),), (identity("port-a"),))
         world.host(A).put(replace(made, devices=devices))
-        world.ports.bound["port-a"] = (A,)
+        world.ports.bound[identity("port-a")] = (A,)
 
         async with world.process(fuse) as first:
             emptying = asyncio.create_task(_empty(first))
@@ -73,7 +73,7 @@ async def test_a_crash_at_any_call_loses_and_doubles_nothing(runs: bool, disk: s
 
         state = "running" if runs else "shut off"
         assert await world.where() == [("a", B, state)], number
-        assert world.ports.bound == {"port-a": (B,)}, number
+        assert world.ports.bound == {identity("port-a"): (B,)}, number
         assert disk in world.host(B).files | world.daemons.shared_files, number
         if not fuse.blown.is_set():
             return

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
-from hypercobalt.adapters.libvirt.documents.evacuated import marked
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.conditions import Condition
@@ -20,6 +20,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.direct import servers
+from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.definitions import NotStoredError, StoredInSecrets
 from hypercobalt.compute.direct.directory import Place, place
@@ -37,26 +38,30 @@ EARLIER = Evacuated("kvm-1", "boot-0")
 
 # -- the mark in a definition ----------------------------------------------------------------------
 
-METADATA = '<metadata><nova:name xmlns:nova="x">a &lt;metadata&gt;</nova:name></metadata>'
+UUID = "8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e"
+METADATA = (
+    '<nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">'
+    "<nova:name>a &lt;metadata&gt;</nova:name></nova:instance>"
+)
 
 
-@pytest.mark.parametrize("more", ["", METADATA, "<metadata></metadata>", "<metadata/>"])
+@pytest.mark.parametrize(
+    "more", ["", f"<metadata>{METADATA}</metadata>", "<metadata></metadata>", "<metadata/>"]
+)
 def test_mark_is_read_as_written_and_replaced_by_the_next(more: str) -> None:
-    xml = f"<domain type='kvm'><name>a</name>{more}<memory>1</memory><vcpu>2</vcpu></domain>\n"
+    xml = (
+        f"<domain type='kvm'><name>a</name><uuid>{UUID}</uuid>{more}"
+        "<memory>1</memory><vcpu>2</vcpu></domain>\n"
+    )
+    carrying = Carrying(Allowed())
     assert parse(xml).evacuated is None
-    once = marked(xml, PENDING)
+    once = carrying.written(xml, UUID, mark=PENDING)
     assert (parse(once).evacuated, parse(once).vcpus, parse(once).problem) == (PENDING, 2, None)
     assert once.count("<metadata") == 1
-    twice = marked(once, Evacuated("kvm-2 \"'&<", "boot-7"))
+    twice = carrying.written(once, UUID, mark=Evacuated("kvm-2 \"'&<", "boot-7"))
     assert parse(twice).evacuated == Evacuated("kvm-2 \"'&<", "boot-7")
     assert twice.count("<hypercobalt:evacuated") == 1
-    if more == METADATA:
-        assert METADATA.removeprefix("<metadata>") in twice
-
-
-def test_text_that_is_no_document_gets_no_mark() -> None:
-    with pytest.raises(ValueError, match="no end"):
-        marked("", MARK)
+    assert (METADATA in twice) == (METADATA in more)
 
 
 # -- where a domain of a dead host is --------------------------------------------------------------

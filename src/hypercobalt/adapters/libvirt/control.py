@@ -21,6 +21,7 @@ _CONNECTING: Final = 60.0
 _LONGEST_MIGRATION: Final = 24 * 3600.0
 _MAX_DOWNTIME_MS: Final = 600_000
 _WHOLE: Final = DocumentFlag.SECURE | DocumentFlag.INACTIVE
+_CARRIED: Final = DocumentFlag.SECURE | DocumentFlag.MIGRATABLE
 _FLAGS: Final = (
     MigrateFlag.LIVE
     | MigrateFlag.PEER2PEER
@@ -73,10 +74,11 @@ async def boot(client: Client, uuid: str) -> None:
     await _call(client, protocol.DOMAIN_CREATE, uuid)
 
 
-async def document(client: Client, uuid: str) -> DomainDocument:
-    """The document of the domain as it is defined."""
+async def document(client: Client, uuid: str, *, running: bool = False) -> DomainDocument:
+    """The document of the domain as it is defined, or as a migration would carry it."""
     ref = await lookup(client, uuid)
-    xml = await client.call(protocol.DOMAIN_GET_XML_DESC, protocol.DomainFlags(ref, _WHOLE))
+    flags = _CARRIED if running else _WHOLE
+    xml = await client.call(protocol.DOMAIN_GET_XML_DESC, protocol.DomainFlags(ref, flags))
     autostart = await client.call(protocol.DOMAIN_GET_AUTOSTART, OneDomain(ref))
     return DomainDocument(xml.text, bool(autostart.number))
 
@@ -105,6 +107,10 @@ async def _migrate(client: Client, uuid: str, options: MigrationOptions) -> None
     parameters = [TypedParameter("migrate_disks", target) for target in options.copies]
     if options.stream:
         parameters.append(TypedParameter("migrate_uri", options.stream))
+    if options.running:
+        parameters.append(TypedParameter("destination_xml", options.running))
+    if options.defined:
+        parameters.append(TypedParameter("persistent_xml", options.defined))
     flags = _FLAGS | (MigrateFlag.TLS if options.tls else 0)
     flags |= MigrateFlag.NON_SHARED_DISK if options.copies else 0
     ref = await lookup(client, uuid)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, Event
-from hypercobalt.adapters.libvirt.fake_domains import FakeDomains, domain_of
+from hypercobalt.adapters.libvirt.fake_domains import FakeDomains, document_of, domain_of
 from hypercobalt.adapters.libvirt.model import (
     MIGRATION_IN,
     MIGRATION_OUT,
@@ -61,7 +61,8 @@ class FakeDaemons:
     Attributes:
         shared: directories that all hosts see as one.
         seconds: that a migration takes, by the domain's UUID.
-        documents: the domains that were read as documents, by UUID, which here is the XML.
+        documents: the domains that were read as documents, by UUID: they are defined elsewhere
+            with all that a document here leaves out.
     """
 
     def __init__(self) -> None:
@@ -101,6 +102,8 @@ class FakeLibvirt(FakeDomains):
         files: paths of files that only this host has.
         autostarted: UUIDs of domains that start with the host.
         migrations: options of the migrations away from it, in order.
+        documents: what `document` answers, by UUID; else what the domain has.
+        defined: documents that were defined, in order.
         failures: error that a method raises, by the method's name, until it is taken out.
         delays: seconds that a method takes, by name.
         calls: how often each method was called.
@@ -124,6 +127,8 @@ class FakeLibvirt(FakeDomains):
         self.agents: dict[str, bool] = {}
         self.autostarted: set[str] = set()
         self.migrations: list[MigrationOptions] = []
+        self.documents: dict[str, str] = {}
+        self.defined: list[str] = []
         self.failures: dict[str, LibvirtError] = {}
         self.delays: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
@@ -180,10 +185,12 @@ class FakeLibvirt(FakeDomains):
             if one.active
         )
 
-    async def document(self, uuid: str) -> DomainDocument:
+    async def document(self, uuid: str, *, running: bool = False) -> DomainDocument:
         await self._answer("document")
-        self._peers.documents[uuid] = self._domain(uuid)
-        return DomainDocument(uuid, autostart=uuid in self.autostarted)
+        domain = self._domain(uuid)
+        self._peers.documents[uuid] = domain
+        xml = self.documents.get(uuid) or document_of(domain)
+        return DomainDocument(xml, autostart=uuid in self.autostarted)
 
     async def control_info(self, uuid: str) -> ControlInfo | None:
         await self._answer("control_info")
@@ -265,13 +272,15 @@ class FakeLibvirt(FakeDomains):
 
     async def define(self, document: DomainDocument) -> None:
         await self._answer("define")
-        defined = domain_of(document.xml) or self._peers.documents.get(document.xml)
+        defined = domain_of(document.xml)
         if defined is None:
             raise LibvirtRefusedError("XML error: (domain_definition)")
         uuid = defined.uuid
+        self.defined.append(document.xml)
         if uuid not in self.here:
-            self.add(defined)
-        elif document.xml != uuid:
+            known = self._peers.documents.get(uuid, defined)
+            self.add(replace(known, devices=defined.devices, evacuated=defined.evacuated))
+        else:
             self.here[uuid] = replace(self.here[uuid], evacuated=defined.evacuated)
         change = self.autostarted.add if document.autostart else self.autostarted.discard
         change(uuid)

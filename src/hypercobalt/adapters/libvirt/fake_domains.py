@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from xml.sax.saxutils import escape, quoteattr
 
+from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, EventKind, EventQueue
 from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats
@@ -41,6 +43,36 @@ _SHUT_OFF = {
 }
 _UUID = re.compile(r"<uuid>([0-9a-f-]{36})</uuid>")
 _NAME = re.compile(r"<name>([^<]+)</name>")
+
+
+def document_of(domain: Domain) -> str:
+    """A domain's document with the elements that `domain_of` reads back."""
+    devices = domain.devices
+    disks = "".join(
+        f"<disk type='{'block' if disk.block else 'file'}' device='{disk.device}'>"
+        f"<driver name='qemu' type='raw'/>"
+        + (f"<source {'dev' if disk.block else 'file'}={quoteattr(disk.path)}/>" * bool(disk.path))
+        + f"<target dev={quoteattr(disk.target)}/>{'<readonly/>' * disk.readonly}</disk>"
+        for disk in devices.disks
+    )
+    ports = "".join(
+        "<interface type='bridge'><source bridge='br-int'/><virtualport type='openvswitch'>"
+        f"<parameters interfaceid={quoteattr(port)}/></virtualport></interface>"
+        for port in devices.ports
+    )
+    metadata = ""
+    if mark := domain.evacuated:
+        pending = " pending='yes'" * mark.pending
+        metadata = (
+            f"<metadata><{evacuated.TAG} xmlns:hypercobalt='{evacuated.NAMESPACE}' "
+            f"host={quoteattr(mark.host)} boot={quoteattr(mark.boot)}{pending}/></metadata>"
+        )
+    nvram = f"<nvram>{escape(devices.nvram)}</nvram>" if devices.nvram else ""
+    return (
+        f"<domain type='kvm'><name>{escape(domain.name)}</name><uuid>{domain.uuid}</uuid>"
+        f"{metadata}<memory unit='b'>{domain.memory_bytes}</memory><vcpu>{domain.vcpus}</vcpu>"
+        f"<os><type>hvm</type>{nvram}</os><devices>{disks}{ports}</devices></domain>"
+    )
 
 
 def domain_of(document: str) -> Domain | None:

@@ -105,8 +105,10 @@ class Host:
         # Waits for every QEMU, so for a hung one, too.
         return await self._call("counters of domains", inventory.counters, subject="counters")
 
-    async def document(self, uuid: str) -> DomainDocument:
-        return await self._call(f"document of {uuid}", lambda link: control.document(link, uuid))
+    async def document(self, uuid: str, *, running: bool = False) -> DomainDocument:
+        return await self._call(
+            f"document of {uuid}", lambda link: control.document(link, uuid, running=running)
+        )
 
     async def control_info(self, uuid: str) -> ControlInfo | None:
         return await self._probe(

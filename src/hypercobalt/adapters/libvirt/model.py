@@ -277,12 +277,16 @@ class MigrationOptions:
         stream: URI of the memory's own stream, `tcp://192.0.2.1`; "" leaves it to libvirt.
         copies: targets of the disks that are copied along.
         tls: QEMU encrypts its own streams, by its certificates.
+        running: document that the target gets of the domain as it runs; "": the source's own.
+        defined: the same of its definition. Neither is to be logged.
     """
 
     destination: str
     stream: str = ""
     copies: tuple[str, ...] = ()
     tls: bool = False
+    running: str = field(default="", repr=False)
+    defined: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

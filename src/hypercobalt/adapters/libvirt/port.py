@@ -75,8 +75,13 @@ class Observe(Protocol):
         """Counters of all active domains, in one call."""
         ...
 
-    async def document(self, uuid: str) -> DomainDocument:
-        """The whole document of a domain."""
+    async def document(self, uuid: str, *, running: bool = False) -> DomainDocument:
+        """The whole document of a domain.
+
+        Args:
+            uuid: of the domain.
+            running: as it runs, in the form that a migration carries; else as it is defined.
+        """
         ...
 
 

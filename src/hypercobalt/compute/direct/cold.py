@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.compute.direct import port_claims
+from hypercobalt.compute.direct.carrying import NotCarriedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.shared_disks import files
@@ -63,8 +65,7 @@ class ColdMove:
         self._site.record(self._move, "error", why)
 
     async def _bind(self, *hosts: Place) -> None:
-        names = tuple(host.name for host in hosts)
-        await self._site.ports.bind(self._domain.devices.ports, names)
+        await port_claims.bind(self._site, self._domain, tuple(host.name for host in hosts))
 
     async def _runs_elsewhere(self) -> bool:
         """Take back what other attempts have left: of this one, where it has moved live before.
@@ -91,8 +92,9 @@ class ColdMove:
             if not await site.sharing.shares(disk, source, target, fresh=True):
                 raise ColdMoveError(f"{target.name} does not see {disk.path}")
         definition = await site.daemon(source).document(uuid)
+        carried = replace(definition, xml=self._written(definition.xml))
         # Started with its host only where it belongs: nothing starts it on both.
-        await site.daemon(target).define(replace(definition, autostart=False))
+        await site.daemon(target).define(replace(carried, autostart=False))
         await self._expect(source, HostView.OFF)
         await self._expect(target, HostView.OFF)
         await site.daemon(source).undefine(uuid)
@@ -101,7 +103,13 @@ class ColdMove:
             await site.daemon(target).undefine(uuid)
             raise ColdMoveError(f"{self._domain.name} was started on {source.name} meanwhile")
         if definition.autostart:
-            await site.daemon(target).define(definition)
+            await site.daemon(target).define(carried)
+
+    def _written(self, xml: str) -> str:
+        try:
+            return self._site.carrying.written(xml, self._domain.uuid)
+        except NotCarriedError as exc:
+            raise ColdMoveError(str(exc)) from None
 
     async def _expect(self, place: Place, wanted: HostView) -> None:
         view, _ = await self._site.look(place, self._domain.uuid)

@@ -44,7 +44,12 @@ def connect(
     directory = HypervisorDirectory(hypervisors, settings)
     daemons = GuardedDaemons(OnDemandDaemons(), guard)
     return DirectService(
-        directory, daemons, GuardedPorts(ports, guard), stored=stored, tls=settings.tls
+        directory,
+        daemons,
+        GuardedPorts(ports, guard),
+        stored=stored,
+        tls=settings.tls,
+        allowed=settings.allowed,
     )
 
 

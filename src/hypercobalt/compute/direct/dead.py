@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.api.definitions import DomainDefinition
 from hypercobalt.compute.direct import servers
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.definitions import stored_domain
@@ -56,15 +58,16 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
     answering = [one for one in others if one.name in found.answering]
     await site.sharing.learn_dead(found.domains, stored.mark, place, answering)
 
+    for one in found.domains:
+        site.carrying.obstacle(stored.domains[one.uuid].xml, one.uuid)
+        await asyncio.sleep(0)  # each takes a millisecond, once: the loop goes on in between
+
     def is_shared(disk: Disk) -> bool:
         known = site.sharing.is_shared(disk, place.name)
         return known or site.sharing.is_open(disk, place, answering)
 
     return (
-        *(
-            server(site, one, place, is_shared, autostart=stored.domains[one.uuid].autostart)
-            for one in found.domains
-        ),
+        *(server(site, one, place, is_shared, stored.domains[one.uuid]) for one in found.domains),
         *(_unknown(place, uuid, name) for uuid, name in stored.left_out.items()),
     )
 
@@ -89,15 +92,24 @@ def strict(site: Site, found: DeadDomain) -> Server:
     """The server that a domain of a dead host is, by what is known for sure."""
     place = found.place
     known = partial(site.sharing.is_shared, here=place.name)
-    return server(site, found.domain, place, known, autostart=found.autostart)
+    return server(site, found.domain, place, known, found)
 
 
 def server(
-    site: Site, domain: Domain, place: Place, is_shared: IsShared, *, autostart: bool
+    site: Site,
+    domain: Domain,
+    place: Place,
+    is_shared: IsShared,
+    stored: DomainDefinition | DeadDomain,
 ) -> Server:
     """The server that a domain of a dead host is."""
     found = servers.server(
-        domain, place.name, is_shared, autostart=autostart, cut_off=place.cut_off
+        domain,
+        place.name,
+        is_shared,
+        autostart=stored.autostart,
+        cut_off=place.cut_off,
+        not_carried=site.carrying.obstacle(stored.xml, domain.uuid),
     )
     move = site.records.under_way(domain.uuid)
     died = None if not domain.active else found.died  # libvirt's reason is not stored

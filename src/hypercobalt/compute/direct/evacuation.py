@@ -9,9 +9,12 @@ The network lets the domain's ports be bound on the new host alone.
 
 from __future__ import annotations
 
-from hypercobalt.adapters.libvirt.documents.evacuated import marked
-from hypercobalt.adapters.libvirt.model import DomainDocument, Evacuated
+from collections.abc import Mapping
+
+from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, why_not
@@ -49,7 +52,7 @@ class Evacuation:
             self._site.record(self._move, "running")
             await self._check_disks()
             await self._check_hosts()
-            await self._site.ports.bind(self._domain.devices.ports, (self._target.name,))
+            await port_claims.bind(self._site, self._domain, (self._target.name,))
             await self._define(pending=self._domain.active)
             if self._domain.active:
                 await self._start()
@@ -82,6 +85,8 @@ class Evacuation:
         copies = [domain for host, domain in there.items() if host != source.name]
         if not why and has_left(source, ran=self._domain.active, copies=copies):
             why = f"it is off on {', '.join(there)}, to where it was evacuated"
+        if not why and self._domain.active:
+            why = self._is_anothers(there, source)
         if why:
             raise EvacuationError(f"{self._domain.name} is not started on {target.name}: {why}")
         for place, _, domain in looked:
@@ -89,15 +94,27 @@ class Evacuation:
             if pending and place.name != target.name:
                 await site.daemon(place).undefine(uuid)
 
+    def _is_anothers(self, there: Mapping[str, Domain], source: Place) -> str:
+        """Why it may be another host's own, whose definition must not be replaced; "" if it is not.
+
+        Whoever has stored the definition may have taken the UUID of an instance that is off there.
+        """
+        for host, copy in there.items():
+            left = copy.reason == ShutoffReason.MIGRATED
+            pending = copy.evacuated == self._marked(pending=True)
+            if host != source.name and not left and not pending:
+                return f"it is defined on {host}, too, and has not left that by a migration"
+        return ""
+
     def _marked(self, *, pending: bool) -> Evacuated:
         return Evacuated(self._source.name, self._source.fenced_boot, pending)
 
     async def _define(self, *, pending: bool) -> None:
         # Not started with its new host either: that one may be dead when this one is back.
-        document = DomainDocument(
-            marked(self._dead.xml, self._marked(pending=pending)), autostart=False
+        xml = self._site.carrying.written(
+            self._dead.xml, self._domain.uuid, mark=self._marked(pending=pending)
         )
-        await self._site.daemon(self._target).define(document)
+        await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
     async def _start(self) -> None:
         daemon, uuid = self._site.daemon(self._target), self._domain.uuid

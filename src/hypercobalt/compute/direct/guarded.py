@@ -52,8 +52,8 @@ class GuardedDaemon:
     async def stats(self) -> tuple[DomainStats, ...]:
         return await self._daemon.stats()
 
-    async def document(self, uuid: str) -> DomainDocument:
-        return await self._daemon.document(uuid)
+    async def document(self, uuid: str, *, running: bool = False) -> DomainDocument:
+        return await self._daemon.document(uuid, running=running)
 
     async def has_file(self, directory: str, name: str) -> bool:
         return await self._daemon.has_file(directory, name)

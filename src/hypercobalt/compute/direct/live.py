@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState, MigrationOptions
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.compute.direct import obstacles
+from hypercobalt.compute.direct import obstacles, port_claims
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide
 from hypercobalt.compute.direct.records import BytesLeft
@@ -82,6 +83,7 @@ class LiveMove:
 
     async def _prepare(self) -> MigrationOptions:
         site, source, target = self._site, self._source, self._target
+        running, defined = await self._documents()
         disks = [disk for disk in self._domain.devices.disks if disk.path]
         shared = [await site.sharing.shares(disk, source, target) for disk in disks]
         self._copied = tuple(
@@ -89,13 +91,23 @@ class LiveMove:
         )
         for disk in self._copied:
             await self._make_room(disk)
-        await site.ports.bind(self._domain.devices.ports, (source.name, target.name))
+        await port_claims.bind(site, self._domain, (source.name, target.name))
         return MigrationOptions(
             destination=target.migration,
             stream=target.stream,
             copies=tuple(disk.target for disk in self._copied),
             tls=self._tls,
+            running=running,
+            defined=defined,
         )
+
+    async def _documents(self) -> tuple[str, str]:
+        """What the target is given: of the domain as it runs, and as it is defined."""
+        uuid, daemon = self._domain.uuid, self._site.daemon(self._source)
+        running = await daemon.document(uuid, running=True)
+        defined = await daemon.document(uuid)
+        written = partial(self._site.carrying.written, uuid=uuid, copies=True)
+        return written(running.xml), written(defined.xml)
 
     async def _make_room(self, disk: Disk) -> None:
         daemon = self._site.daemon(self._target)
@@ -131,9 +143,10 @@ class LiveMove:
             return
         if outcome is MoveOutcome.STAYED_HELD and self._domain.state is not DomainState.PAUSED:
             await site.daemon(source).resume(self._domain.uuid)
-        await site.ports.bind(
-            self._domain.devices.ports, (target.name if arrived else source.name,)
-        )
+        try:
+            await port_claims.bind(site, self._domain, (target.name if arrived else source.name,))
+        except port_claims.PortClaimedError as exc:
+            log.warning("ports_not_bound", server=self._domain.uuid, reason=str(exc))
         if arrived and seen["source"] is HostView.OFF:  # libvirt was stopped before its last step
             await site.daemon(source).undefine(self._domain.uuid)
         if arrived and seen["source"] in {HostView.ABSENT, HostView.OFF}:

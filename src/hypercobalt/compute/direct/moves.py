@@ -10,6 +10,7 @@ from datetime import datetime
 from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.compute.direct import dead, leftovers, servers
 from hypercobalt.compute.direct.answers import translated
+from hypercobalt.compute.direct.carrying import NotCarriedError
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.evacuation import Evacuation
@@ -286,7 +287,17 @@ class DirectMoves:
         await self._learn(place, (domain,))
         if why := self._server(domain, place).hindrance:
             raise RefusedError(f"{_called(server)} cannot be moved: {why}", reason="Hindered")
+        await self._check_definition(server, place, domain)
         return place, domain
+
+    async def _check_definition(self, server: Server, place: Place, domain: Domain) -> None:
+        with translated(f"server {server.name}"):
+            found = await self._site.daemon(place).document(domain.uuid)
+        try:
+            self._site.carrying.written(found.xml, domain.uuid, copies=domain.active)
+        except NotCarriedError as exc:
+            text = f"{_called(server)} cannot be moved: {exc}"
+            raise RefusedError(text, reason="Hindered") from None
 
     async def _found(self, server: Server, place: Place) -> Domain:
         with translated(f"server {server.name}"):

@@ -31,7 +31,12 @@ def hindrance(domain: Domain, is_shared: IsShared) -> str:
 
 
 def waits_for_host(
-    domain: Domain, is_shared: IsShared, *, autostart: bool = False, cut_off: bool = False
+    domain: Domain,
+    is_shared: IsShared,
+    *,
+    autostart: bool = False,
+    cut_off: bool = False,
+    not_carried: str = "",
 ) -> str:
     """Why it cannot be started elsewhere when its host is dead; "" when nothing is in the way.
 
@@ -40,6 +45,7 @@ def waits_for_host(
         is_shared: whether another host sees a disk that the domain had there.
         autostart: it starts with the host.
         cut_off: the host is proven dead by its storage alone.
+        not_carried: why no other host is given its definition; "" when one may be.
     """
     if cut_off and not any(map(_is_written, domain.devices.disks)):
         return "it writes to no disk, and its host is cut off from its storage only: it may run on"
@@ -52,6 +58,8 @@ def waits_for_host(
         return tied
     if domain.saved:
         return "its memory is saved in a file on the host"
+    if not_carried:
+        return not_carried
     if local := local_disks(domain, is_shared):
         disks = ", ".join(f"{disk.target} ({disk.path})" for disk in local)
         return f"no other host is known to share its disks: {disks}"

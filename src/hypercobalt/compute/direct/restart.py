@@ -7,6 +7,7 @@ has the reason of its end. Without that, after the host has booted, every other 
 from __future__ import annotations
 
 from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, ended_here, why_not
 from hypercobalt.compute.direct.site import Site
@@ -31,7 +32,10 @@ async def restart(site: Site, place: Place, domain: Domain) -> None:
     """
     await _check(site, place, domain)
     daemon, uuid = site.daemon(place), domain.uuid
-    await site.ports.bind(domain.devices.ports, (place.name,))
+    try:
+        await port_claims.bind(site, domain, (place.name,))
+    except port_claims.PortClaimedError as exc:
+        raise ConflictError(f"{domain.name} is not restarted on {place.name}: {exc}") from None
     log.info("restarting_instance", server=uuid, host=place.name)
     if domain.active:
         document = await daemon.document(uuid)

@@ -30,6 +30,7 @@ def server(
     *,
     autostart: bool = False,
     cut_off: bool = False,
+    not_carried: str = "",
 ) -> Server:
     """The server that a domain on a host is.
 
@@ -39,6 +40,7 @@ def server(
         is_shared: whether other hosts see a disk.
         autostart: it is known to start with its host.
         cut_off: its host is proven dead by its storage alone.
+        not_carried: see `waits_for_host`.
     """
     return Server(
         id=domain.uuid,
@@ -53,7 +55,9 @@ def server(
         local_disk=bool(local_disks(domain, is_shared)),
         fault="its emulator has crashed" if domain.state is DomainState.CRASHED else "",
         hindrance=hindrance(domain, is_shared),
-        waits_for_host=waits_for_host(domain, is_shared, autostart=autostart, cut_off=cut_off),
+        waits_for_host=waits_for_host(
+            domain, is_shared, autostart=autostart, cut_off=cut_off, not_carried=not_carried
+        ),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import Answers
+from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.definitions import NotStored, Stored
 from hypercobalt.compute.direct.directory import Directory
 from hypercobalt.compute.direct.hosts import DirectHosts
@@ -25,6 +27,7 @@ class DirectService:
         ports: the virtual network.
         stored: what was defined on hosts that are dead; None where nothing is stored.
         tls: QEMU's own streams are encrypted.
+        allowed: what definitions may name that go from host to host.
         clock: for tests.
     """
 
@@ -36,22 +39,25 @@ class DirectService:
         *,
         stored: Stored | None = None,
         tls: bool = True,
+        allowed: Allowed | None = None,
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self._daemons, self._ports = daemons, ports
         answers, stored = Answers(daemons, clock), stored or NotStored()
+        carrying = Carrying(allowed or Allowed())
         self.hosts = DirectHosts(directory, daemons, answers, stored)
         site = Site(
             hosts=self.hosts,
             daemons=daemons,
             answers=answers,
             ports=ports,
-            sharing=Sharing(daemons, clock, stored),
+            sharing=Sharing(daemons, clock, stored, carrying.allowed.directories),
             identities=Identities(daemons, clock),
             records=Records(),
             clock=clock,
             stored=stored,
+            carrying=carrying,
         )
         self.moves = DirectMoves(site, tls=tls)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class DirectSettings:
             nothing moves without them.
         northbound: OVN's northbound database, `tcp:HOST:PORT` or `unix:PATH`, with commas between
             the servers of a cluster; "" where the network finds out by itself where a domain is.
+        allowed: what definitions may name that go from host to host.
     """
 
     control: str = "qemu+tls://{ip}/system"
@@ -26,6 +29,7 @@ class DirectSettings:
     stream: str = "tcp://{ip}"
     tls: bool = True
     northbound: str = ""
+    allowed: Allowed = field(default_factory=Allowed)
 
 
 CLEAR_STREAMS: Final = "clear-streams"

@@ -1,7 +1,12 @@
 """Whether two hosts see the same directory: a file made on one shows on the other, or does not.
 
-So it needs no configuration, and no copy is ever written over the file it is made from. Nova's
-libvirt driver finds it out in the same way.
+So no copy is ever written over the file it is made from. Nova's libvirt driver finds it out in the
+same way.
+
+Paths come from definitions, which are hostile input: a host is asked only about directories below
+the site's roots. libvirt opens every file of a directory that it is asked about, with all that this
+does in `/dev`. The mark counts only by the name that the host's Hypervisor gives it: that of
+another host, which everybody sees on shared storage, proves nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, TypeAlias
 
+from hypercobalt.adapters.libvirt.documents.portable.paths import is_below
 from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, LibvirtRefusedError
 from hypercobalt.compute.direct.definitions import Stored
@@ -35,10 +41,14 @@ class Sharing:
 
     Args:
         stored: the marks that the hosts' agents have left in the directories of their disks.
+        roots: directories below which a host may be asked about files.
     """
 
-    def __init__(self, daemons: Daemons, clock: Clock, stored: Stored) -> None:
+    def __init__(
+        self, daemons: Daemons, clock: Clock, stored: Stored, roots: tuple[str, ...]
+    ) -> None:
         self._daemons, self._clock, self._stored = daemons, clock, stored
+        self._roots = roots
         self._known: dict[_Key, tuple[float, bool]] = {}
 
     async def learn(self, domains: Iterable[Domain], here: Place, others: Iterable[Place]) -> None:
@@ -80,13 +90,15 @@ class Sharing:
             if shared and self._clock.monotonic() - checked_at < _KEPT.total_seconds():
                 continue
             try:
-                found = await self._sees(disk, mark, there)
+                found = await self._sees(disk, _proven(mark, dead), there)
             except LibvirtError:
                 return  # it does not answer
             self._known[key] = (self._clock.monotonic(), found)
 
     async def _sees(self, disk: Disk, mark: str, there: Place) -> bool:
         """Whether a host sees a medium, or the directory of a disk by the mark in it."""
+        if not is_below(disk.path, self._roots):
+            return False
         directory, name = posixpath.split(disk.path)
         if not _is_medium(disk):
             name = mark
@@ -98,7 +110,9 @@ class Sharing:
         Raises:
             LibvirtError: the host does not answer.
         """
-        daemon = daemon_of(self._daemons, there)
+        if not is_below(disk.path, self._roots):
+            return False
+        daemon, mark = daemon_of(self._daemons, there), _proven(mark, dead)
         directory, name = posixpath.split(disk.path)
         found = await daemon.has_file(directory, name)
         key = _key(disk, dead, there)
@@ -133,7 +147,10 @@ class Sharing:
         Raises:
             LibvirtError: one of them does not answer, or `here` cannot write to the directory and
                 has left no mark in it that the other sees: a copy could be written over its source.
+                Or it lies outside the site's roots.
         """
+        if not is_below(disk.path, self._roots):
+            raise LibvirtRefusedError(f"{disk.path[:200]!r} lies below no root of the site's disks")
         key = _key(disk, here, there)
         checked_at, known = self._known.get(key, (0.0, False))
         now = self._clock.monotonic()
@@ -158,7 +175,7 @@ class Sharing:
 
     async def _has_mark_of(self, here: Place, directory: str, target: Daemon) -> bool:
         try:
-            mark = (await self._stored.of(here.name)).mark
+            mark = _proven((await self._stored.of(here.name)).mark, here)
         except TransientError:
             return False
         return bool(mark) and await target.has_file(directory, mark)
@@ -169,6 +186,15 @@ def files(domain: Domain) -> tuple[Disk, ...]:
     found = tuple(disk for disk in domain.devices.disks if disk.path)
     nvram = domain.devices.nvram
     return (*found, Disk("nvram", path=nvram)) if nvram else found
+
+
+def mark_of(place: Place) -> str:
+    """Name of the mark that a host's agent leaves, by its Hypervisor's UID."""
+    return f".hypercobalt-{place.id}"
+
+
+def _proven(mark: str, place: Place) -> str:
+    return mark if mark == mark_of(place) else ""
 
 
 def _is_medium(disk: Disk) -> bool:

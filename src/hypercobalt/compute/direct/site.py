@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons
 from hypercobalt.compute.direct.answers import Answers
+from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
@@ -34,6 +35,7 @@ class Site:
     records: Records
     clock: Clock
     stored: Stored
+    carrying: Carrying
 
     def record(self, move: Move, status: str | None, message: str = "") -> None:
         """Record how far a move is, now; see `Records.change`."""

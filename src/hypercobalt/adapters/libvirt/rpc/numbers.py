@@ -70,6 +70,7 @@ class DocumentFlag(IntFlag):
 
     SECURE = 1
     INACTIVE = 2
+    MIGRATABLE = 8
 
 
 class MigrateFlag(IntFlag):

@@ -1,0 +1,54 @@
+"""Whose a port of the network is: of two domains with one port, neither is given it by a move.
+
+Definitions name their ports, and are hostile input: one that names another instance's port would
+take that off the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.compute.direct.definitions import stored_domain
+from hypercobalt.compute.direct.site import Site
+from hypercobalt.errors import TransientError
+
+
+class PortClaimedError(TransientError):
+    """Another domain has a port of the domain; the message names it and its host."""
+
+
+async def bind(site: Site, domain: Domain, hosts: tuple[str, ...]) -> None:
+    """Let the network bind a domain's ports on some hosts, if the ports are the domain's alone.
+
+    Raises:
+        PortClaimedError: another domain has one.
+        TransientError: the network cannot be changed, or a dead host's definitions not be read.
+    """
+    await _check(site, domain)
+    await site.ports.bind(domain.devices.ports, hosts)
+
+
+async def _check(site: Site, domain: Domain) -> None:
+    """Check that no other domain has a port of a domain, on any host that answers or is dead.
+
+    Raises:
+        PortClaimedError: one has.
+        TransientError: the definitions of a dead host cannot be read.
+    """
+    if not domain.devices.ports:
+        return
+    places = site.hosts.all_places()
+    listed = await site.listed(places)
+    for place in places:
+        if place.name not in listed and place.fenced:
+            stored = await site.stored.of(place.name)
+            there: Iterable[Domain] = (stored_domain(stored, uuid) for uuid in stored.domains)
+        else:
+            there = listed.get(place.name, ())
+        for other in there:
+            taken = set(domain.devices.ports) & set(other.devices.ports)
+            if taken and other.uuid != domain.uuid:
+                raise PortClaimedError(
+                    f"its port {min(taken)[:64]} is that of {other.name} on {place.name}, too"
+                )
