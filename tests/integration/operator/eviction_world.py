@@ -21,7 +21,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, Server, Size
-from hypercobalt.compute.port import Fleet
+from hypercobalt.compute.port import ComputeService, Fleet
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
@@ -148,7 +148,7 @@ class Running:
 
 @asynccontextmanager
 async def evicting(
-    kubeconfig: Path, compute: World, policy: Policy | None = None
+    kubeconfig: Path, compute: ComputeService, policy: Policy | None = None
 ) -> AsyncIterator[Running]:
     """Run the controller until the block is left."""
     metrics = Metrics()
@@ -164,7 +164,9 @@ async def evicting(
                     await asyncio.wait_for(running, DEADLINE)
 
 
-def assemble(client: Kube, metrics: Metrics, compute: World, policy: Policy | None) -> Manager:
+def assemble(
+    client: Kube, metrics: Metrics, compute: ComputeService, policy: Policy | None
+) -> Manager:
     manager = Manager(client, metrics=metrics)
     add_eviction(
         manager,
