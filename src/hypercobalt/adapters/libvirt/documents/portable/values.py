@@ -29,6 +29,7 @@ ON_OFF: Final = one_of("on off")
 NUMBER: Final = form("a number of up to 10 digits", r"[0-9]{1,10}")
 SMALL: Final = form("a number of up to 4 digits", r"[0-9]{1,4}")
 BIG: Final = form("a number of up to 19 digits", r"[0-9]{1,19}")
+THREADS: Final = form("a number of threads, up to 64", r"[0-9]|[1-5][0-9]|6[0-4]")
 HEX: Final = form(
     "a number, or one with 0x, of up to 16 digits", r"(0x[0-9A-Fa-f]{1,16}|[0-9]{1,10})"
 )

@@ -15,7 +15,7 @@ def check(root: Element) -> None:
     """Check a definition that fits the table.
 
     Raises:
-        NotPortableError: it promises more than it says, or lacks an element.
+        NotPortableError: it takes more than it says, or lacks an element.
     """
     for tag in ("name", "uuid", "memory"):
         if root.first(tag) is None:
@@ -26,6 +26,9 @@ def check(root: Element) -> None:
         raise
     except ValueError as exc:
         raise NotPortableError(f"<memory>: {exc}") from None
+    for disk in root.all("devices/disk"):
+        if disk.first("source") and not disk.first("driver"):
+            raise NotPortableError("<devices/disk> lacks <driver>: its format has to be written")
     if root.first("os/cmdline") and not root.first("os/kernel"):
         raise NotPortableError("<os/cmdline> without <os/kernel>")
 

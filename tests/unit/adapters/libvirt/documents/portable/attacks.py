@@ -94,6 +94,7 @@ ATTACKS: Final = CHARACTERS | {
         "<devices/disk/driver> lacks the attribute type",
         _file("/shared/a", driver="<driver name='qemu'/>"),
     ),
+    "no driver": Attack("<devices/disk> lacks <driver>", _file("/shared/a", driver="")),
     "image with a header": Attack(
         "type of <devices/disk/driver>", _file("/shared/a", driver=_QCOW2)
     ),
@@ -217,6 +218,14 @@ ATTACKS: Final = CHARACTERS | {
     ),
     "vhost-user socket": Attack(
         "has type='vhostuser'", "<interface type='vhostuser'><source path='/a'/></interface>"
+    ),
+    "any device of QEMU as a network card": Attack(
+        "type of <devices/interface/model>",
+        "<interface type='bridge'><source bridge='br-int'/><model type='vfio-pci'/></interface>",
+    ),
+    "threads without end": Attack(
+        "thread_pool_max of <iothreadids/iothread>",
+        more="<iothreadids><iothread id='1' thread_pool_max='9999'/></iothreadids>",
     ),
     "another bridge": Attack(
         "bridge of <devices/interface/source>",

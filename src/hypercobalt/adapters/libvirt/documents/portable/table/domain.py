@@ -24,6 +24,7 @@ from hypercobalt.adapters.libvirt.documents.portable.values import (
     ON_OFF,
     SMALL,
     TEXT,
+    THREADS,
     TYPE,
     UNIT,
     UUID,
@@ -36,7 +37,6 @@ from hypercobalt.adapters.libvirt.documents.portable.values import (
 _BYTES: Final = element(text=BIG, unit=UNIT)
 _MODE: Final = one_of("strict preferred interleave restrictive")
 _QUOTA: Final = element(text=form("a number", r"-?[0-9]{1,19}"))
-_THREADS: Final = form("up to 64", r"[0-9]|[1-5][0-9]|6[0-4]")
 
 _HOST: Final = form("the name of a host", r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _EVACUATED: Final = Optional(
@@ -97,7 +97,7 @@ _BACKING: Final = element(
         "nosharepages": Rule(),
         "source": element(type=one_of("anonymous memfd"), required="type"),
         "access": element(mode=one_of("shared private"), required="mode"),
-        "allocation": element(mode=one_of("immediate ondemand"), threads=SMALL),
+        "allocation": element(mode=one_of("immediate ondemand"), threads=THREADS),
         "discard": Rule(),
     }
 )
@@ -188,11 +188,15 @@ DOMAIN: Final = element(
                 )
             }
         ),
-        "iothreads": element(text=_THREADS),
+        "iothreads": element(text=THREADS),
         "iothreadids": element(
             {
                 "iothread": element(
-                    id=SMALL, thread_pool_min=SMALL, thread_pool_max=SMALL, required="id", most=64
+                    id=SMALL,
+                    thread_pool_min=THREADS,
+                    thread_pool_max=THREADS,
+                    required="id",
+                    most=64,
                 )
             }
         ),

@@ -25,7 +25,6 @@ from hypercobalt.adapters.libvirt.documents.portable.values import (
     ON_OFF,
     SMALL,
     TOKEN,
-    TYPE,
     UUID,
     YES_NO,
     form,
@@ -34,6 +33,11 @@ from hypercobalt.adapters.libvirt.documents.portable.values import (
 
 _RATE: Final = element(average=NUMBER, peak=NUMBER, burst=NUMBER, floor=NUMBER)
 _TAP: Final = form("the device of a Nova port", r"tap[0-9a-f]{8}-[0-9a-f]{2}")
+# libvirt passes on the name of any device of QEMU's.
+_MODEL: Final = one_of(
+    "virtio virtio-transitional virtio-non-transitional e1000 e1000e igb rtl8139 ne2k_pci pcnet "
+    "vmxnet3 lan9118 smc91c111 spapr-vlan usb-net"
+)
 _HOST: Final = dict.fromkeys(("csum", "gso", "tso4", "tso6", "ecn", "ufo", "mrg_rxbuf"), ON_OFF)
 _GUEST: Final = dict.fromkeys(("csum", "tso4", "tso6", "ecn", "ufo"), ON_OFF)
 
@@ -51,7 +55,7 @@ def _interface(type_: str, source: Rule) -> Rule:
         "source": source,
         "virtualport": Choice("type", {"openvswitch": _OPENVSWITCH}),
         "target": Optional(element(dev=_TAP, required="dev")),  # others are named by libvirt
-        "model": element(type=TYPE, required="type"),
+        "model": element(type=_MODEL, required="type"),
         "driver": element(
             {"host": element(None, _HOST), "guest": element(None, _GUEST)},
             VIRTIO_DRIVER,
