@@ -24,6 +24,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
 from hypercobalt.runtime.guard import guard
 from hypercobalt.runtime.manager import Service
+from hypercobalt.runtime.memory import bound_memory
 from hypercobalt.runtime.tasks import first
 
 log = get_logger(__name__)
@@ -42,6 +43,7 @@ def main(kind: type[S], run: Callable[[S], Coroutine[None, None, None]]) -> int:
     That is 2 for a setting that cannot be used, as of every command, and 1 for other errors.
     """
     logs.configure()
+    bound_memory()
     try:
         settings = decode_settings(sys.argv[1], kind)
         logs.configure(level=settings.log_level, text=settings.log_text)

@@ -21,6 +21,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -29,13 +30,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
+from hypercobalt.apiserver.connections import Kept
 from hypercobalt.apiserver.inflight import Inflight, Share, is_read, weight
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from hypercobalt.apiserver.requests.request import ANONYMOUS, Request, Response, Stream, User
-from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.listener import Bounds, Listener, Place
 
 log = get_logger(__name__)
 
@@ -44,7 +46,7 @@ LINGER_SECONDS = 1.0  # for a client that still writes while it is refused
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
 HEAD_SECONDS = 32.0  # a request's head must have arrived after this long, as in kube-apiserver
-STALLED_SECONDS = 60  # a client that takes nothing for so long is gone
+BOUNDS = Bounds(places=512, handshakes=16, waiting=2048, seconds=15.0)
 MAX_HEAD = 2**20  # bytes, as Go's http.Server
 MAX_WARNINGS, MAX_WARNING = 4096, 256  # characters: all of an answer, each when that is exceeded
 
@@ -53,11 +55,48 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which bounds a request's head and passes the client's certificate on."""
+class _Control:
+    """A connection as its requests see it; no reference that keeps one that is lost in memory."""
 
-    _deadline: asyncio.TimerHandle | None = None  # while a head is awaited
-    _head_bytes = 0
+    def __init__(self, protocol: _Protocol) -> None:
+        self.protocol: _Protocol | None = protocol
+
+    def abort(self) -> None:
+        """End the connection."""
+        if self.protocol is not None:
+            self.protocol.abort()
+
+    def serve(self, user: str) -> None:
+        """Take note that a request of this user is served; empty for strangers."""
+        if self.protocol is not None:
+            self.protocol.serve(user)
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which bounds a request's head and passes the client's certificate on.
+
+    It holds a place among the connections of strangers until a user has sent a request.
+    """
+
+    def __init__(self, server: _Uvicorn, place: Place) -> None:
+        state = server.server_state
+        super().__init__(server.config, state, server.lifespan.state)
+        self._place, self._kept = place, server.kept
+        self._user = ""  # who sent the last request; empty for strangers
+        self._deadline: asyncio.TimerHandle | None = None  # while a head is awaited
+        self._head_bytes = 0
+        self._control = _Control(self)
+
+    def abort(self) -> None:
+        """End the connection."""
+        self.transport.abort()
+
+    def serve(self, user: str) -> None:
+        """Take note that a request of this user is served; empty for strangers."""
+        self._kept.remove(self._user, self)
+        self._user = user
+        if user:
+            self._place.release()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -65,7 +104,16 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._kept.remove(self._user, self)
+        self._place.release()
+        self._control.protocol = None
         super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._user and not self.transport.is_closing():
+            self._kept.remove(self._user, self)
+            self._kept.add(self._user, self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -95,7 +143,7 @@ class _Protocol(HttpToolsProtocol):
         peer = tls.getpeercert() if tls is not None else None
         self.scope["extensions"] = {
             "peer": peer if peer is not None else {},
-            "connection": {"abort": self.transport.abort},
+            "connection": self._control,
         }
 
     def shutdown(self) -> None:
@@ -107,49 +155,34 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are the caller's business: a server may run inside another program."""
+    """uvicorn's server, on a listener that bounds connections.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    Signals are the caller's business: a server may run inside another program.
+    """
+
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self.kept, self._tls = Kept(), tls
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await self.lifespan.startup()
+        listener = Listener(sockets or (), partial(_Protocol, self), BOUNDS, self._tls)
+        self.servers = cast("list[asyncio.Server]", [listener])  # of which it uses what both have
+        self.started = True
         self.ready.set()
-
-
-def listen(address: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one.
-
-    Raises:
-        ConfigurationError: the address cannot be used.
-    """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # for TCP_NODELAY
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit these: clients that vanish or never read are cut off.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, STALLED_SECONDS)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
-        listener.bind((address, port))
-        listener.listen(1024)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigurationError(
-            f"cannot listen on {address}:{port}: {reason}; name another with --address or --port"
-        ) from error
-    return listener
 
 
 @contextlib.asynccontextmanager
 async def running(
-    api: Api, authenticator: Authenticator, tls: ssl.SSLContext, listener: socket.socket
+    api: Api,
+    authenticator: Authenticator,
+    tls: ssl.SSLContext,
+    listening: Sequence[socket.socket],
 ) -> AsyncGenerator[asyncio.Future[None]]:
     """Answer requests until the block is left; gives what ends when the server does."""
     config = uvicorn.Config(
@@ -162,10 +195,9 @@ async def running(
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_context_factory=lambda _config, _default: tls,
     )
-    server = _Uvicorn(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    server = _Uvicorn(config, tls)
+    task = asyncio.create_task(server.serve(sockets=[*listening]), name="http")
     try:
         await server.ready.wait()
         yield task
@@ -189,7 +221,9 @@ class _App:
         ]
         headers = dict(reversed(fields))  # the first of each counts, as in Go
         user = self._user(scope, headers)
-        body = _Body(receive, headers, Share(self._inflight.bodies, user.name))
+        connection: _Control = scope["extensions"]["connection"]
+        connection.serve("" if user is ANONYMOUS else user.flow)
+        body = _Body(receive, headers, Share(self._inflight.bodies, user.flow))
         query = _query(scope["query_string"].decode("latin-1"))
         request = Request(scope["method"], scope["path"], query, headers, user, read=body.read)
         share = self._inflight.share(request)
@@ -203,7 +237,7 @@ class _App:
         except _GoneError:
             return
         except TimeoutError:  # the client does not read the answer
-            scope["extensions"]["connection"]["abort"]()
+            connection.abort()
         finally:
             if is_read(request):
                 share.release()
@@ -216,7 +250,7 @@ class _App:
             self._api.authorize(request, fields)  # before its body costs anything
             if places := weight(request):
                 share.take(places)
-                await self._inflight.turns.wait(request.user.name)
+                await self._inflight.turns.wait(request.user.flow)
             if is_read(request):
                 return await self._api.handle(request)
             return await self._within_time(request, body, share)

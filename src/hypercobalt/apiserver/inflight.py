@@ -130,7 +130,7 @@ class Inflight:
         limit = self.writes
         if is_read(request):
             limit = self.watches if request.flag("watch") else self.reads
-        return Share(limit, request.user.name)
+        return Share(limit, request.user.flow)
 
 
 def is_read(request: Request) -> bool:

@@ -37,6 +37,7 @@ from hypercobalt.apiserver.values import text_at
 from hypercobalt.apiserver.watching import Hub
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.bind import listening
 
 log = get_logger(__name__)
 
@@ -116,20 +117,23 @@ async def _serve_store(
         await _write_first_objects(api, options.manifests)
         files = await preparing
         await client_ca.publish(api.handle, files.ca)
-        with http.listen(options.address, options.port) as listener:
-            host, port = listener.getsockname()[:2]
-            url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-            path = options.kubeconfig or options.data / "kubeconfig"
-            tls = pki.server_context(files)
+        sockets = await listening(options.address, options.port)
+        host, port = sockets[0].getsockname()[:2]
+        url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        path = options.kubeconfig or options.data / "kubeconfig"
+        tls = pki.server_context(files)
 
-            def use(files: pki.Pki) -> None:
-                pki.present(tls, files)
-                kubeconfig.write(path, kubeconfig.render(url, files.ca, files.admin))
+        def use(files: pki.Pki) -> None:
+            pki.present(tls, files)
+            kubeconfig.write(path, kubeconfig.render(url, files.ca, files.admin))
 
+        with contextlib.ExitStack() as stack:
+            for one in sockets:
+                stack.enter_context(one)
             use(files)
             async with (
                 keeping_current(files, every=options.certificates_every, prepare=prepare, use=use),
-                http.running(api, authenticator, tls, listener) as stopped,
+                http.running(api, authenticator, tls, sockets) as stopped,
             ):
                 log.info("server_started", url=url, kubeconfig=str(path))
                 yield Server(url, path, stopped)

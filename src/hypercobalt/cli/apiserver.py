@@ -12,12 +12,12 @@ from cyclopts import App, Parameter
 
 from hypercobalt import logs
 from hypercobalt.api import crd
-from hypercobalt.apiserver.memory import release_large_buffers
 from hypercobalt.apiserver.node_lifecycle import GRACE
 from hypercobalt.apiserver.server import Options, Server, run
 from hypercobalt.cli.common_flags import Port, Span
 from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.runtime.memory import bound_memory
 
 app = App(name="apiserver")
 _BACKUP = "hypercobalt.cli.apiserver_backup"
@@ -53,7 +53,7 @@ def apiserver(
         How long a Node may leave its Lease alone until its conditions become Unknown.
     """
     logs.configure()
-    release_large_buffers()
+    bound_memory()
     manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
     options = Options(
         data, address, port, token_auth_file, kubeconfig, manifests, node_monitor_grace_period

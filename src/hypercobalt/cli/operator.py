@@ -45,6 +45,7 @@ from hypercobalt.runtime import (
     parse_address,
 )
 from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.memory import bound_memory
 
 COMPONENT: Final = "hypercobalt-operator"
 
@@ -131,6 +132,7 @@ def operator(
             and namespace_name("--ovs-agent-namespace", ovs_agent_namespace),
         )
         metrics = Metrics()
+        bound_memory()
         asyncio.run(
             _run(
                 options,

@@ -9,19 +9,20 @@ Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.bind import listening
+from hypercobalt.runtime.listener import Bounds, Listener, Place
+from hypercobalt.runtime.places import address_of
 from hypercobalt.runtime.routes import (
     Answer,
     Request,
@@ -45,6 +46,10 @@ _SECONDS = 5.0  # for a request to arrive and for its answer to leave; for a TLS
 _ADMISSION_SECONDS = 10.0  # for the API server's verdict
 _STOP_SECONDS = 2.0  # for what is under way when the server stops
 _OK = 200
+
+
+BOUNDS: Final = Bounds()
+"""Connections of a listener: some 8 MiB of buffers at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,7 @@ class Endpoints:
         refreshes: awaited before each scrape; bounded in time by themselves.
         routes: other pages.
         guard: admits clients; None admits all, without TLS.
-        connections: most at once, a quarter of them of one address; further ones are closed. None
-            sets no limit.
+        bounds: of the connections.
     """
 
     def __init__(
@@ -107,13 +111,12 @@ class Endpoints:
         refreshes: Sequence[Refresh] = (),
         routes: Sequence[Route] = (),
         guard: Guard | None = None,
-        connections: int | None = None,
+        bounds: Bounds = BOUNDS,
     ) -> None:
-        self._guard, self._address, self._most = guard, address, connections
+        self._guard, self._address, self._bounds = guard, address, bounds
         self._routes = (*_checked(healthy, ready), *_scraped(registry, refreshes), *routes)
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._serving, self._streams = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
-        self._clients = Counter[str]()  # connections by address
 
     async def start(self) -> Address:
         """Listen; gives the address with its real port.
@@ -121,32 +124,19 @@ class Endpoints:
         Raises:
             ConfigurationError: the address cannot be had.
         """
-        host, port = self._address.host, self._address.port
+        host = self._address.host
+        sockets = await listening(host, self._address.port)
+        taken: int = sockets[0].getsockname()[1]
         tls = self._guard.tls if self._guard else None
-        try:
-            self._server = await asyncio.start_server(
-                self._accept,
-                host or None,
-                port,
-                limit=_MAX_HEAD_BYTES,
-                ssl=tls,
-                ssl_handshake_timeout=_SECONDS if tls else None,
-                ssl_shutdown_timeout=_SECONDS if tls else None,
-            )
-        except OSError as exc:
-            # asyncio's own text has the address once more; that of the system has none.
-            number = exc.errno or 0
-            why = os.strerror(number) if number > 0 else exc.strerror or str(exc)
-            raise ConfigurationError(f"cannot listen on {host}:{port}: {why}") from exc
-        taken: int = self._server.sockets[0].getsockname()[1]
+        self._listener = Listener(sockets, self._connect, self._bounds, tls)
         log.info("endpoints_opened", host=host, port=taken)
         return Address(host, taken)
 
     async def stop(self) -> None:
         """Listen no more; streams end, other requests under way have 2 s to be answered."""
-        if self._server is None:
+        if self._listener is None:
             return
-        self._server.close()
+        self._listener.close()
         for stream in self._streams:
             stream.cancel()
         if self._serving:
@@ -154,33 +144,27 @@ class Endpoints:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        await self._listener.wait_closed()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = _address(writer)
-        if self._most is not None and (
-            len(self._serving) >= self._most or self._clients[client] >= -(-self._most // 4)
-        ):
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(self._serve(reader, writer), name="request")
+    def _connect(self, place: Place) -> asyncio.Protocol:
+        return _Connection(place, self._begin)
+
+    def _begin(
+        self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        task = asyncio.create_task(self._serve(place, reader, writer), name="request")
         self._serving.add(task)
-        self._clients[client] += 1
+        task.add_done_callback(self._serving.discard)
 
-        def ended(task: asyncio.Task[None]) -> None:
-            self._serving.discard(task)
-            self._clients[client] -= 1
-            if not self._clients[client]:
-                del self._clients[client]
-
-        task.add_done_callback(ended)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
                 request = _of_client(read_head(await reader.readuntil(b"\r\n\r\n")), writer)
                 found = route_of(request, self._routes)
                 whole = await _with_body(request, found, reader)
-            answer = await self._answer(request, found, whole)
+            answer = await self._answer(place, request, found, whole)
             if isinstance(answer, Stream):
                 task = cast("asyncio.Task[None]", asyncio.current_task())
                 self._streams.add(task)
@@ -194,15 +178,16 @@ class Endpoints:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the client is gone, or its request was none
         finally:
-            writer.close()
+            await _closed(writer)
 
     async def _answer(
-        self, request: Request, found: Route | Answer, whole: Request | Answer
+        self, place: Place, request: Request, found: Route | Answer, whole: Request | Answer
     ) -> Answer | Stream:
         route = found if isinstance(found, Route) else None
         admitted = await self._admitted(request, route)
         if isinstance(admitted, Answer):
             return admitted
+        place.at_work = True
         if isinstance(found, Answer):
             return found
         if isinstance(whole, Answer):
@@ -219,15 +204,39 @@ class Endpoints:
             return text(504, "the API server does not answer; try again")
 
 
+class _Connection(asyncio.StreamReaderProtocol):
+    """The protocol of a connection, which holds its place until it is lost."""
+
+    def __init__(
+        self,
+        place: Place,
+        begin: Callable[[Place, asyncio.StreamReader, asyncio.StreamWriter], None],
+    ) -> None:
+        super().__init__(asyncio.StreamReader(limit=_MAX_HEAD_BYTES), partial(begin, place))
+        self._place = place
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._place.release()
+
+
 def _of_client(request: Request, writer: asyncio.StreamWriter) -> Request:
     """The request with what its connection shows of the client."""
     certificate: dict[str, object] | None = writer.get_extra_info("peercert")
-    return replace(request, certificate=certificate or {}, address=_address(writer))
+    address = address_of(writer.get_extra_info("peername"))
+    return replace(request, certificate=certificate or {}, address=address)
 
 
-def _address(writer: asyncio.StreamWriter) -> str:
-    peer: tuple[object, ...] | None = writer.get_extra_info("peername")
-    return str(peer[0]) if peer else ""
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection; one whose client does not take the rest of its answer is ended."""
+    writer.close()
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await writer.wait_closed()
+    except OSError:  # the client is gone, or its time is over
+        pass
+    finally:
+        writer.transport.abort()
 
 
 async def _with_body(

@@ -171,7 +171,7 @@ async def test_a_watcher_that_never_reads_is_cut_off_and_costs_little(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.watching.MAX_WAITING_BYTES", 2**20)
-    monkeypatch.setattr("hypercobalt.apiserver.http.STALLED_SECONDS", 1)
+    monkeypatch.setattr("hypercobalt.runtime.bind.STALLED_SECONDS", 1)
     request = f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\n".encode() + HEAD + b"\r\n"
     async with serve(options) as server, Client(server.url) as api:
         async with (

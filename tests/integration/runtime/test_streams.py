@@ -155,34 +155,6 @@ async def test_head_of_a_stream_begins_nothing() -> None:
     assert (source.taken, source.given_up) == (0, 1)
 
 
-async def test_connections_beyond_the_limit_are_closed_a_quarter_is_of_one_address() -> None:
-    source = Source("silent")
-    routes = (Route("/stream", source.handle, lasts=5.0),)
-    pages = Endpoints(Address(port=0), routes=routes, connections=2)
-    port = (await pages.start()).port
-    writers: list[asyncio.StreamWriter] = []
-
-    async def from_address(number: int) -> bytes:
-        """What comes of a request from an address of this machine."""
-        own = (f"127.0.0.{number}", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=own)
-        writers.append(writer)
-        writer.write(b"GET /stream HTTP/1.1\r\n\r\n")
-        async with asyncio.timeout(5):
-            try:
-                return await reader.read(8)
-            except ConnectionResetError:
-                return b""
-
-    try:
-        found = [await from_address(number) for number in (1, 1, 2, 3)]
-        assert found == [b"HTTP/1.1", b"", b"HTTP/1.1", b""]
-    finally:
-        for writer in writers:
-            writer.close()
-        await pages.stop()
-
-
 async def admit(_request: Request, _route: Route | None) -> Requester:
     return Requester("jane")
 

@@ -40,9 +40,6 @@ log = get_logger(__name__)
 
 Concern = Callable[[], Coroutine[None, None, None]]
 
-CONNECTIONS: Final = 64
-"""At once; further ones are closed."""
-
 _MOST_PATH: Final = 200  # characters of a method and a path, in an Event
 _RECORD_SECONDS: Final = 10.0  # for the Event of a use, on top of what the use may take
 _AGAIN_SECONDS: Final = 10.0  # until the next attempt to listen: no event reports a free port
@@ -135,7 +132,6 @@ class Diagnostics:
             listen,
             routes=[self._route(use) for use in uses],
             guard=Guard(self._tls.context, self._admits),
-            connections=CONNECTIONS,
         )
 
     async def run(self) -> None:

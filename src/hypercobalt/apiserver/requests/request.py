@@ -31,6 +31,8 @@ SUBRESOURCE_VERBS = {
 }
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
+NODE_NAME = "authentication.kubernetes.io/node-name"  # in the extra of a Pod's token
+_ACCOUNTS = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,15 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict[str, tuple[str, ...]], hash=False
     )
+
+    @property
+    def flow(self) -> str:
+        """Whom shares of limits count for: one account runs on many Nodes, each a user of its own.
+
+        The Node is that of the account's token, so no client chooses it.
+        """
+        nodes = self.extra.get(NODE_NAME, ()) if self.name.startswith(_ACCOUNTS) else ()
+        return f"{self.name} on {nodes[0]}" if len(nodes) == 1 else self.name
 
     def body(self) -> JSONObject:
         """As authentication.k8s.io/v1 UserInfo."""
