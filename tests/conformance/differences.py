@@ -82,7 +82,7 @@ ACCEPTED: list[Accepted] = [
         r"|cannot convert int64|cannot restore map|StorageError|got &|error decoding YAML"
         r"|quantities must|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp"
         r"|the object provided is unrecognized|provided watch is too old|parsing time"
-        r'|\\x0[01]|continue key is not valid|"(APIGroup|Name)":|error parsing regexp'
+        r'|\\x0[01]|continue key is not valid|"(APIGroup|Name|Component)":|error parsing regexp'
         r'|expected type .bool. but found|evaluating rule|Invalid value: {"ID":"","Schema"',
     ),
     Accepted(

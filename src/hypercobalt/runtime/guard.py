@@ -33,6 +33,7 @@ from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.endpoints import Guard
 from hypercobalt.runtime.routes import Answer, Request, Requester, Route
+from hypercobalt.runtime.server_tls import server_context
 
 log = get_logger(__name__)
 
@@ -127,7 +128,7 @@ def _context(certificate: int | None) -> ssl.SSLContext:
     """A server's context; the key is on no disk."""
     if certificate is None:
         certificate = own_certificate()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = server_context()
     try:
         context.load_cert_chain(f"/proc/self/fd/{certificate}")
     finally:

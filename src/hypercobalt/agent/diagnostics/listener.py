@@ -17,6 +17,7 @@ from typing import Final
 
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.server_tls import server_context
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
@@ -74,7 +75,7 @@ class ListenerTls:
             await published.changed(found)
 
     def _new(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = server_context()
         context.load_cert_chain(self._file)
         context.verify_mode = ssl.CERT_OPTIONAL
         # As Go does: an intermediate CA that is trusted ends a chain.

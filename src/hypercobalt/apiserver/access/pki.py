@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime.server_tls import server_context as tls_context
 
 LIFETIME = timedelta(days=365)  # of all but the CA
 RENEW = LIFETIME / 2  # what was copied from a kubeconfig is good for as long after that
@@ -72,7 +73,7 @@ def server_context(files: Pki) -> ssl.SSLContext:
     Raises:
         ConfigurationError: a file cannot be used.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = tls_context()
     context.verify_mode = ssl.CERT_OPTIONAL
     present(context, files)
     try:
