@@ -270,3 +270,13 @@ async def test_forced_apply_moves_a_nested_object(api: Api) -> None:
     await api.apply(one, gadget("one", {"size": 3, "template": template}))
     more = {**template, "metadata": {"name": "y"}}
     await api.apply(one, gadget("one", {"template": more}), "m2")
+
+
+@scenario
+async def test_updates_of_many_managers_are_merged(api: Api) -> None:
+    await api.post(api.at("configmaps"), config_map("many"))
+    for number in range(14):
+        path = f"{api.at('configmaps', 'many')}?fieldManager=manager-{number:02}"
+        await api.patch(path, {"data": {f"k{number}": "v"}})
+    await api.apply(api.at("configmaps", "many"), config_map("many"))
+    await api.get(api.at("configmaps", "many"))

@@ -19,16 +19,17 @@ import msgspec
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.decisions import verbs
-from hypercobalt.apiserver.decisions.verbs import Change, Prepared
+from hypercobalt.apiserver.decisions.verbs import Change, Decision, Prepared
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.offload import Offload, P, T
 from hypercobalt.apiserver.policies.following import POLICIES
-from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_BODY
+from hypercobalt.apiserver.quota import OF_AN_OBJECT, Quota
+from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_OBJECT
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Call, DeleteOptions
 from hypercobalt.apiserver.requests.selection import select
-from hypercobalt.apiserver.storage.objects import Key, Stored
+from hypercobalt.apiserver.storage.objects import Key, Stored, StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import clone, metadata, text_at
 
@@ -69,6 +70,8 @@ class Writer:
 
     def __init__(self, store: Store, aside: Offload, *admitters: Admitter) -> None:
         self._store, self._aside, self._admitters = store, aside, admitters
+        self._quota = Quota()
+        store.listen(self._quota.follow)
 
     async def create(self, call: Call) -> Written:
         """Create an object; where the server names it, with another name when one is taken."""
@@ -213,12 +216,33 @@ class Writer:
             if held is not None:
                 metadata(shown)["resourceVersion"] = str(held.revision)
         else:
-            previous = held.data if held else None
-            encode = _encoder(decision.stored)
-            done = await self._store.write(decision.event, key, encode, previous)
+            done = await self._store_write(call, key, decision, held.data if held else None)
             if shown is None:
                 return Written(done.data, created, deleted)
         return Written(msgspec.json.encode(shown), created, deleted)
+
+    async def _store_write(
+        self, call: Call, key: Key, decision: Decision, previous: bytes | None
+    ) -> Stored:
+        user, subject, added = call.request.user, call.resource.subject(key.name), 0
+
+        def encode(revision: int) -> bytes:
+            nonlocal added
+            metadata(decision.stored)["resourceVersion"] = str(revision)
+            data = msgspec.json.encode(decision.stored)
+            if decision.event != "DELETED":
+                if len(data) > MAX_OBJECT:
+                    raise errors.too_large(MAX_OBJECT)
+                old = OF_AN_OBJECT + len(previous) if previous is not None else 0
+                added = OF_AN_OBJECT + len(data) - old
+                self._quota.charge(user, subject, key, added)
+            return data
+
+        try:
+            return await self._store.write(decision.event, key, encode, previous)
+        except StoreError:  # not when the client left: the write may be stored
+            self._quota.take_back(user, key, added)
+            raise
 
     def _check_open(self, call: Call, key: Key) -> None:
         """Refuse new content where its namespace or definition is missing or on its way out."""
@@ -246,14 +270,3 @@ def _is_ending(stored: Stored) -> bool:
     if b'"deletionTimestamp"' not in stored.data:
         return False
     return bool(text_at(msgspec.json.decode(stored.data), "metadata", "deletionTimestamp"))
-
-
-def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
-    def encode(revision: int) -> bytes:
-        metadata(obj)["resourceVersion"] = str(revision)
-        data = msgspec.json.encode(obj)
-        if len(data) > MAX_BODY:
-            raise errors.too_large(MAX_BODY)
-        return data
-
-    return encode

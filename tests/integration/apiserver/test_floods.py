@@ -215,3 +215,71 @@ async def test_watches_are_bounded_by_what_their_selectors_hold(
                 assert plain.status == 200
         async with api.watching(CONFIG_MAPS, labelSelector=long) as again:
             assert again.status == 200
+
+
+SPACE = "/api/v1/namespaces/default"
+MAPS = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
+
+
+async def agents_of(admin: Client, *nodes: str) -> list[dict[str, str]]:
+    """Headers of the agents on Nodes, whose account may write ConfigMaps."""
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    subject = {"kind": "ServiceAccount", "name": "agent", "namespace": "default"}
+    to = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maps"}
+    meta = {"metadata": {"name": "maps"}}
+    for path, body in (
+        (f"{SPACE}/serviceaccounts", {"metadata": {"name": "agent"}}),
+        (f"{roles}/roles", {**meta, "rules": [MAPS]}),
+        (f"{roles}/rolebindings", {**meta, "roleRef": to, "subjects": [subject]}),
+    ):
+        assert (await admin.post(path, json=body)).status_code == 201
+    headers: list[dict[str, str]] = []
+    for node in nodes:
+        containers = [{"name": "a", "image": "a"}]
+        spec = {"serviceAccountName": "agent", "nodeName": node, "containers": containers}
+        body = {"metadata": {"name": f"agent-{node}"}, "spec": spec}
+        pod = (await admin.post(f"{SPACE}/pods", json=body)).json()["metadata"]
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
+        answer = await admin.post(
+            f"{SPACE}/serviceaccounts/agent/token", json={"spec": {"boundObjectRef": bound}}
+        )
+        headers.append({"authorization": f"Bearer {answer.json()['status']['token']}"})
+    return headers
+
+
+async def test_stored_bytes_of_one_host_are_bounded_and_others_go_on(tmp_path: Path) -> None:
+    async with start_server(tmp_path / "data") as server, Client(server.url) as admin:
+        captured, other = await agents_of(admin, "kvm-a", "kvm-b")
+        before, codes, number = resident_mib(server.process.pid), [201], 0
+        while codes[-1] == 201 and number < 200:
+            number += 1
+            body = {"metadata": {"name": f"big-{number}"}, "data": {"a": "x" * 900_000}}
+            answer = await admin.post(CONFIG_MAPS, json=body, headers=captured)
+            codes.append(answer.status_code)
+        assert codes[-1] == 403
+        assert "exceeded quota: user system:serviceaccount:default:agent on kvm-a" in answer.text
+        assert resident_mib(server.process.pid) - before < 60
+        small = {"metadata": {"name": "small"}, "data": {"a": "x" * 50_000}}
+        answer = await admin.post(CONFIG_MAPS, json=small, headers=other)
+        assert answer.status_code == 201
+        await works(admin)
+        answer = await admin.delete(f"{CONFIG_MAPS}/big-1", headers=captured)
+        assert answer.status_code == 200
+        body["metadata"] = {"name": "again"}
+        answer = await admin.post(CONFIG_MAPS, json=body, headers=captured)
+        assert answer.status_code == 201
+
+
+async def test_object_grows_to_what_etcd_takes_and_no_further(api: Client) -> None:
+    await api.post(CONFIG_MAPS, json={"metadata": {"name": "c"}, "data": {"a": "x" * 1_000_000}})
+    notes = {f"n{number}": "x" * 1000 for number in range(250)}
+    answer = await api.patch_as(
+        "merge-patch+json", f"{CONFIG_MAPS}/c", {"metadata": {"annotations": notes}}
+    )
+    assert answer.status_code == 200
+    names = {"".join(("x" * 40, str(number))): "" for number in range(9_000)}
+    answer = await api.patch_as(
+        "merge-patch+json", f"{CONFIG_MAPS}/c", {"metadata": {"labels": names}}
+    )
+    assert answer.status_code == 413
+    assert "limit is 1572864" in answer.json()["message"]

@@ -27,6 +27,8 @@ Operation = Literal["Apply", "Update"]
 
 _OPERATIONS: dict[str, Operation] = {"Apply": "Apply", "Update": "Update"}
 
+MAX_UPDATERS = 10  # entries of updates; fieldmanager/capmanagers.go
+OLD_UPDATES = "ancient-changes"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 # No manager owns identifying fields or fields that the server sets (fieldmanager/stripmeta.go).
@@ -179,7 +181,29 @@ def track_update(
     after = fieldset.union(fieldset.difference(before, comparison.removed), changed)
     since = mine.time if mine and not changed else now
     _set(owners, manager, fieldset.difference(after, _STRIPPED), since)
+    _merge_oldest(owners)
     write(meta, owners)
+
+
+def _merge_oldest(owners: Owners) -> None:
+    """Merge the oldest updates of a version into one entry while there are too many."""
+    updates = [owned for owned in owners.values() if owned.manager.operation == "Update"]
+    left = len(updates)
+    updates.sort(key=lambda owned: (owned.time, owned.manager))
+    first: dict[str, Owned] = {}
+    for owned in updates:
+        if left <= MAX_UPDATERS:
+            return
+        version = owned.manager.api_version
+        if version not in first:
+            first[version] = owned
+            continue
+        bucket = Manager(OLD_UPDATES, "Update", version)
+        before = owners.get(_identity(bucket)) or owners.pop(first[version].identity)
+        owners.pop(owned.identity, None)
+        fields = fieldset.union(before.fields, owned.fields)
+        owners[_identity(bucket)] = Owned(bucket, fields, owned.time)
+        left -= 1
 
 
 def _claimed(live: JSONObject | None, new: JSONObject, manager: Manager) -> Owners:

@@ -22,6 +22,7 @@ from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.wire import protobuf
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
+MAX_OBJECT = 3 * 2**19  # bytes of a stored object, as etcd's --max-request-bytes
 MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
 MAX_VALUES = 200_000  # objects, lists and values in a body; a definition of 1 MiB has 50,000
 JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"

@@ -32,7 +32,7 @@ SUBRESOURCE_VERBS = {
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 NODE_NAME = "authentication.kubernetes.io/node-name"  # in the extra of a Pod's token
-_ACCOUNTS = "system:serviceaccount:"
+_ACCOUNTS, _NODES = "system:serviceaccount:", "system:nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class User:
         """
         nodes = self.extra.get(NODE_NAME, ()) if self.name.startswith(_ACCOUNTS) else ()
         return f"{self.name} on {nodes[0]}" if len(nodes) == 1 else self.name
+
+    @property
+    def is_of_a_host(self) -> bool:
+        """Whether it is bound to one Node: its kubelet, or the account of a Pod there."""
+        return self.flow != self.name or _NODES in self.groups
 
     def body(self) -> JSONObject:
         """As authentication.k8s.io/v1 UserInfo."""
