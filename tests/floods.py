@@ -9,21 +9,21 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-_THREADS = 16
-_HELLO_SECONDS = 10.0
+_THREADS = 64
+_HELLO_SECONDS = 2.0
 
 Attack = Callable[[socket.socket], socket.socket]
 """Does its worst with a connection; gives what keeps it open."""
 
 
-def client_context(newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+@cache
+def client_context() -> ssl.SSLContext:
     """A context that checks nothing."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.maximum_version = newest
     return context
 
 
@@ -58,10 +58,11 @@ def half_closed(connection: socket.socket) -> socket.socket:
 def after_handshake(data: bytes, connection: socket.socket) -> socket.socket:
     """Finish the handshake, then send so much, and no more."""
     connection.settimeout(_HELLO_SECONDS)
-    with contextlib.suppress(OSError):
-        connection = client_context().wrap_socket(connection)
-        connection.sendall(data)
-    return connection
+    tls = client_context().wrap_socket(connection, do_handshake_on_connect=False)
+    with contextlib.suppress(OSError):  # others are before it
+        tls.do_handshake()
+        tls.sendall(data)
+    return tls
 
 
 BEFORE_TLS: dict[str, Attack] = {

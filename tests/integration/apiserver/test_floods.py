@@ -12,7 +12,9 @@ import pytest
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from hypercobalt.apiserver.server import Options, serve
 
-from .conftest import Client, resident_mib, start_server
+from tests.floods import ATTACKS, client_context, flood, resident_mib, status_of
+
+from .conftest import Client, start_server
 from .connections import connection, ended, works
 from .objects import CONFIG_MAPS
 
@@ -21,6 +23,7 @@ POST = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/jso
 ADMIN = b"Authorization: Bearer secret-admin\r\n"
 OTHER = b"Authorization: Bearer secret-other\r\n"
 CROWD = 40
+FLOOD, ATTACKER = 400, "127.0.0.66"
 
 
 def head(credentials: bytes, length: int = MAX_BODY) -> bytes:
@@ -283,3 +286,50 @@ async def test_object_grows_to_what_etcd_takes_and_no_further(api: Client) -> No
     )
     assert answer.status_code == 413
     assert "limit is 1572864" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("attack", ["silent", "stalled-handshake", "silent-after-handshake"])
+async def test_connections_of_strangers_are_bounded_and_others_are_served(
+    tmp_path: Path, attack: str
+) -> None:
+    ready, tls = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n", client_context()
+    async with start_server(tmp_path / "data") as server, Client(server.url) as admin:
+        await works(admin)
+        port = admin.base_url.port
+        assert port is not None
+        before = resident_mib(server.process.pid)
+        async with flood(port, ATTACKS[attack], FLOOD, ATTACKER), asyncio.timeout(10):
+            for source in (ATTACKER, "127.0.0.7"):
+                line = await status_of(port, ready, source, tls)
+                assert line == b"HTTP/1.1 200 OK\r\n", source
+            async with Client(server.url) as another:  # with a connection of its own
+                await works(another)
+            most = resident_mib(server.process.pid)
+        await works(admin)
+        assert most - before < 30
+        assert resident_mib(server.process.pid) - before < 15
+        print(f"{before:.0f} {most:.0f} {resident_mib(server.process.pid):.0f} MiB")
+
+
+async def test_idle_connections_of_one_user_are_bounded(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.apiserver.connections.KEPT", 8)
+    get = f"GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n".encode() + OTHER + b"\r\n"
+    async with (
+        serve(options) as server,
+        Client(server.url) as admin,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        await works(admin)
+        crowd = []
+        for _ in range(12):
+            reader, writer = await stack.enter_async_context(connection(admin))
+            writer.write(get)
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            crowd.append(reader)
+        async with asyncio.timeout(5):
+            for reader in crowd[:8]:  # the oldest
+                await ended(reader)
+        assert not crowd[-1].at_eof()
+        await works(admin)
