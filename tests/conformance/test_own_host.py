@@ -399,3 +399,29 @@ def test_definitions_need_the_policy() -> None:
     values: Body = {"storeDefinitions": True, "ownHostOnly": False}
     with pytest.raises(RenderError, match="storeDefinitions: needs ownHostOnly"):
         rendered("hypercobalt-node-agent", values)
+
+
+@pytest.mark.parametrize("media", ["merge", "json"])
+def test_event_of_another_host_does_not_become_an_own_one(hosts: Fleet, media: str) -> None:
+    kind = BY_NAME["events.k8s.io", "events"]
+    changes: dict[str, list[Json]] = {
+        "merge": [
+            {"regarding": {"name": OWN}},
+            {"regarding": {"name": OWN}, "note": "other", "type": "Normal"},
+            {"regarding": {"name": OWN}, "metadata": {"labels": {"a": "b"}}},
+        ],
+        "json": [[{"op": "replace", "path": "/regarding/name", "value": OWN}]],
+    }
+    paths = {kind.path(OTHER), kind.path(OTHER).replace("/apis/events.k8s.io/v1", "/api/v1")}
+    before = hosts.state([OTHER])
+    for path in paths:
+        for change in changes[media]:
+            code, _ = hosts.send(OWN, "PATCH", path, change, PATCHES[media])
+            assert code in {403, 422}, path
+    assert hosts.state([OTHER]) == before
+
+
+def test_repetition_of_an_own_event_is_written(hosts: Fleet) -> None:
+    path = BY_NAME["events.k8s.io", "events"].path(OWN)
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
+    assert hosts.send(OWN, "PATCH", path, {"series": series}, PATCHES["merge"])[0] == 200

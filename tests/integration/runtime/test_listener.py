@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from tests.floods import ATTACKS, Attack, client_context, flood, resident_mib, status_of
+from hypercobalt.runtime import Address
+from hypercobalt.runtime.endpoints import Endpoints
+from hypercobalt.runtime.listener import Bounds
+from hypercobalt.runtime.routes import Answer, Request, Route
+from tests.floods import ATTACKS, Attack, client_context, flood, resident_mib, silent, status_of
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer jane\r\n\r\n"
 COUNT = 400
@@ -72,3 +80,90 @@ async def test_flood_takes_little_memory_and_gives_it_back_while_others_are_serv
         print(f"{before:.0f} {most:.0f} {after:.0f} MiB")
     assert most - before < GROWTH_MIB
     assert after - before < GROWTH_MIB / 2
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def test_without_descriptors_the_process_neither_ends_nor_spins() -> None:
+    async with serving("-n", "40") as pages:
+        begun, before = time.monotonic(), cpu_seconds(pages.process.pid)
+        async with flood(pages.plain, silent, 200, ATTACKER), asyncio.timeout(20):
+            answer = b""
+            while answer != b"HTTP/1.1 200 OK\r\n":  # once some that wait are given up
+                with contextlib.suppress(OSError):
+                    answer = await status_of(pages.plain, HEALTH, OTHER)
+            used = cpu_seconds(pages.process.pid) - before
+        assert used < (time.monotonic() - begun) / 2
+        assert await status_of(pages.plain, HEALTH, OTHER) == b"HTTP/1.1 200 OK\r\n"
+        assert pages.process.returncode is None
+
+
+async def large(_: Request) -> Answer:
+    return Answer(200, b"x" * 20_000_000)
+
+
+async def test_client_that_takes_no_answer_loses_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hypercobalt.runtime.endpoints._SECONDS", 0.3)
+    pages = Endpoints(Address(port=0), routes=(Route("/large", large),), bounds=Bounds(places=2))
+    port = (await pages.start()).port
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(10):
+            while not pages.connections:
+                await asyncio.sleep(0)
+            while pages.connections:
+                await asyncio.sleep(0)
+    await pages.stop()
+
+
+async def test_half_a_head_byte_by_byte_does_not_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypercobalt.runtime.endpoints._SECONDS", 0.3)
+    pages = Endpoints(Address(port=0), healthy={})
+    port = (await pages.start()).port
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(10):
+            ended = asyncio.create_task(reader.read())
+            while not ended.done():
+                writer.write(b"x")
+                await asyncio.wait({ended}, timeout=0.02)
+    finally:
+        writer.transport.abort()
+        await asyncio.gather(ended, return_exceptions=True)
+        await pages.stop()
+    assert not ended.exception() or isinstance(ended.exception(), OSError)
+
+
+async def test_connection_at_work_is_kept_and_an_idle_one_makes_room() -> None:
+    """One address may have one of two places; another one finds the second."""
+    working = asyncio.Event()
+
+    async def slow(_: Request) -> Answer:
+        await working.wait()
+        return Answer(200, b"done")
+
+    routes = (Route("/slow", slow, seconds=10.0),)
+    pages = Endpoints(Address(port=0), healthy={}, routes=routes, bounds=Bounds(places=2))
+    port = (await pages.start()).port
+    request = b"GET /slow HTTP/1.1\r\n\r\n"
+    try:
+        at_work = asyncio.create_task(status_of(port, request, ATTACKER))
+        while not pages.connections:
+            await asyncio.sleep(0)
+        idle = await asyncio.open_connection("127.0.0.1", port, local_addr=(OTHER, 0))
+        idle[1].write(b"GET")
+        async with asyncio.timeout(10):
+            answer = await status_of(port, HEALTH, "127.0.0.8")
+            assert answer == b"HTTP/1.1 200 OK\r\n"
+            working.set()
+            assert await at_work == b"HTTP/1.1 200 OK\r\n"
+        idle[1].transport.abort()
+    finally:
+        working.set()
+        await pages.stop()
