@@ -22,6 +22,7 @@ READS, WRITES = 400, 200  # as kube-apiserver
 BODY_BYTES = 64 * 2**20  # 21 bodies of the largest size
 WATCHES = 100_000
 SELECTOR_CHARACTERS = 64  # that weigh as much as a watch
+OF_A_HOST = 32  # requests of a sort, or watches, of a user that is bound to one Node
 SURE, SURE_BYTES = 8, 64 * 2**10  # requests or watches, and bytes of bodies, of each user
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 AT_ONCE = 16  # requests begun in a turn of the loop, some 10 ms of work; then newcomers are seen
@@ -40,14 +41,20 @@ class Limit:
         self._by_user = Counter[str]()
         self.used = 0
 
-    def take(self, user: str, amount: int) -> None:
+    def take(self, user: str, amount: int, most: int | None = None) -> None:
         """Take some of it, if the user then leaves as much as it has, or has no more than is sure.
+
+        Args:
+            user: who takes it.
+            amount: how much.
+            most: that this user may have, however much is free.
 
         Raises:
             StatusError: 429.
         """
         left = self._most - self.used - amount
-        if self._by_user[user] + amount > max(left, self._sure):
+        wanted = self._by_user[user] + amount
+        if wanted > max(left, self._sure) or (most is not None and wanted > most):
             raise errors.too_many_requests()
         self.used += amount
         self._by_user[user] += amount
@@ -95,10 +102,15 @@ class Turns:
 
 @dataclass(slots=True)
 class Share:
-    """The share of a limit that one request holds."""
+    """The share of a limit that one request holds.
+
+    Args:
+        most: see `Limit.take`.
+    """
 
     limit: Limit
     user: str
+    most: int | None = None
     amount: int = 0
 
     def take(self, amount: int) -> None:
@@ -107,7 +119,7 @@ class Share:
         Raises:
             StatusError: 429 where the limit is reached.
         """
-        self.limit.take(self.user, amount)
+        self.limit.take(self.user, amount, self.most)
         self.amount += amount
 
     def release(self) -> None:
@@ -130,7 +142,7 @@ class Inflight:
         limit = self.writes
         if is_read(request):
             limit = self.watches if request.flag("watch") else self.reads
-        return Share(limit, request.user.flow)
+        return Share(limit, request.user.flow, OF_A_HOST if request.user.is_of_a_host else None)
 
 
 def is_read(request: Request) -> bool:

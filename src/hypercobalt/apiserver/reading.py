@@ -83,7 +83,8 @@ class Reader:
         """Open a watch; what happened since its resourceVersion comes first."""
         renderer, request = Renderer(call), call.request
         as_stored = renderer.plain and not call.resource.revised
-        watcher = Watcher(select(call), None if as_stored else renderer.event)
+        render = None if as_stored else renderer.event
+        watcher = Watcher(select(call), render, of_a_host=request.user.is_of_a_host)
         initial = wants_initial_events(request)
         since = parse_revision(request.text("resourceVersion"))
         seconds = request.number("timeoutSeconds") or WATCH_SECONDS * random.uniform(1, 2)  # noqa: S311

@@ -28,6 +28,7 @@ from hypercobalt.apiserver.values import metadata
 
 MAX_WAITING = 10_000  # events a watcher may lag behind
 MAX_WAITING_BYTES = 32 * 2**20
+MAX_WAITING_BYTES_OF_A_HOST = 2 * 2**20  # of a user that is bound to one Node: it sees little
 BOOKMARK_SECONDS = 60.0  # as kube-apiserver: about once a minute
 
 Render = Callable[[bytes], bytes]
@@ -39,6 +40,7 @@ class Watcher:
 
     selection: Selection
     render: Render | None = None  # None: as stored
+    of_a_host: bool = False  # whether its user is bound to one Node
     waiting: deque[bytes] = field(default_factory=deque[bytes])
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     size: int = 0  # bytes of events that wait
@@ -68,7 +70,8 @@ class Watcher:
 
     def _put(self, line: bytes) -> None:
         self.size += len(line)
-        if len(self.waiting) >= MAX_WAITING or self.size > MAX_WAITING_BYTES:
+        most = MAX_WAITING_BYTES_OF_A_HOST if self.of_a_host else MAX_WAITING_BYTES
+        if len(self.waiting) >= MAX_WAITING or self.size > most:
             self.cut = True
             self.waiting.clear()
         else:

@@ -333,3 +333,16 @@ async def test_idle_connections_of_one_user_are_bounded(
                 await ended(reader)
         assert not crowd[-1].at_eof()
         await works(admin)
+
+
+async def test_watches_of_one_host_are_few(api: Client) -> None:
+    captured, other = await agents_of(api, "kvm-a", "kvm-b")
+    watch = f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n"
+    lines: list[bytes] = []
+    async with contextlib.AsyncExitStack() as stack, asyncio.timeout(30):
+        for headers in (*(captured,) * 33, other):
+            reader, writer = await stack.enter_async_context(connection(api))
+            writer.write(f"{watch}Authorization: {headers['authorization']}\r\n\r\n".encode())
+            lines.append(await reader.readline())
+    assert lines[:32] == [b"HTTP/1.1 200 OK\r\n"] * 32
+    assert lines[32:] == [b"HTTP/1.1 429 Too Many Requests\r\n", b"HTTP/1.1 200 OK\r\n"]

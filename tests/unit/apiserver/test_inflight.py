@@ -37,6 +37,15 @@ def test_a_user_is_sure_of_some_places_when_others_have_all() -> None:
     assert fill(limit, "operator") == 8
 
 
+def test_user_of_one_host_has_few_places_however_many_are_free() -> None:
+    limit = Limit(200, sure=8)
+    for _ in range(4):
+        limit.take("agent on kvm-a", 1, 4)
+    with pytest.raises(StatusError):
+        limit.take("agent on kvm-a", 1, 4)
+    limit.take("agent on kvm-b", 1, 4)
+
+
 @pytest.mark.parametrize("crowd", [2, 5, 20])
 def test_flooding_users_leave_places_for_others(crowd: int) -> None:
     limit = Limit(200, sure=1)
