@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conformance.script import Api, Json, scenario
+from tests.conformance.script import Api, scenario
+from tests.conformance.wire import Json
 
 TIME, LATER = "2026-01-01T00:00:00.000000Z", "2026-01-01T00:01:00.000000Z"
 

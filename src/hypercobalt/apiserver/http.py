@@ -141,10 +141,11 @@ class _Protocol(HttpToolsProtocol):
         self._await_head()
         tls = self.transport.get_extra_info("ssl_object")
         peer = tls.getpeercert() if tls is not None else None
-        self.scope["extensions"] = {
-            "peer": peer if peer is not None else {},
+        extensions: dict[str, Any] = {
+            "peer": peer or {},
             "connection": self._control,
         }
+        self.scope["extensions"] = extensions
 
     def shutdown(self) -> None:
         super().shutdown()

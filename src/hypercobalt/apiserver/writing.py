@@ -20,7 +20,6 @@ import msgspec
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.decisions import verbs
 from hypercobalt.apiserver.decisions.verbs import Change, Decision, Prepared
-from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.offload import Offload, P, T

@@ -132,11 +132,6 @@ class Endpoints:
         log.info("endpoints_opened", host=host, port=taken)
         return Address(host, taken)
 
-    @property
-    def connections(self) -> int:
-        """How many connections have a request under way, or are about to send one."""
-        return len(self._serving)
-
     async def stop(self) -> None:
         """Listen no more; streams end, other requests under way have 2 s to be answered."""
         if self._listener is None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 import uvloop
+from hypercobalt.apiserver.memory import release_large_buffers
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver.memory import release_large_buffers
 from hypercobalt.apiserver.server import Options, Server, run
 
 TICK = 0.01  # seconds

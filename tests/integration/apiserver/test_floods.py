@@ -11,7 +11,6 @@ import pytest
 
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from hypercobalt.apiserver.server import Options, serve
-
 from tests.floods import ATTACKS, client_context, flood, resident_mib, status_of
 
 from .conftest import Client, start_server
@@ -230,12 +229,13 @@ async def agents_of(admin: Client, *nodes: str) -> list[dict[str, str]]:
     subject = {"kind": "ServiceAccount", "name": "agent", "namespace": "default"}
     to = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maps"}
     meta = {"metadata": {"name": "maps"}}
-    for path, body in (
+    objects: tuple[tuple[str, dict[str, object]], ...] = (
         (f"{SPACE}/serviceaccounts", {"metadata": {"name": "agent"}}),
         (f"{roles}/roles", {**meta, "rules": [MAPS]}),
         (f"{roles}/rolebindings", {**meta, "roleRef": to, "subjects": [subject]}),
-    ):
-        assert (await admin.post(path, json=body)).status_code == 201
+    )
+    for path, made in objects:
+        assert (await admin.post(path, json=made)).status_code == 201
     headers: list[dict[str, str]] = []
     for node in nodes:
         containers = [{"name": "a", "image": "a"}]
@@ -308,7 +308,6 @@ async def test_connections_of_strangers_are_bounded_and_others_are_served(
         await works(admin)
         assert most - before < 30
         assert resident_mib(server.process.pid) - before < 15
-        print(f"{before:.0f} {most:.0f} {resident_mib(server.process.pid):.0f} MiB")
 
 
 async def test_idle_connections_of_one_user_are_bounded(

@@ -25,9 +25,7 @@ ON_A, ON_B = agent("kvm-a"), agent("kvm-b")
     ("user", "limit"),
     [
         pytest.param(ON_A, OF_A_HOST, id="account-of-a-pod"),
-        pytest.param(
-            User("system:node:kvm-a", groups=("system:nodes",)), OF_A_HOST, id="kubelet"
-        ),
+        pytest.param(User("system:node:kvm-a", groups=("system:nodes",)), OF_A_HOST, id="kubelet"),
         pytest.param(User(ACCOUNT), OF_A_USER, id="account-without-a-node"),
         pytest.param(User("jane", extra={NODE_NAME: ("kvm-a",)}), OF_A_USER, id="person"),
         pytest.param(User("admin", groups=("system:masters",)), None, id="administrator"),

@@ -27,7 +27,7 @@ def crowd(most: int, **counts: int) -> Crowd[str]:
         pytest.param({"a": 5, "b": 2, "c": 1}, "d", ["a", "b", "c"], id="full-of-the-greatest"),
         pytest.param({"a": 5, "b": 2, "c": 1}, "c", ["a", "b", "c"], id="full-then-of-its-own"),
         pytest.param({"a": 5, "b": 2, "c": 1}, "a", ["a"], id="the-greatest-of-its-own"),
-        pytest.param({name: 1 for name in "abcdefgh"}, "a", ["a"], id="equals-keep-theirs"),
+        pytest.param(dict.fromkeys("abcdefgh", 1), "a", ["a"], id="equals-keep-theirs"),
     ],
 )
 def test_greatest_gives_to_the_smaller(

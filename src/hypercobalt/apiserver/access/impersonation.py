@@ -16,7 +16,12 @@ from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.attributes import Attributes
 from hypercobalt.apiserver.access.rbac import Rbac
 from hypercobalt.apiserver.kinds import names
-from hypercobalt.apiserver.requests.request import ANONYMOUS, AUTHENTICATED, NODE_NAME, Request, User
+from hypercobalt.apiserver.requests.request import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    Request,
+    User,
+)
 
 _PREFIX = "impersonate-"
 _EXTRA = f"{_PREFIX}extra-"

@@ -19,10 +19,16 @@ import msgspec
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access import jwt
-from hypercobalt.apiserver.access.impersonation import NODE_NAME, account_groups
+from hypercobalt.apiserver.access.impersonation import account_groups
 from hypercobalt.apiserver.access.jwt import TokenError
 from hypercobalt.apiserver.errors import JSONObject
-from hypercobalt.apiserver.requests.request import AUTHENTICATED, Call, Response, User
+from hypercobalt.apiserver.requests.request import (
+    AUTHENTICATED,
+    NODE_NAME,
+    Call,
+    Response,
+    User,
+)
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import stamp_of

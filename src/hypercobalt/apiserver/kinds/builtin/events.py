@@ -91,8 +91,7 @@ def _check_complete(core: JSONObject, *, modern: bool) -> list[Cause]:
             causes.append(FieldErrors.required(shown))
         if most is None:
             causes += [
-                FieldErrors.invalid(shown, value, text)
-                for text in names.label_key_errors(value)
+                FieldErrors.invalid(shown, value, text) for text in names.label_key_errors(value)
             ]
         elif len(value.encode()) > most:
             causes.append(_too_long(name, most))
