@@ -82,7 +82,7 @@ class _Protocol(HttpToolsProtocol):
         state = server.server_state
         super().__init__(server.config, state, server.lifespan.state)
         self._place, self._kept = place, server.kept
-        self._user = ""  # who sent the last request; empty for strangers
+        self._user = ""  # the last user who has sent a request; empty for strangers
         self._deadline: asyncio.TimerHandle | None = None  # while a head is awaited
         self._head_bytes = 0
         self._control = _Control(self)
@@ -94,8 +94,8 @@ class _Protocol(HttpToolsProtocol):
     def serve(self, user: str) -> None:
         """Take note that a request of this user is served; empty for strangers."""
         self._kept.remove(self._user, self)
-        self._user = user
-        if user:
+        if user:  # else it goes on to count for who was there before
+            self._user = user
             self._place.release()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -240,8 +240,7 @@ class _App:
         except TimeoutError:  # the client does not read the answer
             connection.abort()
         finally:
-            if is_read(request):
-                share.release()
+            share.release()
 
     async def _answer(
         self, request: Request, fields: Sequence[tuple[str, str]], body: _Body, share: Share
@@ -274,6 +273,7 @@ class _App:
             share.release()
             body.share.release()
 
+        share.hold()  # for the write, whose answer holds it as well
         task = asyncio.create_task(self._api.handle(request), name="write")
         task.add_done_callback(release)
         done, _ = await asyncio.wait({task}, timeout=REQUEST_SECONDS)

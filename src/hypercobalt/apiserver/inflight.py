@@ -112,6 +112,7 @@ class Share:
     user: str
     most: int | None = None
     amount: int = 0
+    holders: int = 1
 
     def take(self, amount: int) -> None:
         """Take more of it.
@@ -122,9 +123,14 @@ class Share:
         self.limit.take(self.user, amount, self.most)
         self.amount += amount
 
+    def hold(self) -> None:
+        """Have one more holder."""
+        self.holders += 1
+
     def release(self) -> None:
-        """Give all of it back; again is harmless."""
-        if self.amount:
+        """Give all of it back once every holder has released it; again is harmless."""
+        self.holders -= 1
+        if self.amount and self.holders <= 0:
             self.limit.give_back(self.user, self.amount)
             self.amount = 0
 

@@ -310,8 +310,17 @@ async def test_connections_of_strangers_are_bounded_and_others_are_served(
         assert resident_mib(server.process.pid) - before < 15
 
 
-async def test_idle_connections_of_one_user_are_bounded(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+async def answer_of(reader: asyncio.StreamReader) -> bytes:
+    """The status line of an answer, which is read to its end."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    await reader.readexactly(length)
+    return head.partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("then", [b"", b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"])
+async def test_idle_connections_of_one_user_are_bounded_whatever_came_last(
+    options: Options, monkeypatch: pytest.MonkeyPatch, then: bytes
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.connections.KEPT", 8)
     get = f"GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n".encode() + OTHER + b"\r\n"
@@ -324,8 +333,9 @@ async def test_idle_connections_of_one_user_are_bounded(
         crowd = []
         for _ in range(12):
             reader, writer = await stack.enter_async_context(connection(admin))
-            writer.write(get)
-            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            for request in (get, then) if then else (get,):
+                writer.write(request)
+                assert await answer_of(reader) == b"HTTP/1.1 200 OK"
             crowd.append(reader)
         async with asyncio.timeout(5):
             for reader in crowd[:8]:  # the oldest

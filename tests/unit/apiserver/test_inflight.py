@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from hypercobalt.apiserver.errors import StatusError
-from hypercobalt.apiserver.inflight import AT_ONCE, Limit, Turns
+from hypercobalt.apiserver.inflight import AT_ONCE, Limit, Share, Turns
 
 
 def fill(limit: Limit, user: str) -> int:
@@ -44,6 +44,18 @@ def test_user_of_one_host_has_few_places_however_many_are_free() -> None:
     with pytest.raises(StatusError):
         limit.take("agent on kvm-a", 1, 4)
     limit.take("agent on kvm-b", 1, 4)
+
+
+def test_share_is_given_back_by_its_last_holder() -> None:
+    limit = Limit(4, sure=0)
+    share = Share(limit, "a")
+    share.take(2)
+    share.hold()  # the write; its answer holds it as well
+    share.release()
+    assert limit.used == 2
+    share.release()
+    share.release()
+    assert limit.used == 0
 
 
 @pytest.mark.parametrize("crowd", [2, 5, 20])
