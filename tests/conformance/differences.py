@@ -75,6 +75,13 @@ ACCEPTED: list[Accepted] = [
         real="500|absent|strconv|ParseUint|Invalid value",
     ),
     Accepted(
+        "What etcd does not take is the client's mistake as well: 413, where the real server has "
+        "500 and etcd's words.",
+        scenario="no_larger_than_etcd",
+        step="POST .*gadgets.*bigger",
+        codes=((500, 413),),
+    ),
+    Accepted(
         "The words of Go's decoders and internal types, of cel-go and of etcd are not imitated: "
         "only messages differ, and codes, reasons and fields are the same.",
         path=r"\.message$",

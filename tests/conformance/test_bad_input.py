@@ -134,3 +134,12 @@ async def test_odd_queries_and_paths_are_answered_alike(api: Api) -> None:
     await api.get(f"{maps}/%00")
     await api.get(f"{maps}/{'x' * 3000}")
     await api.send("HEAD", maps)
+
+
+@scenario
+async def test_object_is_no_larger_than_etcd_takes(api: Api) -> None:
+    """A body may be larger: 3 MiB."""
+    for name, size in (("big", 1_400_000), ("bigger", 1_600_000)):
+        spec = {"size": 3, "free": {"a": "x" * size}}
+        await api.post(api.at("gadgets"), gadget(name, spec))
+    await api.get(api.at("gadgets", "bigger"))
