@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from hypercobalt.apiserver.memory import release_large_buffers
 
 from hypercobalt.api import crd
 from hypercobalt.apiserver.server import Options, Server, run
+from hypercobalt.runtime.memory import bound_memory
 
 TICK = 0.01  # seconds
 
@@ -53,5 +53,5 @@ async def main(data: Path, tokens: Path) -> None:
 
 
 if __name__ == "__main__":
-    release_large_buffers()
+    bound_memory()
     uvloop.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
