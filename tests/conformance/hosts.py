@@ -180,7 +180,7 @@ class Fleet:
         return self.tokens[node]
 
     def _pod(self, node: str) -> Body:
-        pods, name = f"/api/v1/namespaces/{NAMESPACE}/pods", f"node-agent-{node}"
+        pods, name = f"/api/v1/namespaces/{NAMESPACE}/pods", f"{self.account}-{node}"
         spec = {
             "serviceAccountName": self.account,
             "nodeName": node,

@@ -381,7 +381,7 @@ def test_an_agent_applies_the_definitions_of_its_own_host_only(
     body: Body = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "annotations": {ACCOUNT: "default"}},
+        "metadata": {"name": name, **({"annotations": {ACCOUNT: "default"}} if more else {})},
         "type": "Opaque",
         **more,
     }

@@ -13,8 +13,10 @@ from collections.abc import Collection, Mapping
 from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.text import clean
 from hypercobalt.api.conditions import (
+    AGENT_MESSAGE,
     Condition,
     InvalidConditionError,
+    cut,
     get_condition,
     next_condition,
 )
@@ -61,7 +63,7 @@ def _next(
             type_,
             verdict.status,
             verdict.reason,
-            clean(verdict.message),
+            cut(clean(verdict.message), AGENT_MESSAGE),
             now=verdict.since,
             observed_generation=generation,
         )

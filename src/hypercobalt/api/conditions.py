@@ -25,6 +25,9 @@ TYPE_PATTERN = (
 MAX_MESSAGE = 32768  # characters
 MAX_REASON = 1024
 MAX_TYPE = 316
+AGENT_MESSAGE = 2048
+"""Characters of a message that an agent may write; its policy refuses a longer one."""
+AGENT_REASON = 128
 CUT_MARK = " … (cut)"
 
 _REASON = re.compile(REASON_PATTERN, re.ASCII)
@@ -144,7 +147,7 @@ def next_condition(
         type=type_,
         status=str(status),
         reason=str(reason),
-        message=_cut(message),
+        message=cut(message),
         lastTransitionTime=old.lastTransitionTime if old and old.status == status else since,
         observedGeneration=(
             old.observedGeneration if old and observed_generation is None else observed_generation
@@ -195,7 +198,8 @@ def _check(type_: str, status: str, reason: str, now: datetime) -> None:
         raise InvalidConditionError(f"condition {type_}: time {now} has no time zone")
 
 
-def _cut(message: str) -> str:
-    if len(message) <= MAX_MESSAGE:
-        return message
-    return message[: MAX_MESSAGE - len(CUT_MARK)] + CUT_MARK
+def cut(text: str, longest: int = MAX_MESSAGE) -> str:
+    """`text` in so many characters at most, visibly cut."""
+    if len(text) <= longest:
+        return text
+    return text[: longest - len(CUT_MARK)] + CUT_MARK

@@ -124,7 +124,7 @@ def file_name(kind: type[CustomObject]) -> str:
 def root_schema(kind: type[CustomObject]) -> Schema:
     """The structural schema of the whole object."""
     properties = dict(_ROOT)
-    for name, (type_, field) in _fields(kind).items():
+    for name, (type_, field) in fields_of(kind).items():
         if name not in _ROOT:
             properties[name] = _described(type_, field)
     schema: Schema = {
@@ -164,7 +164,7 @@ def _columns(kind: type[CustomObject]) -> list[Json]:
     return columns
 
 
-def _fields(struct: type[Struct]) -> dict[str, tuple[object, Field | None]]:
+def fields_of(struct: type[Struct]) -> dict[str, tuple[object, Field | None]]:
     """Type and `Field` of each field on the wire, by wire name."""
     fields: dict[str, tuple[object, Field | None]] = {}
     hints = cast("dict[str, object]", get_type_hints(struct, include_extras=True))
@@ -225,7 +225,7 @@ def _item(type_: object) -> Schema:
 
 def _object(struct: type[Struct]) -> Schema:
     schema: Schema = {"type": "object"}
-    fields = _fields(struct)
+    fields = fields_of(struct)
     if fields:
         schema["properties"] = {
             name: _described(type_, field) for name, (type_, field) in sorted(fields.items())

@@ -8,7 +8,11 @@ from typing import Final, cast
 import msgspec
 
 from hypercobalt.api.crd import KINDS, Schema, root_schema
-from hypercobalt.api.schema import CustomObject, Json
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES
+from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
+from hypercobalt.api.schema import CustomObject, Json, Writer
+from hypercobalt.api.writers import writers
 
 _INTRO: Final = """\
 # Custom resources, field by field
@@ -19,6 +23,17 @@ from the existing systems and what we added is in [compatibility](../compatibili
 A field is *required* if the API server refuses an object without it, after it has filled in the
 defaults. Amounts of type Quantity are numbers with an optional suffix, such as `24560Mi`.
 """
+
+
+TYPES: Final = {
+    Hypervisor: "the node agent "
+    + ", ".join(f"`{type_}`" for type_ in NODE_AGENT_TYPES)
+    + " and those of systemd units; the operator, or an HA service, all others",
+    OVSNode: "the OVS agent "
+    + ", ".join(f"`{type_}`" for type_ in OVSNodeConditionType)
+    + "; the operator `Ready` of a silent agent",
+}
+"""Whose the types of conditions are."""
 
 
 def reference() -> str:
@@ -39,6 +54,8 @@ def _section(kind: type[CustomObject]) -> str:
         "| Field | Type | Default | Required | Meaning |",
         "| --- | --- | --- | --- | --- |",
         *_rows("", root_schema(kind)),
+        "",
+        *_writer_lines(kind),
         "",
         "| Column | JSONPath | Shown |",
         "| --- | --- | --- |",
@@ -108,6 +125,18 @@ def _constraints(node: Schema) -> str:
     if "x-kubernetes-list-map-keys" in node:
         words.append(f"one per {_codes(cast('list[str]', node['x-kubernetes-list-map-keys']))}")
     return f" ({'; '.join(words)})" if words else ""
+
+
+def _writer_lines(kind: type[CustomObject]) -> list[str]:
+    """Who writes what below `status`; of conditions the types that are an agent's."""
+    by_writer: dict[Writer, list[str]] = {}
+    for name, writer in writers(kind).items():
+        by_writer.setdefault(writer, []).append(f"`{name}`")
+    lines = ["| Fields of `status` | Written by |", "| --- | --- |"]
+    for writer, names in by_writer.items():
+        text = f"{writer}: {TYPES[kind]}" if writer is Writer.BY_TYPE else str(writer)
+        lines.append(f"| {', '.join(names)} | {text} |")
+    return lines
 
 
 def _rule_lines(kind: type[CustomObject]) -> list[str]:

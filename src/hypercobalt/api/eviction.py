@@ -24,6 +24,7 @@ from hypercobalt.api.schema import (
     Field,
     Limits,
     Rule,
+    Writer,
     condition_column,
 )
 from hypercobalt.api.transitions import Transitions
@@ -258,7 +259,9 @@ class EvictionProgress(Struct, frozen=True):
 
 
 class EvictionStatus(Struct, frozen=True):
-    """What has been done; the operator writes it."""
+    """What has been done."""
+
+    writer: ClassVar[Writer] = Writer.OPERATOR
 
     hypervisorServiceId: Annotated[
         str | None,

@@ -43,6 +43,26 @@ class HypervisorConditionType(StrEnum):
     NETWORK_HEALTHY = "NetworkHealthy"  # ours
 
 
+NODE_AGENT_TYPES: Final = (
+    HypervisorConditionType.LIBVIRT_CONNECTION,  # Unknown by the operator while the agent is silent
+    HypervisorConditionType.HA_CONFIG_VALID,
+    HypervisorConditionType.AUTOSTART_OFF,
+    HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
+    HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
+)
+"""Types that the node agent writes, besides those of units; every other one is the operator's, or
+that of an HA service."""
+
+UNIT_TYPE: Final = (
+    "^[A-Za-z0-9][-A-Za-z0-9_.]*[.]"
+    "(service|socket|target|mount|automount|swap|timer|path|slice|scope|device)$"
+)
+"""What a type that is a systemd unit's looks like. No other type ends like that."""
+
+MOST_UNITS: Final = 32
+"""Units with a condition; more would leave no room for the operator's conditions."""
+
+
 class OnboardingReason(StrEnum):
     """Reasons of `Onboarding`."""
 

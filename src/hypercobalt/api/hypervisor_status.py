@@ -15,7 +15,7 @@ from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.recovery import Recovery
-from hypercobalt.api.schema import Field, Limits
+from hypercobalt.api.schema import Field, Limits, Writer
 
 
 class OperatingSystemStatus(Struct, frozen=True):
@@ -172,183 +172,196 @@ class HypervisorStatus(Struct, frozen=True):
 
     libVirtVersion: Annotated[
         str | None,
-        Field("Version of the libvirt library: major.minor.release.", default="unknown"),
+        Field(
+            "Version of the libvirt library: major.minor.release.",
+            default="unknown",
+            writer=Writer.NODE_AGENT,
+        ),
     ] = None
     hypervisorVersion: Annotated[
         str | None,
         Field(
             "Version of QEMU or Cloud Hypervisor behind libvirt: major.minor.release.",
             default="unknown",
+            writer=Writer.NODE_AGENT,
         ),
     ] = None
     operatingSystem: Annotated[
         OperatingSystemStatus | None,
-        Field("Operating system, firmware and hardware. Written by the node agent."),
+        Field("Operating system, firmware and hardware.", writer=Writer.NODE_AGENT),
     ] = None
     updateStatus: Annotated[
         HyperVisorUpdateStatus | None,
-        Field("Progress of an operating system update. Written by the node agent."),
+        Field("Progress of an operating system update.", writer=Writer.NODE_AGENT),
     ] = None
     hostUUID: Annotated[
         str | None,
-        Field("UUID of the host, as its libvirt has it. Written by the node agent."),
+        Field("UUID of the host, as its libvirt has it.", writer=Writer.NODE_AGENT),
     ] = None
     bootID: Annotated[
         str | None,
-        Field("Boot of the host: differs from boot to boot. Written by the node agent."),
+        Field("Boot of the host: differs from boot to boot.", writer=Writer.NODE_AGENT),
     ] = None
     bootedAt: Annotated[
-        datetime | None, Field("When the host was booted. Written by the node agent.")
+        datetime | None, Field("When the host was booted.", writer=Writer.NODE_AGENT)
     ] = None
     recentBoots: Annotated[
         tuple[datetime, ...],
         Field(
-            "When the host was booted again, in the hour before its last boot; at most ten. "
-            "Written by the node agent."
+            "When the host was booted again, in the hour before its last boot; at most ten.",
+            writer=Writer.NODE_AGENT,
         ),
     ] = ()
     instances: Annotated[
         tuple[Instance, ...],
-        Field("Virtual machines on the host, the running ones first. Written by the node agent."),
+        Field("Virtual machines on the host, the running ones first.", writer=Writer.NODE_AGENT),
     ] = ()
     numInstances: Annotated[
         int | None,
         Field(
-            "How many virtual machines the host has, running or not. Written by the node agent.",
+            "How many virtual machines the host has, running or not.",
             default=0,
             required=True,
+            writer=Writer.NODE_AGENT,
         ),
     ] = None
     incidents: Annotated[
         tuple[Incident, ...],
         Field(
-            "What has happened to instances or to the host and is not over, at most 20. Written by "
-            "the node agent.",
+            "What has happened to instances or to the host and is not over, at most 20.",
             keys=("id",),
+            writer=Writer.NODE_AGENT,
         ),
     ] = ()
     peerReports: Annotated[
         tuple[PeerReport, ...],
         Field(
-            "Which other hosts answer, while the operator requests it. Written by the node agent.",
+            "Which other hosts answer, while the operator requests it.",
             keys=("host",),
+            writer=Writer.NODE_AGENT,
         ),
     ] = ()
     diagnostics: Annotated[
         DiagnosticsEndpoint | None,
         Field(
-            "Where the node agent serves people; absent if it does not. Written by the node agent."
+            "Where the node agent serves people; absent if it does not.", writer=Writer.NODE_AGENT
         ),
     ] = None
     assertion: Annotated[
         Assertion | None,
-        Field("An assertion from outside that the host is dead. Written by the operator."),
+        Field("An assertion from outside that the host is dead.", writer=Writer.OPERATOR),
     ] = None
     guestsStopped: Annotated[
         GuestsStopped | None,
         Field(
-            "That every instance of the host was ended, as fencing demands. Written by the node "
-            "agent."
+            "That every instance of the host was ended, as fencing demands.",
+            writer=Writer.NODE_AGENT,
         ),
     ] = None
     capabilities: Annotated[
-        Capabilities | None, Field("What the host has. Written by the node agent.")
+        Capabilities | None, Field("What the host has.", writer=Writer.NODE_AGENT)
     ] = None
     domainCapabilities: Annotated[
         DomainCapabilities | None,
-        Field("What a virtual machine on the host can have. Written by the node agent."),
+        Field("What a virtual machine on the host can have.", writer=Writer.NODE_AGENT),
     ] = None
     allocation: Annotated[
         dict[str, Quantity],
         Field(
-            "What all virtual machines on the host were given: `cpu` in cores, `memory` in bytes. "
-            "Written by the node agent."
+            "What all virtual machines on the host were given: `cpu` in cores, `memory` in bytes.",
+            writer=Writer.NODE_AGENT,
         ),
     ] = {}
     capacity: Annotated[
         dict[str, Quantity],
         Field(
-            "What the host has, without overcommit: `cpu` in cores, `memory` in bytes. Written by "
-            "the node agent."
+            "What the host has, without overcommit: `cpu` in cores, `memory` in bytes.",
+            writer=Writer.NODE_AGENT,
         ),
     ] = {}
     effectiveCapacity: Annotated[
         dict[str, Quantity],
         Field(
             "What may be promised on the host: capacity times overcommit, rounded down to whole "
-            "cores and bytes. Written by the node agent."
+            "cores and bytes.",
+            writer=Writer.NODE_AGENT,
         ),
     ] = {}
     cells: Annotated[
         tuple[Cell, ...],
-        Field("The same amounts for each NUMA cell. Written by the node agent."),
+        Field("The same amounts for each NUMA cell.", writer=Writer.NODE_AGENT),
     ] = ()
     hypervisorId: Annotated[
         str | None,
         Field(
-            "UUID of the hypervisor in Nova, which is the UUID of its Placement resource provider. "
-            "Written by the operator during onboarding."
+            "UUID of the hypervisor in Nova, which is the UUID of its Placement resource "
+            "provider. Set during onboarding.",
+            writer=Writer.OPERATOR,
         ),
     ] = None
     serviceId: Annotated[
         str | None,
-        Field("UUID of the compute service in Nova. Written by the operator during onboarding."),
+        Field(
+            "UUID of the compute service in Nova. Set during onboarding.", writer=Writer.OPERATOR
+        ),
     ] = None
     traits: Annotated[
         tuple[str, ...],
         Field(
-            "All traits of the resource provider after the last sync, sorted. Written by the "
-            "operator."
+            "All traits of the resource provider after the last sync, sorted.",
+            writer=Writer.OPERATOR,
         ),
     ] = ()
     appliedTraits: Annotated[
         tuple[str, ...] | None,
         Field(
-            "Those of them that the operator has put there, and takes away when they are no longer "
-            "wanted, sorted; absent until it has looked. Written by the operator."
+            "Those of them that the operator has put there, and takes away when they are no "
+            "longer wanted, sorted; absent until it has looked.",
+            writer=Writer.OPERATOR,
         ),
     ] = None
     aggregates: Annotated[
         tuple[Aggregate, ...],
-        Field("The aggregates that the host was last put in. Written by the operator."),
+        Field("The aggregates that the host was last put in.", writer=Writer.OPERATOR),
     ] = ()
     smokeTest: Annotated[
         SmokeTest | None,
-        Field("How far the smoke test is, while there is one. Written by the operator."),
+        Field("How far the smoke test is, while there is one.", writer=Writer.OPERATOR),
     ] = None
     internalIp: Annotated[
         str | None,
-        Field("Address of type InternalIP of the Node. Written by the operator."),
+        Field("Address of type InternalIP of the Node.", writer=Writer.OPERATOR),
     ] = None
     evicted: Annotated[
         bool | None,
         Field(
-            "Whether the host is in maintenance and has no instance left. Written by the operator."
+            "Whether the host is in maintenance and has no instance left.", writer=Writer.OPERATOR
         ),
     ] = None
     unhealthySince: Annotated[
         datetime | None,
         Field(
-            "Since when the operator has seen the Node or its agent unwell without a break. "
-            "Written by the operator."
+            "Since when the operator has seen the Node or its agent unwell without a break.",
+            writer=Writer.OPERATOR,
         ),
     ] = None
     fencing: Annotated[
         Fencing | None,
-        Field("The last fencing of the host. Written by the operator."),
+        Field("The last fencing of the host.", writer=Writer.OPERATOR),
     ] = None
     recovery: Annotated[
         Recovery | None,
         Field(
-            "How far high availability is with the host; absent: the host is well. "
-            "Written by the operator."
+            "How far high availability is with the host; absent: the host is well.",
+            writer=Writer.OPERATOR,
         ),
     ] = None
     failingStorage: Annotated[
         tuple[str, ...],
         Field(
             "Storages with I/O errors on this host and on others, sorted: instances on them wait "
-            "and are not moved. Written by the operator."
+            "and are not moved.",
+            writer=Writer.OPERATOR,
         ),
     ] = ()
     conditions: Annotated[
@@ -356,13 +369,15 @@ class HypervisorStatus(Struct, frozen=True):
         Field(
             "State of each aspect of the host; each writer owns the condition types it sets.",
             keys=("type",),
+            writer=Writer.BY_TYPE,
         ),
     ] = ()
     waits: Annotated[
         tuple[Wait, ...],
         Field(
-            "What conditions of the operator wait for. Written by the operator.",
-            keys=("condition",),
+            "What conditions of the operator wait for.", keys=("condition",), writer=Writer.OPERATOR
         ),
     ] = ()
-    specHash: Annotated[str | None, Field("Kept for compatibility; never written or read.")] = None
+    specHash: Annotated[
+        str | None, Field("Kept for compatibility; never written or read.", writer=Writer.NOBODY)
+    ] = None

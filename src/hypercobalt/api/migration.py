@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.meta import ResourceInfo, Struct
-from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits
+from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits, Writer
 from hypercobalt.api.transitions import Transitions
 
 SERVER: Final = "kvm.cloud.sap/server"
@@ -92,7 +92,9 @@ _INT64 = Limits(format="int64")
 
 
 class MigrationStatus(Struct, frozen=True):
-    """Statistics of the libvirt job; the node agent writes them."""
+    """Statistics of the libvirt job; the agents of both hosts write them."""
+
+    writer: ClassVar[Writer] = Writer.NODE_AGENT
 
     origin: Annotated[str | None, Field("Name of the host that the instance leaves.")] = None
     destination: Annotated[str | None, Field("Name of the host that the instance goes to.")] = None

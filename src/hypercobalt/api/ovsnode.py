@@ -15,7 +15,15 @@ from typing import Annotated, ClassVar, Final
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.meta import ResourceInfo, Struct
-from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits, condition_column
+from hypercobalt.api.schema import (
+    Column,
+    CustomObject,
+    Definition,
+    Field,
+    Limits,
+    Writer,
+    condition_column,
+)
 
 _INT64 = Limits(minimum=0, format="int64")
 _INT32 = Limits(minimum=0, format="int32")
@@ -237,38 +245,64 @@ class Issue(Struct, frozen=True):
 class OVSNodeStatus(Struct, frozen=True):
     """What the switch on the host is doing."""
 
-    ovsVersion: Annotated[str | None, Field("Version of ovs-vswitchd, as it runs.")] = None
-    ovsdVersion: Annotated[str | None, Field("Version of ovsdb-server, as it runs.")] = None
-    dpdkEnabled: Annotated[bool | None, Field("Whether DPDK is initialised.")] = None
-    dpdkVersion: Annotated[
-        str | None, Field("Version of DPDK; absent if the switch was built without it.")
+    ovsVersion: Annotated[
+        str | None, Field("Version of ovs-vswitchd, as it runs.", writer=Writer.OVS_AGENT)
     ] = None
-    bridges: Annotated[tuple[Bridge, ...], Field("Bridges, by name.", keys=("name",))] = ()
-    interfaces: Annotated[Interfaces | None, Field("Uplinks and bonds.")] = None
-    ovnController: Annotated[OVNController | None, Field("State of ovn-controller.")] = None
-    flowStats: Annotated[FlowStats | None, Field("Number of OpenFlow flows.")] = None
-    conditions: Annotated[
-        tuple[Condition, ...], Field("State of each aspect of the switch.", keys=("type",))
+    ovsdVersion: Annotated[
+        str | None, Field("Version of ovsdb-server, as it runs.", writer=Writer.OVS_AGENT)
+    ] = None
+    dpdkEnabled: Annotated[
+        bool | None, Field("Whether DPDK is initialised.", writer=Writer.OVS_AGENT)
+    ] = None
+    dpdkVersion: Annotated[
+        str | None,
+        Field(
+            "Version of DPDK; absent if the switch was built without it.", writer=Writer.OVS_AGENT
+        ),
+    ] = None
+    bridges: Annotated[
+        tuple[Bridge, ...], Field("Bridges, by name.", keys=("name",), writer=Writer.OVS_AGENT)
     ] = ()
-    metrics: Annotated[Metrics | None, Field("Traffic counters.")] = None
+    interfaces: Annotated[
+        Interfaces | None, Field("Uplinks and bonds.", writer=Writer.OVS_AGENT)
+    ] = None
+    ovnController: Annotated[
+        OVNController | None, Field("State of ovn-controller.", writer=Writer.OVS_AGENT)
+    ] = None
+    flowStats: Annotated[
+        FlowStats | None, Field("Number of OpenFlow flows.", writer=Writer.OVS_AGENT)
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field("State of each aspect of the switch.", keys=("type",), writer=Writer.BY_TYPE),
+    ] = ()
+    metrics: Annotated[Metrics | None, Field("Traffic counters.", writer=Writer.OVS_AGENT)] = None
     issues: Annotated[
         tuple[Issue, ...],
         Field(
             f"What a person should look at, worst first, {MOST_ISSUES} at most; empty when all is "
-            "well."
+            "well.",
+            writer=Writer.OVS_AGENT,
         ),
     ] = ()
     issuesTotal: Annotated[
         int | None,
-        Field("Number of issues, those that `issues` has no room for included.", limits=_INT32),
+        Field(
+            "Number of issues, those that `issues` has no room for included.",
+            limits=_INT32,
+            writer=Writer.OVS_AGENT,
+        ),
     ] = None
     lastProbeTime: Annotated[
         datetime | None,
-        Field("When the counters were read; they are written with every change, else by a timer."),
+        Field(
+            "When the counters were read; they are written with every change, else by a timer.",
+            writer=Writer.OVS_AGENT,
+        ),
     ] = None
     diagnostics: Annotated[
         DiagnosticsEndpoint | None,
-        Field("Where the agent serves people; absent if it does not."),
+        Field("Where the agent serves people; absent if it does not.", writer=Writer.OVS_AGENT),
     ] = None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar, Literal
 
 from hypercobalt.api.meta import Object
@@ -42,6 +43,20 @@ class Limits:
     format: Literal["int32", "int64"] | None = None
 
 
+class Writer(StrEnum):
+    """The one writer of a field of a status.
+
+    The policies of the agents' charts are generated from it (`writers.py`): a field that names no
+    agent is written by none.
+    """
+
+    OPERATOR = "operator"
+    NODE_AGENT = "node agent"
+    OVS_AGENT = "OVS agent"
+    BY_TYPE = "each type's writer"  # of conditions
+    NOBODY = "nobody"
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """The CRD side of one field, given as `Annotated[T, Field("…")]`.
@@ -54,6 +69,7 @@ class Field:
         items: constraints on each item of a list.
         keys: makes a list of objects an associative list with these keys.
         rules: CEL rules on the value.
+        writer: of a field directly below `status`; None elsewhere.
     """
 
     doc: str
@@ -63,6 +79,7 @@ class Field:
     items: Limits = Limits()
     keys: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
+    writer: Writer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from hypercobalt.api.core import ConfigMap, Secret
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
@@ -43,7 +44,7 @@ from hypercobalt.node_agent.logs import Logs
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.settings import SelfFencing as SelfFencingSettings
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.node_agent.status.compose import OWN_CONDITIONS, compose
+from hypercobalt.node_agent.status.compose import compose
 from hypercobalt.node_agent.status.inventory import FIELDS
 from hypercobalt.node_agent.status.parts import Board, Parts
 from hypercobalt.node_agent.uses import uses
@@ -103,7 +104,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     serve = diagnostics(manager, settings, subject, uses(logs), partial(_publish, board))
     if serve is not None:
         agent.act("diagnostics", serve)
-    types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
+    types = (*NODE_AGENT_TYPES, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, report(settings.node, types), board, own)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
     ended = Ended()

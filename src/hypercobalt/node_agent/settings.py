@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 from hypercobalt.adapters.host.model import UnitNameError, check_unit_name
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import parse_address
@@ -224,6 +225,8 @@ def _units(names: Sequence[str]) -> tuple[str, ...]:
             check_unit_name(name)
         except UnitNameError as exc:
             raise ConfigurationError(f"--units: {exc}") from exc
+    if len(names) > MOST_UNITS:
+        raise ConfigurationError(f"--units: {len(names)} units, must be at most {MOST_UNITS}")
     return tuple(names)
 
 

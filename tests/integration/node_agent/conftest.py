@@ -24,12 +24,12 @@ from hypercobalt.api import crd
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.definition import CustomResourceDefinition
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
 from hypercobalt.node_agent.agent import report
 from hypercobalt.node_agent.libvirt.state import LibvirtState
-from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
 from hypercobalt.node_agent.status.parts import Board, Parts
 from hypercobalt.runtime import (
     Backoff,
@@ -116,7 +116,7 @@ async def running(
             selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
             informer = Informer(kube, selection, metrics=metrics)
             writes: list[HypervisorStatus] = []
-            how = report(node, (*OWN_CONDITIONS, *UNITS))
+            how = report(node, (*NODE_AGENT_TYPES, *UNITS))
             applier = Applier(kube, how, board, informer, on_written=writes.append, refused=refused)
             state = LibvirtState(libvirt, board, units=UNITS)
             async with background(informer.run, applier.run, state.run):

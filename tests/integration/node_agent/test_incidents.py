@@ -32,7 +32,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.eviction import Eviction, EvictionMode, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES, HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import LABEL, Incident, IncidentType, Reaction
 from hypercobalt.api.meta import ObjectMeta
@@ -45,7 +45,6 @@ from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.incidents.journal import NAME
 from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, Recorder, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
@@ -123,7 +122,7 @@ async def watching(
                 registry=metrics.registry,
             )
             writes: list[HypervisorStatus] = []
-            how = report(NODE, OWN_CONDITIONS)
+            how = report(NODE, NODE_AGENT_TYPES)
             applier = Applier(kube, how, board, own, on_written=writes.append)
             state = LibvirtState(libvirt, board, units=UNITS, listeners=(incidents.on_event,))
             async with background(

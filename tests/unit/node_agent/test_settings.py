@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.agent.settings import decode_settings, encode_settings
+from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
@@ -135,3 +136,9 @@ def test_the_config_map_of_the_ha_agent_is_named_whole_or_not_at_all() -> None:
 def test_a_config_map_without_namespace_or_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="NAMESPACE/NAME"):
         settings({}, hostname="a", ha_config=text)
+
+
+def test_more_units_than_the_policy_takes_conditions_of_are_refused() -> None:
+    units = [f"u{number}.service" for number in range(MOST_UNITS + 1)]
+    with pytest.raises(ConfigurationError, match="--units: 33 units, must be at most 32"):
+        settings({}, hostname="os", units=units)

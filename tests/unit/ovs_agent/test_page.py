@@ -20,6 +20,7 @@ from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.packet import FIELDS, MOST_STATES, PROTOCOLS
 from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, TRACE_LIMIT
 from hypercobalt.api import ovsnode_reasons as reasons
+from hypercobalt.api.conditions import AGENT_MESSAGE
 from hypercobalt.api.ovsnode import (
     MOST_BROKEN_TUNNELS,
     MOST_ISSUES,
@@ -34,7 +35,7 @@ from hypercobalt.ovs_agent.diagnostics.internals import MOST_MACS
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import FILL, Observer
-from hypercobalt.ovs_agent.rules import conditions, findings
+from hypercobalt.ovs_agent.rules import findings
 from hypercobalt.ovs_agent.settings import DEFAULT_COUNTERS
 from hypercobalt.ovs_agent.status import bounds
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -116,7 +117,7 @@ LIMITS = {
     "counters that change alone": DEFAULT_COUNTERS // timedelta(minutes=1),
     "rows after a restart of ovsdb-server": FILL.seconds,
     "text of the switch": bounds.LONGEST,
-    "message of a condition": conditions.LONGEST,
+    "message of a condition": AGENT_MESSAGE,
     "object and message of an issue": findings.LONGEST_OBJECT,
     "a list": bounds.SHARE // 1024,
     "`issues`": MOST_ISSUES,

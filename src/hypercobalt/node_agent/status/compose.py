@@ -8,27 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
 from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.ha.crash_loop import remembered
 from hypercobalt.node_agent.status.inventory import FIELDS, status_of
 from hypercobalt.node_agent.status.parts import Parts
-
-OWN_CONDITIONS: Final = (
-    HypervisorConditionType.LIBVIRT_CONNECTION,
-    HypervisorConditionType.HA_CONFIG_VALID,
-    HypervisorConditionType.AUTOSTART_OFF,
-    HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
-    HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
-)
-"""Condition types that the agent sets, besides one for each systemd unit that it watches."""
 
 
 def compose(

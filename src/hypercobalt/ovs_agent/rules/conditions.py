@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hypercobalt.adapters.ovs.port import Fault
-from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.conditions import AGENT_MESSAGE, ConditionStatus
 from hypercobalt.api.ovsnode import IssueSeverity, OVSNodeConditionType
 from hypercobalt.api.ovsnode_reasons import (
     BondsReason,
@@ -48,9 +48,6 @@ ORDER: Final = (
 
 OWN: Final = (*ORDER, Type.READY)
 """All condition types of an OVSNode; the agent sets each."""
-
-LONGEST: Final = 4096
-"""Characters of a message; the API server refuses a status with one of more than 32,768."""
 
 _SHOWN: Final = 3  # issues in the message of a condition
 
@@ -158,7 +155,8 @@ def conditions(
     stated |= _unconfirmed(stated, before, tuple(young))
     stated[Type.READY] = _ready(stated)
     return {
-        type_: replace(one, message=plain(one.message, LONGEST)) for type_, one in stated.items()
+        type_: replace(one, message=plain(one.message, AGENT_MESSAGE))
+        for type_, one in stated.items()
     }
 
 

@@ -16,7 +16,8 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.status import holds, leftovers
-from hypercobalt.api.conditions import Condition, ConditionStatus
+from hypercobalt.api.conditions import AGENT_MESSAGE, Condition, ConditionStatus
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import (
@@ -26,6 +27,8 @@ from hypercobalt.api.hypervisor_status import (
     OperatingSystemStatus,
 )
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.schema import Writer
+from hypercobalt.api.writers import written_by
 from hypercobalt.node_agent.status.compose import compose
 from hypercobalt.node_agent.status.inventory import FIELDS
 from hypercobalt.node_agent.status.parts import Inventory, Parts
@@ -215,3 +218,23 @@ def test_boots_of_the_last_hour_are_reported(
 ) -> None:
     status = replace(STORED, bootID=kept[0], recentBoots=kept[1])
     assert compose(Parts(boot=boot), stored(), status, OWN).recentBoots == recent
+
+
+def test_composed_fields_are_those_that_the_table_gives_the_agent() -> None:
+    """Its policy refuses a status with any other."""
+    kept = HypervisorStatus(
+        **{name: f"stored {name}" for name in HypervisorStatus.__struct_fields__}  # type: ignore[arg-type]
+    )
+    parts = Parts(diagnostics=DiagnosticsEndpoint(url="https://a:1", certificateSHA256="0"))
+    status, empty = compose(parts, stored(), kept, OWN), HypervisorStatus()
+    given = {
+        name for name in kept.__struct_fields__ if getattr(status, name) != getattr(empty, name)
+    }
+    assert given == set(written_by(Hypervisor, Writer.NODE_AGENT))
+
+
+def test_a_message_is_cut_to_what_the_policy_takes() -> None:
+    verdict = ConditionReport(FALSE, "Why", "x" * 5000, THEN)
+    status = compose(Parts(conditions={LINK: verdict}), stored(), HypervisorStatus(), OWN)
+    (found,) = status.conditions
+    assert len(found.message) == AGENT_MESSAGE
