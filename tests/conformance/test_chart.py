@@ -15,7 +15,6 @@ import os
 import re
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import cast
 
 import httpx2
 import pytest
@@ -487,72 +486,3 @@ def test_roles_for_people_are_part_of_the_cluster_s_own(objects: list[Body], rol
     assert len(found) == 4
     label = f"rbac.authorization.k8s.io/aggregate-to-{'view' if role == 'viewer' else 'edit'}"
     assert all(body["metadata"]["labels"][label] == "true" for body in found)
-
-
-def sleeping_pod(node: str, **spec: object) -> Body:
-    name = f"maint-{node}"
-    labels = {"cobaltcore-maintenance-controller": name}
-    probe = {"exec": {"command": ["/bin/true"]}}
-    container = {"name": "sleep", "image": "busybox:1.37.0", "command": ["sleep", "inf"]}
-    pod = {"containers": [{**container, "startupProbe": probe}], **spec}
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
-
-
-async def test_operator_is_held_to_gardener_s_pods_and_one_taint(cluster: Cluster) -> None:
-    node = call(cluster.server, "POST", "/api/v1/nodes", {"metadata": {"name": "held"}})
-    meta = node["metadata"]
-    owner = {"apiVersion": "v1", "kind": "Node", "name": "held", "uid": meta["uid"]}
-    taint = {"key": "kvm.cloud.sap/offboarding", "effect": "NoExecute"}
-    good = sleeping_pod("held")
-    good["metadata"]["ownerReferences"] = [owner]
-    deployments = "/apis/apps/v1/namespaces/kube-system/deployments"
-
-    def but(**changes: Body) -> Body:
-        return cast("Body", over(good, changes))
-
-    def node_with(**changes: object) -> tuple[str, str, Body]:
-        return "PATCH", "/api/v1/nodes/held", dict(changes)
-
-    volume = {"name": "host", "hostPath": {"path": "/"}}
-    wrong = [
-        ("POST", deployments, sleeping_pod("held")),  # of no Node
-        ("POST", deployments, but(metadata={"name": "maint-other"})),
-        ("POST", deployments, but(metadata={"name": "held"})),
-        ("POST", deployments, but(spec={"replicas": 9})),
-        ("POST", deployments, but(spec={"template": {"spec": {"volumes": [volume]}}})),
-        ("POST", deployments, but(spec={"template": {"spec": {"serviceAccountName": "x"}}})),
-        ("POST", deployments, but(spec={"template": {"spec": {"hostPID": True}}})),
-        node_with(metadata={"labels": {"a": "b"}}),
-        node_with(metadata={"annotations": {"a": "b"}}),
-        node_with(spec={"unschedulable": True}),
-        node_with(spec={"taints": [{"key": "other", "effect": "NoExecute"}]}),
-    ]
-    right = [("POST", deployments, good), node_with(spec={"taints": [taint]})]
-    async with httpx2.AsyncClient(
-        base_url=cluster.server.url, verify=cluster.server.ssl_context(), trust_env=False
-    ) as client:
-
-        async def answer(method: str, path: str, body: Body) -> int:
-            media = "merge-patch+json" if method == "PATCH" else "json"
-            headers = {
-                "Authorization": f"Bearer {cluster.token}",
-                "Content-Type": f"application/{media}",
-            }
-            sent = await client.request(
-                method, f"{path}?dryRun=All", content=json.dumps(body), headers=headers
-            )
-            return int(sent.status_code)
-
-        async def in_force() -> bool:
-            return await answer(*wrong[-1]) == 403
-
-        await eventually(in_force, seconds=20)
-        assert [await answer(*request) for request in wrong] == [403] * len(wrong)
-        assert [await answer(*request) for request in right] == [201, 200]

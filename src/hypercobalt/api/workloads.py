@@ -56,6 +56,7 @@ class PodSpec(Struct, frozen=True):
     nodeSelector: dict[str, str] = {}
     serviceAccountName: str = ""
     hostNetwork: bool | None = None
+    automountServiceAccountToken: bool | None = None
     priorityClassName: str = ""
     terminationGracePeriodSeconds: int | None = None
     tolerations: tuple[Toleration, ...] = ()

@@ -136,7 +136,7 @@ def _deployment(
         failureThreshold=1,
     )
     pod = PodSpec(
-        hostNetwork=True,
+        automountServiceAccountToken=False,
         nodeSelector={HOSTNAME_LABEL: node.metadata.labels.get(HOSTNAME_LABEL, node.metadata.name)},
         terminationGracePeriodSeconds=1,
         tolerations=tuple(
