@@ -72,7 +72,7 @@ CRASHING = "33333333-0000-4000-8000-000000000003"
 HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),
     ("create", "", "secrets", SPACE),
-    ("patch", "events.k8s.io", "events", "default"),
+    ("update", "events.k8s.io", "events", "default"),
 }
 """The requests of an admission plugin, and an apply of an absent object, without which the server
 answers 403; and the repetition of an Event."""

@@ -100,7 +100,7 @@ HIDDEN: set[Grant] = {
     ("create", "policy", "poddisruptionbudgets", "kube-system"),
     ("update", "", "nodes/finalizers", ""),
     ("update", "kvm.cloud.sap", "hypervisors/finalizers", ""),
-    ("patch", "events.k8s.io", "events", SWITCHES),
+    ("update", "events.k8s.io", "events", SWITCHES),
 }
 """What the server checks while it answers: an apply of what is not there yet is shown as a
 patch, and owner references are looked at by an admission plugin. Without these it answers 403. And

@@ -51,7 +51,7 @@ CHART, SPACE = "hypercobalt-ovs-agent", "ovn-system"
 DEADLINE = 20.0
 HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),
-    ("patch", "events.k8s.io", "events", SPACE),
+    ("update", "events.k8s.io", "events", SPACE),
 }
 """The requests of an admission plugin, and the repetition of an Event."""
 

@@ -19,7 +19,6 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.coordination import Event, EventSeries, ObjectReference
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.times import micro_time
@@ -205,8 +204,11 @@ class Recorder:
         if not series.written:
             return await self._kube.create(_counted(series.event, series.seen, count))
         # No lock: no other writer has this Event, and a lost count is not worth a read.
-        meta, changes = series.event.metadata, _counted(Event(), series.seen, count)
-        return await self._kube.merge_patch(Event, meta.name, to_builtins(changes), meta.namespace)
+        named = ObjectMeta(
+            name=series.event.metadata.name, namespace=series.event.metadata.namespace
+        )
+        whole = replace(series.event, metadata=named)
+        return await self._kube.replace(_counted(whole, series.seen, count))
 
     def _refused(self, key: str, series: _Series, error: HypercobaltError) -> None:
         series.tries += 1

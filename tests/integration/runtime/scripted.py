@@ -204,6 +204,7 @@ class ScriptedServer:
             "list": self._list,
             "post": self._create,
             "patch": self._patch,
+            "put": self._replace,
             "delete": self._delete,
         }
         return handlers[request.verb](request)
@@ -245,6 +246,12 @@ class ScriptedServer:
         if version and version != _meta(known).get("resourceVersion"):
             return refusal(409, "Conflict")
         return Reply(200, self.put(collection, patched))
+
+    def _replace(self, request: Request) -> Reply:
+        collection, key = _split(request.path)
+        if key not in self.objects.get(collection, {}):
+            return refusal(404)
+        return Reply(200, self.put(collection, request.body))
 
     def _delete(self, request: Request) -> Reply:
         collection, key = _split(request.path)

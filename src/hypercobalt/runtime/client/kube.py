@@ -212,6 +212,23 @@ class Kube(Reader):
             idempotent=bool(resource_version),
         )
 
+    async def replace(self, obj: T) -> T:
+        """Write all of an object that has no other writer, whatever its present version.
+
+        For objects that the client may write and not read: the answer to a patch has what the
+        object has, refusals included; that to a replacement only what was sent.
+        """
+        meta = obj.metadata
+        call = make_call(
+            "update",
+            "PUT",
+            type(obj),
+            (meta.namespace or None, meta.name),
+            params={"fieldManager": self._manager},
+            body=to_builtins(obj),
+        )
+        return decode(await self._write(call), type(obj))
+
     async def patch(self, old: T, new: T, *, subresource: str | None = None) -> T:
         """Write what differs between an object as it was read and as it should be.
 
