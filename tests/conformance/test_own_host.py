@@ -418,10 +418,23 @@ def test_event_of_another_host_does_not_become_an_own_one(hosts: Fleet, media: s
         for change in changes[media]:
             code, _ = hosts.send(OWN, "PATCH", path, change, PATCHES[media])
             assert code in {403, 422}, path
+        whole = call(hosts.server, "GET", path)
+        about = "regarding" if "regarding" in whole else "involvedObject"
+        whole[about] = {**whole[about], "name": OWN}
+        assert hosts.send(OWN, "PUT", path, whole)[0] in {403, 422}, path
     assert hosts.state([OTHER]) == before
 
 
 def test_repetition_of_an_own_event_is_written(hosts: Fleet) -> None:
-    path = BY_NAME["events.k8s.io", "events"].path(OWN)
+    kind = BY_NAME["events.k8s.io", "events"]
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
-    assert hosts.send(OWN, "PATCH", path, {"series": series}, PATCHES["merge"])[0] == 200
+    whole = {**kind.body(OWN), "series": series}
+    assert hosts.send(OWN, "PUT", kind.path(OWN), whole)[0] == 200
+
+
+def test_an_agent_follows_no_eviction_of_another_host(hosts: Fleet) -> None:
+    """A role cannot limit a watch to a name that differs on each host, so there is none."""
+    for query in ("", "?watch=true", f"?watch=true&fieldSelector=metadata.name%3D{OWN}"):
+        assert hosts.send(OWN, "GET", f"{EVICTION.path()}{query}")[0] == 403, query
+    hosts.add(OWN, [EVICTION])
+    assert hosts.send(OWN, "GET", EVICTION.path(OWN))[0] == 200

@@ -29,7 +29,7 @@ from hypercobalt.api.meta import owner_reference
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.parts import Board, Parts
-from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Kube
+from hypercobalt.runtime import AlreadyExistsError, Backoff, Kube
 from hypercobalt.runtime.observable import Observable
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
@@ -50,6 +50,13 @@ SHORT_LIMIT: Final = timedelta(minutes=1)
 
 _RETRY: Final = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
 _RETRY_REMOVING: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
+LOOK: Final = timedelta(seconds=1)
+"""Between two looks at the Eviction during a shutdown. A watch would be quicker, but no role can
+allow it for one name that differs on each host: it would show the Evictions of all."""
+
+_LOOK_AFTER: Final = Backoff(base=LOOK, cap=timedelta(seconds=30), jitter=lambda seconds: seconds)
+"""The same once the host is up again, where nothing is urgent."""
+
 RETRY_HOLD: Final = timedelta(seconds=5)
 """Between attempts to take the inhibitor, while logind is not there."""
 
@@ -113,6 +120,7 @@ class ShutdownDrain:
         board: has the instances that run.
         api_patience: how long an API that cannot be reached holds back a shutdown.
         retry: between attempts to take the inhibitor, while logind is not there.
+        look: between two looks at the Eviction during a shutdown.
     """
 
     def __init__(
@@ -124,11 +132,12 @@ class ShutdownDrain:
         *,
         api_patience: timedelta = API_PATIENCE,
         retry: timedelta = RETRY_HOLD,
+        look: timedelta = LOOK,
     ) -> None:
         self._shutdown, self._kube = shutdown, kube
         self._hypervisor, self._board = hypervisor, board
         self._api_patience, self._retry = api_patience.total_seconds(), retry.total_seconds()
-        self._shutting_down = Observable(False)
+        self._look, self._shutting_down = look.total_seconds(), Observable(False)
 
     async def run(self) -> None:
         """Drain the host before each shutdown, until cancelled."""
@@ -194,7 +203,7 @@ class ShutdownDrain:
                 log.warning("eviction_refused", error=str(error))
                 return
             except HypercobaltError as error:
-                log.warning("eviction_not_watched", error=str(error))
+                log.warning("eviction_not_followed", error=str(error))
                 failing_since = clock() if failing_since is None else failing_since
                 if clock() - failing_since > self._api_patience:
                     return
@@ -220,7 +229,7 @@ class ShutdownDrain:
                 log.info("eviction_replaced", eviction=name)
                 await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
             case DrainStep.WAIT if eviction:
-                await self._wait(eviction, ours)
+                await asyncio.sleep(self._look)
             case _:
                 log.info("eviction_ended", eviction=name)
                 return ours, True
@@ -244,7 +253,7 @@ class ShutdownDrain:
             await self._until(lambda: self._preparing)
 
     async def _remove_left_over(self) -> None:
-        failures = 0
+        failures = looks = 0
         while (hypervisor := self._hypervisor.value) is not None:
             name = hypervisor.metadata.name
             try:
@@ -255,24 +264,13 @@ class ShutdownDrain:
                     log.info("eviction_removed", eviction=name)
                     await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
                     return
-                await self._wait(eviction, eviction.metadata.uid)
+                failures = 0
+                await asyncio.sleep(_LOOK_AFTER.wait(looks))
+                looks += 1
             except HypercobaltError as error:
                 log.warning("eviction_not_removed", eviction=name, error=str(error))
                 await asyncio.sleep(_RETRY_REMOVING.wait(failures))
                 failures += 1
-
-    async def _wait(self, eviction: Eviction, ours: str | None) -> None:
-        """Wait until the next step is another than to wait."""
-        meta = eviction.metadata
-        async with self._kube.watch(
-            Eviction, fields=f"metadata.name={meta.name}", resource_version=meta.resourceVersion
-        ) as events:
-            async for event in events:
-                if event.change is Change.BOOKMARK:
-                    continue
-                now = None if event.change is Change.DELETED else event.object
-                if decide(now, ours) is not DrainStep.WAIT:
-                    return
 
     @property
     def _preparing(self) -> bool:
