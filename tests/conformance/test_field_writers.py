@@ -344,3 +344,46 @@ def test_an_agent_s_eviction_has_no_say_about_other_hosts(hosts: Fleet) -> None:
     done: Body = {"status": {"conditions": [condition("Evicting", "False")]}}
     assert hosts.send(OWN, "PATCH", f"{path}/status", done, PATCHES["merge"])[0] == 403
     assert hosts.send(OWN, "DELETE", path)[0] == 200
+
+
+BIG = "x" * 2_000_000
+ONE: Body = {"id": "i", "name": "n", "active": True}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"hostUUID": BIG}, id="text"),
+        pytest.param({"bootedAt": f"2026-01-01T00:00:00.{'0' * 1_000_000}Z"}, id="time"),
+        pytest.param({"capabilities": {"memory": "1" * 1_000_000}}, id="quantity"),
+        pytest.param({"instances": [ONE] * 5000}, id="list"),
+        pytest.param({"instances": [{**ONE, "name": BIG}]}, id="text in a list"),
+        pytest.param({"allocation": {f"r{n}": "1" for n in range(1000)}}, id="map"),
+        pytest.param({"allocation": {BIG: "1"}}, id="key of a map"),
+        pytest.param({"cells": [{"cellID": 0, "capacity": {BIG: "1"}}]}, id="key in a list"),
+    ],
+)
+def test_an_agent_s_status_is_bounded(hosts: Fleet, status: Body) -> None:
+    before = state(hosts)
+    assert write(hosts, "merge", status) in (403, 422)
+    assert state(hosts) == before
+
+
+def test_an_agent_s_other_objects_are_bounded(hosts: Fleet) -> None:
+    evictions, leases = (
+        BY_NAME["kvm.cloud.sap", "evictions"],
+        BY_NAME["coordination.k8s.io", "leases"],
+    )
+    named: Body = {"name": "ha-6f0f4b8e-05"}
+    for body in (
+        {"metadata": named, "spec": {**FAILED, "reason": BIG}},
+        {"metadata": named, "spec": {**FAILED, "instances": ["i" * 60] * 5000}},
+        {
+            "metadata": {**named, "annotations": {"kvm.cloud.sap/incident-since": "x" * 10_000}},
+            "spec": FAILED,
+        },
+    ):
+        whole = {**evictions.body(OWN), **body}
+        assert hosts.send(OWN, "POST", evictions.path(), whole)[0] in (403, 422)
+    change: Body = {"spec": {"holderIdentity": "x" * 100_000}}
+    assert hosts.send(OWN, "PATCH", leases.path(OWN), change, PATCHES["merge"])[0] in (403, 422)

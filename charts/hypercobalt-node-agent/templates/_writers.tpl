@@ -24,6 +24,10 @@
 128
 {{- end }}
 
+{{- define "writers.key" -}}
+63
+{{- end }}
+
 {{- define "writers.migration" -}}
 ["origin", "destination", "type", "operation", "started", "errMsg", "timeElapsed", "timeRemaining", "downtime", "setupTime", "dataTotal", "dataProcessed", "dataRemaining", "memTotal", "memProcessed", "memRemaining", "memConstant", "memNormal", "memNormalBytes", "memBps", "memDirtyRate", "memIteration", "memPostcopyRequests", "memPageSize", "diskTotal", "diskProcessed", "diskRemaining", "diskBps", "autoConvergeThrottle"]
 {{- end }}

@@ -20,6 +20,7 @@ from typing import Final, Generic, TypeVar
 
 from hypercobalt.agent.board import Board, Parts
 from hypercobalt.agent.status import holds, leftovers
+from hypercobalt.api.bounds import within
 from hypercobalt.api.meta import Object, Struct
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
@@ -138,7 +139,7 @@ class Applier(Generic[T, P, S]):
         if stored is None or self._kept is None:
             return None
         report = self._report
-        wanted = report.compose(parts, stored, self._kept)
+        wanted = within(report.compose(parts, stored, self._kept))
         if wanted == self._written:
             if holds(report.status_of(stored), wanted, report.fields):
                 return None

@@ -12,19 +12,29 @@ import inspect
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Annotated, Final, cast, get_args, get_origin, get_type_hints
+from typing import Final, cast, get_args, get_origin
 
 import msgspec
 import yaml
 
 from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.fields import bounds_of, fields_of
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.migration import Migration
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.api.quantity import PATTERN as QUANTITY_PATTERN
 from hypercobalt.api.quantity import Quantity
-from hypercobalt.api.schema import CustomObject, Field, Json, Limits, Rule
+from hypercobalt.api.schema import (
+    OF_OTHERS,
+    TIME,
+    Bounds,
+    CustomObject,
+    Field,
+    Json,
+    Limits,
+    Rule,
+)
 from hypercobalt.errors import ConfigurationError
 
 Schema = dict[str, Json]
@@ -46,9 +56,10 @@ _SCALARS: Final[Mapping[object, Schema]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer"},
     float: {"type": "number"},
-    datetime: {"type": "string", "format": "date-time"},
+    datetime: {"type": "string", "format": "date-time", "maxLength": TIME},
     Quantity: {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "maxLength": TIME,
         "pattern": QUANTITY_PATTERN,
         "x-kubernetes-int-or-string": True,
     },
@@ -126,7 +137,7 @@ def root_schema(kind: type[CustomObject]) -> Schema:
     properties = dict(_ROOT)
     for name, (type_, field) in fields_of(kind).items():
         if name not in _ROOT:
-            properties[name] = _described(type_, field)
+            properties[name] = _described(type_, field, OF_OTHERS)
     schema: Schema = {
         "description": kind.definition.doc,
         "properties": dict(sorted(properties.items())),
@@ -164,31 +175,19 @@ def _columns(kind: type[CustomObject]) -> list[Json]:
     return columns
 
 
-def fields_of(struct: type[Struct]) -> dict[str, tuple[object, Field | None]]:
-    """Type and `Field` of each field on the wire, by wire name."""
-    fields: dict[str, tuple[object, Field | None]] = {}
-    hints = cast("dict[str, object]", get_type_hints(struct, include_extras=True))
-    for info in msgspec.structs.fields(struct):
-        hint = hints[info.name]
-        field: Field | None = None
-        if get_origin(hint) is Annotated:
-            hint, *extras = cast("tuple[object, ...]", get_args(hint))
-            field = next((extra for extra in extras if isinstance(extra, Field)), None)
-        fields[info.encode_name] = (hint, field)
-    return fields
-
-
-def _described(type_: object, field: Field | None) -> Schema:
+def _described(type_: object, field: Field | None, bounds: Bounds) -> Schema:
     """The schema of one field: its type, with what `Field` adds."""
-    schema = _schema(type_)
+    schema = _schema(type_, bounds)
     if field is None:
         return schema
     if field.default is not None:
         schema["default"] = _plain(field.default)
     schema["description"] = field.doc
     _limit(schema, field.limits)
+    _bound(schema, bounds)
     if "items" in schema:
         _limit(cast("Schema", schema["items"]), field.items)
+        _bound(cast("Schema", schema["items"]), bounds)
     if field.keys:
         schema["x-kubernetes-list-map-keys"] = list(field.keys)
         schema["x-kubernetes-list-type"] = "map"
@@ -197,7 +196,7 @@ def _described(type_: object, field: Field | None) -> Schema:
     return dict(sorted(schema.items()))
 
 
-def _schema(type_: object) -> Schema:
+def _schema(type_: object, bounds: Bounds) -> Schema:
     """The schema of a type, without description."""
     if type_ in _SCALARS:
         return dict(_SCALARS[type_])
@@ -205,30 +204,33 @@ def _schema(type_: object) -> Schema:
     match get_origin(type_):
         case origin if origin is UnionType:
             (inner,) = (argument for argument in arguments if argument is not NoneType)
-            return _schema(inner)
+            return _schema(inner, bounds)
         case origin if origin is tuple:
-            return {"items": _item(arguments[0]), "type": "array"}
+            return {"items": _item(arguments[0], bounds), "type": "array"}
         case origin if origin is dict:
-            return {"additionalProperties": _schema(arguments[1]), "type": "object"}
+            value = _schema(arguments[1], bounds)
+            _bound(value, bounds)
+            return {"additionalProperties": value, "type": "object"}
         case _ if inspect.isclass(type_) and issubclass(type_, Struct):
-            return _object(type_)
+            return _object(type_, bounds)
         case _:
             raise TypeError(f"{type_!r} has no schema")
 
 
-def _item(type_: object) -> Schema:
-    schema = _schema(type_)
+def _item(type_: object, bounds: Bounds) -> Schema:
+    schema = _schema(type_, bounds)
     if inspect.isclass(type_) and issubclass(type_, Struct):
         schema["description"] = inspect.getdoc(type_)
     return dict(sorted(schema.items()))
 
 
-def _object(struct: type[Struct]) -> Schema:
+def _object(struct: type[Struct], bounds: Bounds) -> Schema:
     schema: Schema = {"type": "object"}
     fields = fields_of(struct)
     if fields:
         schema["properties"] = {
-            name: _described(type_, field) for name, (type_, field) in sorted(fields.items())
+            name: _described(type_, field, bounds_of(struct, field, bounds))
+            for name, (type_, field) in sorted(fields.items())
         }
     required = sorted(_required(struct, fields))
     if required:
@@ -255,6 +257,18 @@ def _limit(schema: Schema, limits: Limits) -> None:
         value = cast("Json", getattr(limits, attribute))
         if value is not None:
             schema[word] = _plain(value)
+
+
+def _bound(schema: Schema, bounds: Bounds) -> None:
+    """Bound a text, list or map that is not bounded yet; a text of a closed set is."""
+    if "enum" in schema:
+        return
+    if schema.get("type") == "string":
+        schema.setdefault("maxLength", bounds.text)
+    elif schema.get("type") == "array":
+        schema.setdefault("maxItems", bounds.items)
+    elif "additionalProperties" in schema:
+        schema.setdefault("maxProperties", bounds.properties)
 
 
 def _rules(rules: Sequence[Rule]) -> list[Json]:

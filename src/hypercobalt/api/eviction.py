@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from hypercobalt.api.conditions import Condition, get_condition, is_false, is_true
+from hypercobalt.api.conditions import Condition, cut, get_condition, is_false, is_true
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, OwnerReference, ResourceInfo, Struct
 from hypercobalt.api.schema import (
@@ -129,7 +129,7 @@ class EvictionSpec(Struct, frozen=True):
         str,
         Field(
             "Name of the Hypervisor to move instances away from. It cannot be changed.",
-            limits=Limits(min_length=1),
+            limits=Limits(min_length=1, max_length=253),
             rules=(Rule("self == oldSelf", "Value is immutable"),),
         ),
     ]
@@ -140,7 +140,8 @@ class EvictionSpec(Struct, frozen=True):
         tuple[str, ...],
         Field(
             "UUIDs of the only instances to move; empty means all on the host.",
-            items=Limits(min_length=1),
+            limits=Limits(max_items=1024),
+            items=Limits(min_length=1, max_length=64),
         ),
     ] = ()
     trigger: Annotated[
@@ -377,5 +378,7 @@ def whole_host(
         metadata=ObjectMeta(
             name=name, labels=labels or {}, ownerReferences=(owner,) if owner else ()
         ),
-        spec=EvictionSpec(hypervisor=name, reason=reason, trigger=trigger, parallelism=parallelism),
+        spec=EvictionSpec(
+            hypervisor=name, reason=cut(reason), trigger=trigger, parallelism=parallelism
+        ),
     )

@@ -40,6 +40,11 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 """Resource name in allocation, capacity and overcommit: bytes."""
 
+MOST_NAMES: Final = 1024
+"""Traits, or aggregates, of a host."""
+LONGEST_NAME: Final = 255
+"""Characters of the name of a trait or an aggregate, in Placement and Nova."""
+
 UUID_PATTERN: Final = (
     r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 )
@@ -159,6 +164,8 @@ class HypervisorSpec(Struct, frozen=True):
             "Nova reports. The operator copies them from an annotation of the Node.",
             default=(),
             required=True,
+            limits=Limits(max_items=MOST_NAMES),
+            items=Limits(max_length=LONGEST_NAME),
         ),
     ] = ()
     aggregates: Annotated[
@@ -168,6 +175,8 @@ class HypervisorSpec(Struct, frozen=True):
             "them from an annotation of the Node and adds its zone.",
             default=(),
             required=True,
+            limits=Limits(max_items=MOST_NAMES),
+            items=Limits(max_length=LONGEST_NAME),
         ),
     ] = ()
     groups: Annotated[
@@ -317,6 +326,12 @@ def is_emptied_alive(hypervisor: Hypervisor) -> bool:
     unfenced = fencing is None or fencing.phase == FencingPhase.RELEASED
     has_host = hypervisor.spec.maintenance == Maintenance.HA
     return has_host and unfenced and recovery is not None and recovery.phase in _EMPTIED
+
+
+def lists_all(hypervisor: Hypervisor) -> bool:
+    """Whether `status.instances` has every instance, so that one that is missing is not there."""
+    status = hypervisor.status
+    return (status.numInstances or 0) <= len(status.instances)
 
 
 def is_claimed(hypervisor: Hypervisor) -> bool:

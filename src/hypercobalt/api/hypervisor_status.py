@@ -6,16 +6,19 @@ Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.fencing import Assertion, Fencing, GuestsStopped
-from hypercobalt.api.incident import Incident, PeerReport
+from hypercobalt.api.incident import MOST, Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.api.schema import Field, Limits, Writer
+
+MOST_INSTANCES: Final = 1024
+"""Of a host in its status; `numInstances` counts all of them."""
 
 
 class OperatingSystemStatus(Struct, frozen=True):
@@ -36,7 +39,8 @@ class OperatingSystemStatus(Struct, frozen=True):
         None
     )
     kernelCommandLine: Annotated[
-        str | None, Field("The command line that the kernel was booted with.")
+        str | None,
+        Field("The command line that the kernel was booted with.", limits=Limits(max_length=4096)),
     ] = None
     hardwareVendor: Annotated[str | None, Field("Maker of the machine.")] = None
     hardwareModel: Annotated[str | None, Field("Model of the machine.")] = None
@@ -48,7 +52,8 @@ class OperatingSystemStatus(Struct, frozen=True):
         str | None, Field("Commit that the Garden Linux image was built from.")
     ] = None
     gardenLinuxFeatures: Annotated[
-        tuple[str, ...], Field("Feature sets in the Garden Linux image.")
+        tuple[str, ...],
+        Field("Feature sets in the Garden Linux image.", items=Limits(max_length=128)),
     ] = ()
 
 
@@ -72,8 +77,8 @@ class HyperVisorUpdateStatus(Struct, frozen=True):
 class Instance(Struct, frozen=True):
     """One virtual machine on the host."""
 
-    id: Annotated[str, Field("UUID of the instance.")]
-    name: Annotated[str, Field("Name of its libvirt domain.")]
+    id: Annotated[str, Field("UUID of the instance.", limits=Limits(max_length=64))]
+    name: Annotated[str, Field("Name of its libvirt domain.", limits=Limits(max_length=255))]
     active: Annotated[bool, Field("Whether it is running.")]
 
 
@@ -100,6 +105,7 @@ class DomainCapabilities(Struct, frozen=True):
         Field(
             "Devices, as `type` and as `type/model`: `video`, `video/virtio`.",
             default=(),
+            items=Limits(max_length=128),
         ),
     ] = ()
     supportedCpuModes: Annotated[
@@ -108,11 +114,17 @@ class DomainCapabilities(Struct, frozen=True):
             "CPU modes, as `mode/name` and as `mode/name/value`: `mode/host-passthrough`, "
             "`mode/custom/Skylake-Server`.",
             default=(),
+            limits=Limits(max_items=512),
+            items=Limits(max_length=128),
         ),
     ] = ()
     supportedFeatures: Annotated[
         tuple[str, ...],
-        Field("Features that libvirt reports as supported, such as `sev`.", default=()),
+        Field(
+            "Features that libvirt reports as supported, such as `sev`.",
+            default=(),
+            items=Limits(max_length=128),
+        ),
     ] = ()
 
 
@@ -209,12 +221,17 @@ class HypervisorStatus(Struct, frozen=True):
         tuple[datetime, ...],
         Field(
             "When the host was booted again, in the hour before its last boot; at most ten.",
+            limits=Limits(max_items=32),
             writer=Writer.NODE_AGENT,
         ),
     ] = ()
     instances: Annotated[
         tuple[Instance, ...],
-        Field("Virtual machines on the host, the running ones first.", writer=Writer.NODE_AGENT),
+        Field(
+            f"Virtual machines on the host, the running ones first, {MOST_INSTANCES} at most.",
+            limits=Limits(max_items=MOST_INSTANCES),
+            writer=Writer.NODE_AGENT,
+        ),
     ] = ()
     numInstances: Annotated[
         int | None,
@@ -228,7 +245,8 @@ class HypervisorStatus(Struct, frozen=True):
     incidents: Annotated[
         tuple[Incident, ...],
         Field(
-            "What has happened to instances or to the host and is not over, at most 20.",
+            f"What has happened to instances or to the host and is not over, at most {MOST}.",
+            limits=Limits(max_items=MOST),
             keys=("id",),
             writer=Writer.NODE_AGENT,
         ),
@@ -237,6 +255,7 @@ class HypervisorStatus(Struct, frozen=True):
         tuple[PeerReport, ...],
         Field(
             "Which other hosts answer, while the operator requests it.",
+            limits=Limits(max_items=8),
             keys=("host",),
             writer=Writer.NODE_AGENT,
         ),
@@ -289,7 +308,11 @@ class HypervisorStatus(Struct, frozen=True):
     ] = {}
     cells: Annotated[
         tuple[Cell, ...],
-        Field("The same amounts for each NUMA cell.", writer=Writer.NODE_AGENT),
+        Field(
+            "The same amounts for each NUMA cell.",
+            limits=Limits(max_items=96),
+            writer=Writer.NODE_AGENT,
+        ),
     ] = ()
     hypervisorId: Annotated[
         str | None,
@@ -368,6 +391,7 @@ class HypervisorStatus(Struct, frozen=True):
         tuple[Condition, ...],
         Field(
             "State of each aspect of the host; each writer owns the condition types it sets.",
+            limits=Limits(max_items=128),
             keys=("type",),
             writer=Writer.BY_TYPE,
         ),

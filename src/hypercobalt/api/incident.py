@@ -65,16 +65,19 @@ class Reaction(StrEnum):
     EVACUATE = "Evacuate"
 
 
+_NAME: Final = Limits(max_length=255)
+
+
 class Incident(Struct, frozen=True):
     """One incident."""
 
-    id: Annotated[str, Field("Name of the incident; the same one has the same name.")]
+    id: Annotated[str, Field("Name of the incident; the same one has the same name.", limits=_NAME)]
     type: Annotated[str, Field("What has happened.", limits=Limits(enum=tuple(IncidentType)))]
     severity: Annotated[str, Field("How grave it is.", limits=Limits(enum=tuple(Severity)))]
     instance: Annotated[
-        str | None, Field("UUID of the instance; absent: it is about the host.")
+        str | None, Field("UUID of the instance; absent: it is about the host.", limits=_NAME)
     ] = None
-    name: Annotated[str | None, Field("Name of its libvirt domain.")] = None
+    name: Annotated[str | None, Field("Name of its libvirt domain.", limits=_NAME)] = None
     reaction: Annotated[
         str | None,
         Field(
@@ -84,7 +87,9 @@ class Incident(Struct, frozen=True):
             limits=Limits(enum=tuple(Reaction)),
         ),
     ] = None
-    eviction: Annotated[str | None, Field("Name of the Eviction that recovers it.")] = None
+    eviction: Annotated[
+        str | None, Field("Name of the Eviction that recovers it.", limits=_NAME)
+    ] = None
     count: Annotated[
         int | None,
         Field("How often it was seen.", limits=Limits(minimum=1, format="int32")),
@@ -99,7 +104,12 @@ class Incident(Struct, frozen=True):
         ),
     ] = None
     evidence: Annotated[
-        tuple[str, ...], Field("What was seen, and what follows from it; the newest last.")
+        tuple[str, ...],
+        Field(
+            "What was seen, and what follows from it; the newest last.",
+            limits=Limits(max_items=16),
+            items=Limits(max_length=256),
+        ),
     ] = ()
 
 

@@ -110,7 +110,10 @@ class MigrationStatus(Struct, frozen=True):
         datetime | None,
         Field("When the job was first seen, by the clock of the host.", required=True),
     ] = None
-    errMsg: Annotated[str | None, Field("Why the job failed, in libvirt's words.")] = None
+    errMsg: Annotated[
+        str | None,
+        Field("Why the job failed, in libvirt's words.", limits=Limits(max_length=32768)),
+    ] = None
     timeElapsed: Annotated[str | None, Field("Time since the start of the job, as in `1m2s`.")] = (
         None
     )

@@ -27,6 +27,8 @@ from hypercobalt.api.schema import (
 
 _INT64 = Limits(minimum=0, format="int64")
 _INT32 = Limits(minimum=0, format="int32")
+_NAME = Limits(max_length=256)
+_WORD = Limits(max_length=64)
 
 MOST_ISSUES: Final = 50
 MOST_BROKEN_TUNNELS: Final = 20
@@ -85,19 +87,21 @@ class OVSNodeSpec(Struct, frozen=True):
 class Bridge(Struct, frozen=True):
     """One bridge of Open vSwitch."""
 
-    name: Annotated[str, Field("Name of the bridge, such as `br-int`.")]
+    name: Annotated[str, Field("Name of the bridge, such as `br-int`.", limits=_NAME)]
     ports: Annotated[int | None, Field("Number of ports; a bond counts once.", limits=_INT32)] = (
         None
     )
     flows: Annotated[int | None, Field("Number of OpenFlow flows.", limits=_INT64)] = None
     datapathType: Annotated[
-        str | None, Field("Datapath: `system` is in the kernel, `netdev` in user space.")
+        str | None,
+        Field("Datapath: `system` is in the kernel, `netdev` in user space.", limits=_WORD),
     ] = None
     status: Annotated[
         str | None,
         Field(
             "Active, Degraded, Down or Unknown. Down: it does not run, does not exist although "
-            "OVN's settings name it, or has no flows although instances are connected to it."
+            "OVN's settings name it, or has no flows although instances are connected to it.",
+            limits=_WORD,
         ),
     ] = None
 
@@ -105,22 +109,23 @@ class Bridge(Struct, frozen=True):
 class PhysicalInterface(Struct, frozen=True):
     """One network interface of the host that carries traffic of Open vSwitch."""
 
-    name: Annotated[str, Field("Name of the interface.")]
-    status: Annotated[str | None, Field("Up, Down or Unknown.")] = None
-    speed: Annotated[str | None, Field("Speed of the link, as in `25Gbps`.")] = None
-    bond: Annotated[str | None, Field("Name of the bond that it belongs to.")] = None
+    name: Annotated[str, Field("Name of the interface.", limits=_NAME)]
+    status: Annotated[str | None, Field("Up, Down or Unknown.", limits=_WORD)] = None
+    speed: Annotated[str | None, Field("Speed of the link, as in `25Gbps`.", limits=_WORD)] = None
+    bond: Annotated[str | None, Field("Name of the bond that it belongs to.", limits=_NAME)] = None
 
 
 class Bond(Struct, frozen=True):
     """Several interfaces that act as one."""
 
-    name: Annotated[str, Field("Name of the bond.")]
-    mode: Annotated[str | None, Field("Bond mode, such as `balance-tcp`.")] = None
+    name: Annotated[str, Field("Name of the bond.", limits=_NAME)]
+    mode: Annotated[str | None, Field("Bond mode, such as `balance-tcp`.", limits=_WORD)] = None
     status: Annotated[
         str | None,
         Field(
             "Active: all members carry traffic. Degraded: some do. Down: none does. "
-            "Unknown: the switch does not answer."
+            "Unknown: the switch does not answer.",
+            limits=_WORD,
         ),
     ] = None
     members: Annotated[int | None, Field("Number of configured members.", limits=_INT32)] = None
@@ -143,8 +148,8 @@ class Interfaces(Struct, frozen=True):
 class BridgeMapping(Struct, frozen=True):
     """A physical network of OVN and the bridge that leads to it."""
 
-    network: Annotated[str, Field("Name of the physical network.")]
-    bridge: Annotated[str, Field("Name of the bridge.")]
+    network: Annotated[str, Field("Name of the physical network.", limits=_NAME)]
+    bridge: Annotated[str, Field("Name of the bridge.", limits=_NAME)]
 
 
 class Tunnels(Struct, frozen=True):
@@ -231,14 +236,17 @@ class Metrics(Struct, frozen=True):
 class Issue(Struct, frozen=True):
     """Something that a person should look at."""
 
-    severity: Annotated[str, Field("Info, Warning or Critical.")]
+    severity: Annotated[str, Field("Info, Warning or Critical.", limits=_WORD)]
     message: Annotated[str, Field("What is wrong, and where.")]
     detectedAt: Annotated[
         datetime | None, Field("When it was first seen; kept as long as it lasts.")
     ] = None
-    code: Annotated[str | None, Field("What kind of issue it is, in CamelCase.")] = None
+    code: Annotated[str | None, Field("What kind of issue it is, in CamelCase.", limits=_WORD)] = (
+        None
+    )
     object: Annotated[
-        str | None, Field("What it is about: a daemon, bridge, bond or port, by its name.")
+        str | None,
+        Field("What it is about: a daemon, bridge, bond or port, by its name.", limits=_NAME),
     ] = None
 
 
@@ -282,6 +290,7 @@ class OVSNodeStatus(Struct, frozen=True):
         Field(
             f"What a person should look at, worst first, {MOST_ISSUES} at most; empty when all is "
             "well.",
+            limits=Limits(max_items=MOST_ISSUES),
             writer=Writer.OVS_AGENT,
         ),
     ] = ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from hypercobalt.api.meta import Object
 
@@ -55,6 +55,34 @@ class Writer(StrEnum):
     OVS_AGENT = "OVS agent"
     BY_TYPE = "each type's writer"  # of conditions
     NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of texts, lists and maps that give none themselves.
+
+    Args:
+        text: characters of a text.
+        items: of a list.
+        properties: of a map.
+    """
+
+    text: int
+    items: int
+    properties: int
+
+
+OF_AGENTS: Final = Bounds(text=1024, items=256, properties=4)
+"""Of what an agent writes, which is hostile: all of it together stays below 1 MiB."""
+
+OF_OTHERS: Final = Bounds(text=32768, items=16384, properties=1024)
+"""Of all else: far beyond what is written, since a status that is refused helps nobody."""
+
+KEY: Final = 63
+"""Characters of a map's key, which no schema bounds: the agents' policy does."""
+
+TIME: Final = 64
+"""Characters of a time or a quantity, which have no other bound."""
 
 
 @dataclass(frozen=True, slots=True)

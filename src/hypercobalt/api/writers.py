@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import Final, cast
 
 from hypercobalt.api.conditions import AGENT_MESSAGE, AGENT_REASON
-from hypercobalt.api.crd import fields_of
+from hypercobalt.api.fields import fields_of
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS, NODE_AGENT_TYPES, UNIT_TYPE
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.migration import Migration
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
-from hypercobalt.api.schema import CustomObject, Writer
+from hypercobalt.api.schema import KEY, CustomObject, Writer
 
 _TEMPLATE: Final = """\
 {{- /* Generated from src/hypercobalt/api/ by scripts/generate; do not edit. */}}
@@ -55,6 +55,7 @@ def templates() -> dict[str, str]:
         "units": str(MOST_UNITS),
         "message": str(AGENT_MESSAGE),
         "reason": str(AGENT_REASON),
+        "key": str(KEY),
         "migration": _texts(written_by(Migration, Writer.NODE_AGENT)),
     }
     ovs = {

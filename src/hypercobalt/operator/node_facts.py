@@ -11,7 +11,7 @@ from typing import Final
 
 from hypercobalt.api.addresses import is_host_address
 from hypercobalt.api.core import Node, Taint
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import LONGEST_NAME, MOST_NAMES, Hypervisor
 from hypercobalt.errors import ConfigurationError
 
 HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
@@ -124,7 +124,10 @@ def host_names(hypervisor: Hypervisor) -> tuple[str, ...]:
 
 def _listed(node: Node, annotation: str) -> list[str] | None:
     text = node.metadata.annotations.get(annotation)
-    return None if text is None else [part.strip() for part in text.split(",")]
+    if text is None:
+        return None
+    names = [part.strip() for part in text.split(",")]
+    return [name for name in names if len(name) <= LONGEST_NAME][: MOST_NAMES - 1]
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from hypercobalt.agent.diagnostics.server import Subject, diagnostics
 from hypercobalt.agent.process import Agent, managed
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, lists_all
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
@@ -161,8 +161,8 @@ def _with_instances(facts: Facts, instances: dict[str, bool] | None) -> Facts:
 
 
 def instances_of(hypervisor: Hypervisor | None) -> dict[str, bool] | None:
-    """Whether each instance runs, by UUID; None unless its node agent reports libvirt now."""
-    if hypervisor is None:
+    """Whether each instance runs, by UUID; None unless its node agent reports all of them now."""
+    if hypervisor is None or not lists_all(hypervisor):
         return None
     true = {one.type for one in hypervisor.conditions if one.status == ConditionStatus.TRUE}
     away = {one.type for one in hypervisor.conditions if one.status != ConditionStatus.TRUE}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.api import writers
-from hypercobalt.api.crd import KINDS, fields_of
+from hypercobalt.api.crd import KINDS
+from hypercobalt.api.fields import fields_of
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import (
     NODE_AGENT_TYPES,

@@ -131,16 +131,16 @@ def but_message(reading: Reading[Southbound], message: str) -> Reading[Southboun
     return Reading(reading.value, reading.failures, reading.fault, message, reading.since)
 
 
-def test_texts_of_the_switch_are_cut_at_512_characters() -> None:
-    facts = healthy(hostile("x" * 513, 1))
+def test_texts_of_the_switch_are_cut_at_256_characters() -> None:
+    facts = healthy(hostile("x" * 257, 1))
     status = judged(facts).status
     assert status.ovnController is not None
     (mapping,) = status.ovnController.bridgeMappings
     for text in (status.ovnController.chassisId or "", mapping.network, status.dpdkVersion or ""):
-        assert (len(text), text[-1]) == (512, "\u2026")
-    exact = judged(healthy(hostile("x" * 511, 1))).status.ovnController
+        assert (len(text), text[-1]) == (256, "\u2026")
+    exact = judged(healthy(hostile("x" * 255, 1))).status.ovnController
     assert exact is not None
-    assert exact.bridgeMappings[0].network == "x" * 511 + "0"
+    assert exact.bridgeMappings[0].network == "x" * 255 + "0"
 
 
 def test_faulty_entry_stays_in_a_list_that_is_too_long() -> None:

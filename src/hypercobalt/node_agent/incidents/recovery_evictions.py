@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from hypercobalt.api.bounds import within
 from hypercobalt.api.eviction import Eviction, EvictionSpec, evicting, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import LABEL, SINCE
@@ -149,11 +150,13 @@ def eviction_of(recovery: Recovery, hypervisor: Hypervisor) -> Eviction:
             annotations={SINCE: format_time(recovery.since)},
             ownerReferences=(owner_reference(hypervisor),),
         ),
-        spec=EvictionSpec(
-            hypervisor=hypervisor.metadata.name,
-            reason=recovery.reason,
-            instances=recovery.instances,
-            trigger=recovery.trigger,
-            mode=recovery.mode,
+        spec=within(
+            EvictionSpec(
+                hypervisor=hypervisor.metadata.name,
+                reason=recovery.reason,
+                instances=recovery.instances,
+                trigger=recovery.trigger,
+                mode=recovery.mode,
+            )
         ),
     )

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from hypercobalt.api.bounds import within
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import (
     ORIGIN,
@@ -121,7 +122,7 @@ class Record:
         if self._stored is None:
             self._stored = await self._ensure()
         stored = self._stored
-        wanted = replace(self.status, started=self._started)
+        wanted = within(replace(self.status, started=self._started))
         if not self._reused:
             started = stored.status.started or self._started
             wanted = replace(wanted, destination=stored.status.destination, started=started)

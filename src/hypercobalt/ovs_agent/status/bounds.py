@@ -29,11 +29,14 @@ from hypercobalt.ovs_agent.rules.findings import plain
 
 S = TypeVar("S", bound=Struct)
 
-LONGEST: Final = 512
+LONGEST: Final = 256
 """Characters of a text; names of devices have 15, a southbound database of five servers 150."""
 
 SHARE: Final = 64 * 1024
 """Bytes of one list: 700 bridges with names as they are in practice."""
+
+MOST: Final = 256
+"""Entries of one list."""
 
 _INT64: Final = 2**63 - 1
 _WORKING: Final = frozenset({BridgeStatus.ACTIVE, "Up"})
@@ -94,7 +97,7 @@ def _listed(entries: Iterable[S], key: Callable[[S], str]) -> tuple[S, ...]:
     kept: set[str] = set()
     for name, entry in sorted(short.items(), key=lambda pair: _works(pair[1])):
         left -= len(msgspec.json.encode(entry))
-        if left < 0:
+        if left < 0 or len(kept) == MOST:
             break
         kept.add(name)
     return tuple(entry for name, entry in short.items() if name in kept)

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import is_true
 from hypercobalt.api.duration import short_duration
-from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced, lists_all
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.model import Move, MoveKind
 from hypercobalt.operator.eviction.assessing.case import Case
@@ -37,7 +37,9 @@ def sighting(id_: str, host: Hypervisor) -> Sighting:
     if not is_true(host.conditions, HypervisorConditionType.AGENT_REPORTING):
         return Sighting.SILENT
     runs = any(one.id == id_ and one.active for one in host.status.instances)
-    return Sighting.RUNS if runs else Sighting.ABSENT
+    if runs:
+        return Sighting.RUNS
+    return Sighting.ABSENT if lists_all(host) else Sighting.SILENT
 
 
 def doubt(case: Case) -> str:

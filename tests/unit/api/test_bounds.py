@@ -1,0 +1,123 @@
+"""What an agent may write is bounded, and what ours write is within the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from hypercobalt.api import crd
+from hypercobalt.api.bounds import within
+from hypercobalt.api.conditions import AGENT_MESSAGE, AGENT_REASON, MAX_TYPE
+from hypercobalt.api.crd import Schema
+from hypercobalt.api.eviction import EvictionSpec
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import MOST_UNITS, NODE_AGENT_TYPES
+from hypercobalt.api.hypervisor_status import (
+    MOST_INSTANCES,
+    HypervisorStatus,
+    Instance,
+    OperatingSystemStatus,
+)
+from hypercobalt.api.migration import MigrationStatus
+from hypercobalt.api.ovsnode import Bridge, OVSNode, OVSNodeStatus
+from hypercobalt.api.schema import KEY, CustomObject, Writer
+from hypercobalt.api.writers import writers
+
+MEBIBYTE = 1024 * 1024
+KIND = pytest.mark.parametrize("kind", crd.KINDS)
+
+
+def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    yield path, schema
+    for name, child in cast("dict[str, Schema]", schema.get("properties", {})).items():
+        yield from nodes(child, f"{path}.{name}")
+    for word in ("items", "additionalProperties"):
+        if word in schema:
+            yield from nodes(cast("Schema", schema[word]), f"{path}[]")
+
+
+def is_bounded(node: Schema) -> bool:
+    if node.get("type") == "array":
+        return "maxItems" in node
+    if "additionalProperties" in node:
+        return "maxProperties" in node
+    if node.get("type") == "string" or "x-kubernetes-int-or-string" in node:
+        return "maxLength" in node or "enum" in node
+    return True
+
+
+@KIND
+def test_every_text_list_and_map_has_a_bound(kind: type[CustomObject]) -> None:
+    found = nodes(crd.root_schema(kind))
+    loose = [path for path, node in found if not is_bounded(node)]
+    assert set(loose) <= {".apiVersion", ".kind"}  # which are the kind's own
+
+
+def largest(node: Schema) -> int:
+    """Characters of the longest JSON that a schema takes, without escapes."""
+    if "enum" in node:
+        return 2 + max(len(value) for value in cast("list[str]", node["enum"]))
+    if "maxLength" in node:
+        return 2 + cast("int", node["maxLength"])
+    if "items" in node:
+        return 2 + cast("int", node["maxItems"]) * (1 + largest(cast("Schema", node["items"])))
+    if "additionalProperties" in node:
+        value = largest(cast("Schema", node["additionalProperties"]))
+        return 2 + cast("int", node["maxProperties"]) * (KEY + 4 + value)
+    if "properties" in node:
+        fields = cast("dict[str, Schema]", node["properties"])
+        return 2 + sum(len(name) + 4 + largest(field) for name, field in fields.items())
+    return 20  # a number, or a truth value
+
+
+@KIND
+def test_all_that_an_agent_writes_into_an_object_is_below_a_mebibyte(
+    kind: type[CustomObject],
+) -> None:
+    """A whole object may have 1.5 MiB, and the operator's part has to have room beside it."""
+    whole = cast("dict[str, Schema]", crd.root_schema(kind)["properties"])
+    fields = cast("dict[str, Schema]", whole["status"]["properties"])
+    agents = {Writer.NODE_AGENT, Writer.OVS_AGENT}
+    mine = [name for name, writer in writers(kind).items() if writer in agents]
+    types = MOST_UNITS + len(NODE_AGENT_TYPES) if kind is Hypervisor else 8 * (kind is OVSNode)
+    condition = AGENT_MESSAGE + AGENT_REASON + MAX_TYPE + 200
+    assert sum(largest(fields[name]) for name in mine) + types * condition < MEBIBYTE
+
+
+def test_an_eviction_s_spec_is_small() -> None:
+    fields = cast("dict[str, Schema]", crd.root_schema(crd.kind_named("Eviction"))["properties"])
+    assert largest(fields["spec"]) < 128 * 1024
+
+
+def test_a_host_with_more_instances_than_fit_reports_the_first() -> None:
+    one = Instance(id="i", name="n" * 300, active=True)
+    given = HypervisorStatus(instances=(one,) * 2000, numInstances=2000)
+    found = within(given)
+    assert (len(found.instances), found.numInstances) == (MOST_INSTANCES, 2000)
+    assert {len(instance.name) for instance in found.instances} == {255}
+
+
+@pytest.mark.parametrize(
+    ("given", "longest"),
+    [
+        (HypervisorStatus(operatingSystem=OperatingSystemStatus(kernelName="x" * 10**6)), 1024),
+        (
+            HypervisorStatus(operatingSystem=OperatingSystemStatus(kernelCommandLine="x" * 10**6)),
+            4096,
+        ),
+        (MigrationStatus(errMsg="x" * 10**6), 32768),
+        (OVSNodeStatus(bridges=(Bridge(name="x" * 10**6),)), 256),
+        (EvictionSpec(hypervisor="h", reason="x" * 10**6), 32768),
+    ],
+)
+def test_long_texts_are_cut_to_their_own_bound(
+    given: HypervisorStatus | MigrationStatus | OVSNodeStatus | EvictionSpec, longest: int
+) -> None:
+    assert str(within(given)).count("x") in (longest, longest + 1)  # one of a field's name
+
+
+def test_what_fits_is_the_same_object() -> None:
+    given = HypervisorStatus(instances=(Instance(id="i", name="n", active=True),), numInstances=1)
+    assert within(given) is given
