@@ -122,7 +122,8 @@ def signal(operator: Operator) -> Signal:
 
 
 def body_of(obj: Object) -> Body:
-    return json.loads(json.dumps(to_builtins(obj)))
+    found: Body = json.loads(json.dumps(to_builtins(obj)))
+    return found
 
 
 def with_pod(whole: Body, **changes: Json) -> Json:
