@@ -40,6 +40,12 @@ def hosts(request: pytest.FixtureRequest, servers: tuple[Server, Server]) -> Ite
             call(server, "DELETE", f"{object_path(body)}/{body['metadata']['name']}")
 
 
+@pytest.fixture(autouse=True)
+def _bare(hosts: Fleet) -> None:
+    """Forget what another test has left in the status."""
+    call(hosts.server, "PUT", STATUS, {**call(hosts.server, "GET", SWITCH.path(OWN)), "status": {}})
+
+
 def report(hosts: Fleet, host: str, status: Body) -> int:
     path = SWITCH.path(host, "status")
     return hosts.send(OWN, "PATCH", path, {"status": status}, PATCHES["merge"])[0]
