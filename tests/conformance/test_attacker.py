@@ -7,6 +7,7 @@ keeps what failed in its database and prints how to repeat it.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,10 @@ from tests.conformance.wire import Body, Json
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES, UNIT_TYPE
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.schema import Writer
+from hypercobalt.api.writers import written_by
 from hypercobalt.operator.eviction.planning.preflight import refusal
 
 __all__ = ["hosts", "objects"]
@@ -99,6 +103,16 @@ _SPEC = st.fixed_dictionaries(
         "maintenance": _maybe(st.sampled_from(["ha", "termination"])),
     }
 )
+_CONDITIONS: list[Json] = [
+    {
+        "type": type_,
+        "status": "True",
+        "reason": "Given",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    for type_ in ("Ready", "Fenced", "LibVirtConnection", "libvirtd.service")
+]
 _STATUS = st.fixed_dictionaries(
     {
         "origin": _maybe(_HOST),
@@ -106,6 +120,9 @@ _STATUS = st.fixed_dictionaries(
         "type": _maybe(st.sampled_from(["completed", "failed", "unbounded"])),
         "started": _maybe(st.just("2026-01-01T00:00:00Z")),
         "numInstances": _maybe(st.integers(0, 9)),
+        "serviceId": _maybe(st.just("another")),
+        "fencing": _maybe(st.just({"phase": "Fenced", "bootID": "b"})),
+        "conditions": _maybe(st.lists(st.sampled_from(_CONDITIONS), max_size=2)),
     }
 )
 _QUERY = st.dictionaries(
@@ -172,12 +189,31 @@ class Others:
             for kind in KINDS
             for item in self.fleet.items(kind)
             if not _is_own(kind, item)
-        }
+        } | {"the operator's": _of_the_operator(self.fleet)}
 
     def evictions(self) -> Iterator[Eviction]:
         (kind,) = (kind for kind in KINDS if kind.plural == "evictions")
         for item in self.fleet.items(kind):
             yield msgspec.convert(item, Eviction, strict=False)
+
+
+def _of_the_operator(fleet: Fleet) -> Json:
+    """What of the own Hypervisor is not its agent's."""
+    (kind,) = (kind for kind in KINDS if kind.plural == "hypervisors")
+    (own,) = (item for item in fleet.items(kind) if _is_own(kind, item))
+    mine = {*written_by(Hypervisor, Writer.NODE_AGENT), "conditions"}
+    status = own.get("status", {})
+    kept = {"labels", "annotations", "finalizers", "ownerReferences"}
+    return {
+        "spec": own["spec"],
+        "metadata": {name: it for name, it in own["metadata"].items() if name in kept},
+        "status": {name: value for name, value in status.items() if name not in mine},
+        "conditions": [
+            one
+            for one in status.get("conditions", ())
+            if one["type"] not in NODE_AGENT_TYPES and not re.search(UNIT_TYPE, one["type"])
+        ],
+    }
 
 
 def _is_own(kind: Kind, item: Body) -> bool:
