@@ -41,6 +41,7 @@ class HypervisorConditionType(StrEnum):
     FENCED = "Fenced"  # ours
     RECOVERY_BLOCKED = "RecoveryBlocked"  # ours
     NETWORK_HEALTHY = "NetworkHealthy"  # ours
+    FENCE_DEVICES_PROVEN = "FenceDevicesProven"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -250,6 +251,17 @@ class FencedReason(StrEnum):
     ATTEMPTING = "Attempting"
     FAILED = "Failed"
     RELEASED = "Released"
+
+
+class FenceDevicesReason(StrEnum):
+    """Reasons of `FenceDevicesProven`."""
+
+    PROVEN = "Proven"
+    NOT_PROVEN = "NotProven"  # not yet, and the document requires it
+    UNVERIFIED = "Unverified"  # a device does not tell, and the document allows that
+    OTHER_HOST = "OtherHost"  # the device reports the UUID of another system
+    SHARED = "Shared"  # with another host
+    NOT_SET_UP = "NotSetUp"
 
 
 class RecoveryBlockedReason(StrEnum):

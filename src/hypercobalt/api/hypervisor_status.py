@@ -10,7 +10,7 @@ from typing import Annotated
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
-from hypercobalt.api.fencing import Assertion, Fencing, GuestsStopped
+from hypercobalt.api.fencing import Assertion, FenceDeviceIdentity, Fencing, GuestsStopped
 from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
@@ -337,6 +337,13 @@ class HypervisorStatus(Struct, frozen=True):
         Fencing | None,
         Field("The last fencing of the host. Written by the operator."),
     ] = None
+    fenceDevices: Annotated[
+        tuple[FenceDeviceIdentity, ...],
+        Field(
+            "Fence devices of the host that have reported whose they are. Written by the operator.",
+            keys=("device",),
+        ),
+    ] = ()
     recovery: Annotated[
         Recovery | None,
         Field(

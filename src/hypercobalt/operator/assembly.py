@@ -41,8 +41,10 @@ from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
-from hypercobalt.operator.ha.fences import Fences, TemplateFences
+from hypercobalt.operator.ha.device_assembly import add_fence_devices
+from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.template_fences import BY_DEVICE, Open, connections
 from hypercobalt.operator.lifecycle.assembly import INDEXES, Shared
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.network.assembly import add_network
@@ -110,6 +112,8 @@ def add_controllers(
     metrics: Metrics,
     connect: Connect | None = None,
     fences: Fences | None = None,
+    *,
+    open_device: Open = AgentDevice,
 ) -> None:
     """Add every controller and what it watches.
 
@@ -120,6 +124,7 @@ def add_controllers(
         connect: makes the service where hosts are registered and instances run; None leaves out
             what needs such a service.
         fences: the hosts' fence devices; None: as the options have them.
+        open_device: makes what speaks to one of the options' fence devices.
     """
     known = _hypervisors(manager, options)
     # An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
@@ -150,8 +155,13 @@ def add_controllers(
             service,
             leases,
             fences
-            or TemplateFences(
-                options.fence_devices, manager.kube, options.fence_namespace, AgentDevice
+            or add_fence_devices(
+                manager,
+                shared,
+                options.fence_devices,
+                options.fence_namespace,
+                open_device,
+                checked=options.ha.mode is HaMode.INTERNAL,
             ),
             lifecycle=dataclasses.replace(
                 options.lifecycle, ha=options.ha.mode, ovs_namespace=options.ovs_namespace
@@ -188,7 +198,12 @@ def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
     return manager.informer(
         Hypervisor,
         labels=options.label_selector,
-        indexes={**INDEXES, BY_NETWORK: network_of, BY_STORAGE: storages_of},
+        indexes={
+            **INDEXES,
+            BY_NETWORK: network_of,
+            BY_STORAGE: storages_of,
+            BY_DEVICE: connections(options.fence_devices),
+        },
         managers=True,
     )
 

@@ -48,6 +48,7 @@ FIELDS: Final = (
     "unhealthySince",
     "fencing",
     "assertion",
+    "fenceDevices",
     "recovery",
     "failingStorage",
 )
@@ -73,6 +74,7 @@ TYPES: Final = frozenset(
         _Type.FENCED,
         _Type.RECOVERY_BLOCKED,
         _Type.NETWORK_HEALTHY,
+        _Type.FENCE_DEVICES_PROVEN,
     }
 )
 """Conditions that the operator writes; `HaEnabled` apart, never over another writer's."""

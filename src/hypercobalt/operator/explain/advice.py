@@ -29,6 +29,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.HYPERVISOR_DISABLED: "False",
     _Type.FENCED: "False",
     _Type.RECOVERY_BLOCKED: "False",
+    _Type.FENCE_DEVICES_PROVEN: "True",
     _Type.HA_ENABLED: "True",
     _Type.HA_CONFIG_VALID: "True",
     _Type.AUTOSTART_OFF: "True",
@@ -58,6 +59,8 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
         (_Type.AGGREGATES_UPDATED, "Terminating"),
         (_Type.HYPERVISOR_DISABLED, "Succeeded"),
         (_Type.FENCED, "Attempting"),
+        (_Type.FENCE_DEVICES_PROVEN, "Proven"),
+        (_Type.FENCE_DEVICES_PROVEN, "Unverified"),
         (_Type.HA_ENABLED, "Succeeded"),
         (_Type.HA_ENABLED, "Evicted"),
         (_Type.HA_ENABLED, "Onboarding"),
@@ -106,6 +109,10 @@ _COMPUTE: Final = Remedy(
 _OPENSTACK: Final = Remedy(
     "check Keystone, Nova and Placement, and the operator's account; it retries by itself",
     "openstack token issue",
+)
+_DOCUMENT: Final = Remedy(
+    "correct the document of fence devices; until then the host is not fenced (docs/ha.md, Fence "
+    "devices)"
 )
 _EXPLAIN: Final = Remedy("check each instance", "cobalt explain eviction/{node}")
 _LIBVIRT: Final = Remedy(
@@ -225,6 +232,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.RECOVERY_BLOCKED, "CrashLoop"): (
         Remedy("empty the host, then repair it", "cobalt maintain {node} --reason '...'"),
     ),
+    (_Type.FENCE_DEVICES_PROVEN, "NotProven"): (
+        Remedy("check the device, its credentials, and what status.hostUUID of the host is"),
+    ),
+    (_Type.FENCE_DEVICES_PROVEN, "OtherHost"): (_DOCUMENT,),
+    (_Type.FENCE_DEVICES_PROVEN, "Shared"): (_DOCUMENT,),
+    (_Type.FENCE_DEVICES_PROVEN, "NotSetUp"): (_DOCUMENT,),
     (_Type.HA_ENABLED, "Failed"): (
         _AGENT_POD,
         Remedy("if the host cannot be fenced, set up a device for it (docs/ha.md, Fence devices)"),

@@ -428,6 +428,7 @@ REASONS = {
     Type.HYPERVISOR_DISABLED: hypervisor_conditions.DisabledReason,
     Type.FENCED: hypervisor_conditions.FencedReason,
     Type.RECOVERY_BLOCKED: hypervisor_conditions.RecoveryBlockedReason,
+    Type.FENCE_DEVICES_PROVEN: hypervisor_conditions.FenceDevicesReason,
     Type.HA_ENABLED: hypervisor_conditions.HaEnabledReason,
     Type.HA_CONFIG_VALID: hypervisor_conditions.HaConfigReason,
     Type.AUTOSTART_OFF: hypervisor_conditions.AutostartReason,
