@@ -42,6 +42,7 @@ class HypervisorConditionType(StrEnum):
     RECOVERY_BLOCKED = "RecoveryBlocked"  # ours
     NETWORK_HEALTHY = "NetworkHealthy"  # ours
     FENCE_DEVICES_PROVEN = "FenceDevicesProven"  # ours
+    DEFINITIONS_STORED = "DefinitionsStored"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -308,3 +309,12 @@ class UpdateReason(StrEnum):
     RUNNING = "Running"
     COMPLETED = "Completed"
     STOPPED = "Stopped"
+
+
+class DefinitionsStoredReason(StrEnum):
+    """Reasons of `DefinitionsStored`: whether the instances could be started elsewhere."""
+
+    STORED = "Stored"
+    LEFT_OUT = "LeftOut"  # the object has no room for some of them
+    NO_KEY = "NoKey"  # the operator has published none
+    NOT_STORED = "NotStored"  # the API, libvirt or the key is in the way

@@ -358,6 +358,14 @@ class HypervisorStatus(Struct, frozen=True):
             "and are not moved. Written by the operator."
         ),
     ] = ()
+    definitionsKey: Annotated[
+        str | None,
+        Field(
+            "Public key (X25519, base64) that the node agent seals the definitions of its domains "
+            "with; absent where the operator reads none. Written by the operator.",
+            limits=Limits(max_length=64),
+        ),
+    ] = None
     conditions: Annotated[
         tuple[Condition, ...],
         Field(

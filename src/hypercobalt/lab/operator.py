@@ -27,6 +27,8 @@ from hypercobalt.lab.state import NODE_GRACE, Layout, State
 from hypercobalt.runtime import Kube
 
 ROLE: Final = "operator"
+DEFINITIONS_SECRET: Final = "hypercobalt-operator-definitions-key"  # noqa: S105 - the chart's name
+"""Name of the Secret with the key that the agents seal definitions for, in `rights.NAMESPACE`."""
 _LIBVIRT: Final = "qemu+tcp://{ip}/system"
 _START: Final = timedelta(seconds=60)  # two seconds on an idle machine
 _RETRY_SECONDS: Final = 0.05
@@ -118,6 +120,7 @@ class Operator:
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--leader-elect",  # by its Lease people see when the operator reported last
             "--compute=direct",
+            f"--definitions-secret={DEFINITIONS_SECRET}",
             f"--direct-libvirt-uri={_LIBVIRT}",
             f"--direct-migration-uri={_LIBVIRT}",
             f"--direct-shared-roots={SHARED}",

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, labels_of
 from hypercobalt.api.conditions import Condition, get_condition
-from hypercobalt.api.core import Node, Secret
+from hypercobalt.api.core import Node
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
-from hypercobalt.compute.connect import ReadSecret
+from hypercobalt.compute.connect import ReadDefinitions
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator import (
@@ -39,6 +39,7 @@ from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
+from hypercobalt.operator.definitions_assembly import add_definitions
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.operator.ha.device_assembly import add_fence_devices
@@ -66,9 +67,11 @@ from hypercobalt.runtime import (
 )
 from hypercobalt.runtime.write_cache import WriteCache
 
-Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadSecret], ComputeService]
+Connect = Callable[
+    [Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadDefinitions | None], ComputeService
+]
 """Makes a compute service, out of what gives the Hypervisors, what forbids changes, and what reads
-a Secret that agents have written, by its name."""
+the definitions that an agent has stored, where they are stored."""
 
 REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
 """Who the Events are from."""
@@ -91,6 +94,8 @@ class Options:
         fence_devices: templates of the hosts' fence devices.
         fence_namespace: of the Secrets with their credentials.
         ovs_namespace: of the OVSNodes and their agents' Leases; "" follows none.
+        definitions_secret: name of the Secret, in the operator's namespace, with the keys that
+            agents' stored definitions are sealed for; "" where none are read.
     """
 
     agent_namespaces: tuple[str, ...]
@@ -104,6 +109,7 @@ class Options:
     fence_devices: tuple[DeviceTemplate, ...] = ()
     fence_namespace: str = ""
     ovs_namespace: str = ""
+    definitions_secret: str = ""
 
 
 def add_controllers(
@@ -146,9 +152,12 @@ def add_controllers(
         )
     shared = _shared(manager, options, known, leases, switches, events=events)
     if connect is not None:
-        service = connect(
-            shared.hypervisors.all, manager.leader_guard, _agents_secret(manager, namespaces)
+        read = (
+            add_definitions(manager, shared, options.definitions_secret, namespaces)
+            if options.definitions_secret
+            else None
         )
+        service = connect(shared.hypervisors.all, manager.leader_guard, read)
         add_compute(
             manager,
             shared,
@@ -182,16 +191,6 @@ def add_controllers(
         add_approval(manager, options.issuing, options.agent_namespaces, shared.nodes, metrics)
     else:
         add_certificates(manager, options.issuing, shared.nodes, metrics)
-
-
-def _agents_secret(manager: Manager, namespaces: tuple[str, ...]) -> ReadSecret:
-    async def read(name: str) -> Secret | None:
-        for namespace in dict.fromkeys(namespaces):
-            if found := await manager.kube.get(Secret, name, namespace=namespace):
-                return found
-        return None
-
-    return read
 
 
 def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:

@@ -51,6 +51,7 @@ FIELDS: Final = (
     "fenceDevices",
     "recovery",
     "failingStorage",
+    "definitionsKey",
 )
 """Fields of the status that the operator writes."""
 

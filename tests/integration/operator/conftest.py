@@ -69,9 +69,9 @@ async def kubeconfig(
         with real_server(directory) as real:
             kinds = [*own_definitions(), CERT_MANAGER, CERTIFICATE_REQUESTS]
             await asyncio.to_thread(install_definitions, real, kinds)
-            none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
+            env = {"compute": "direct", "agentNamespaces": ",".join(AGENTS)}
             values: Body = {
-                "controllerManager": {"manager": {"env": none}},
+                "controllerManager": {"manager": {"env": env}},
                 "ovs": {"enabled": True},
             }
             objects = with_every_source("hypercobalt-operator", values)

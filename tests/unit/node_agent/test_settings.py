@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.agent.settings import decode_settings, encode_settings
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
@@ -135,3 +136,11 @@ def test_the_config_map_of_the_ha_agent_is_named_whole_or_not_at_all() -> None:
 def test_a_config_map_without_namespace_or_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="NAMESPACE/NAME"):
         settings({}, hostname="a", ha_config=text)
+
+
+def test_keys_from_secrets_are_refused_with_the_way_over() -> None:
+    for given, flag in (({"CERTIFICATE_SOURCE": "secret"}, None), ({}, CertificateSource.SECRET)):
+        with pytest.raises(ConfigurationError, match=r"read no Secrets; docs/host\.md"):
+            settings(given, hostname="a", certificate_source=flag)
+    for env in ({}, {"CERTIFICATE_SOURCE": ""}, {"CERTIFICATE_SOURCE": "request"}):
+        assert settings(env, hostname="a").node == "a"

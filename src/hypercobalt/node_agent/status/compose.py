@@ -27,6 +27,7 @@ OWN_CONDITIONS: Final = (
     HypervisorConditionType.AUTOSTART_OFF,
     HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
     HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
+    HypervisorConditionType.DEFINITIONS_STORED,
 )
 """Condition types that the agent sets, besides one for each systemd unit that it watches."""
 
