@@ -139,6 +139,10 @@ KINDS = (
     Kind("", "v1", "secrets", "Secret", "tls-libvirt-{host}"),
     Kind("", "v1", "secrets", "Secret", "domains.{host}"),
     Kind(
+        *("kvm.cloud.sap", "v1alpha1", "sealeddefinitions", "SealedDefinitions", "{host}"),
+        spec={"key": "0123456789abcdef", "hypervisorUID": "{host}", "sealed": "c2VhbGVk"},
+    ),
+    Kind(
         "ovs.c5c3.io",
         "v1alpha1",
         "ovsnodes",
@@ -165,6 +169,15 @@ class Fleet:
         """Send a request with the token of the agent on a Node; "" for one of no Node."""
         headers = {"Authorization": f"Bearer {self._token(node)}", "Content-Type": media}
         return self._answer(method, path, body, headers)
+
+    def ask(
+        self, node: str, method: str, path: str, body: Json, media: Mapping[str, str]
+    ) -> tuple[int, str]:
+        """Send a request as `send` does; gives the text of the answer, as it is on the wire."""
+        headers = {"Authorization": f"Bearer {self._token(node)}", **media}
+        content = None if body is None else json.dumps(body).encode()
+        answer = self.client.request(method, path, content=content, headers=headers)
+        return answer.status_code, answer.text
 
     def _token(self, node: str) -> str:
         """The token of the agent's pod on a Node, the same each time; "": of no pod."""

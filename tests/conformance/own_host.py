@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.conformance.charts import with_every_source
+from tests.conformance.charts import rendered
 from tests.conformance.hosts import BY_NAME, PATCHES, Fleet, Kind, fleet
 from tests.conformance.prepare import call, install_definitions
 from tests.conformance.real import Server
@@ -18,8 +18,8 @@ OWN, OTHER = "kvm-a", "kvm-b"
 
 @pytest.fixture(scope="module")
 def objects() -> list[Body]:
-    """The chart, with the rights of both sources of certificates at once."""
-    return with_every_source(
+    """The chart, with every right that its values can give an agent."""
+    return rendered(
         "hypercobalt-node-agent",
         {
             "certificates": {"enabled": True},

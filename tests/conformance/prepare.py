@@ -19,7 +19,7 @@ WAIT_SECONDS = 15
 
 
 def own_definitions() -> list[Body]:
-    """Return the CRDs of Hypervisor, Eviction, Migration and OVSNode."""
+    """Return the CRDs of this project's kinds."""
     printed = subprocess.run([COBALT, "crds"], check=True, stdout=subprocess.PIPE, text=True)
     return list(yaml.safe_load_all(printed.stdout))
 

@@ -190,6 +190,7 @@ def real_server(
         "tls-private-key-file": key,
         "bind-address": "127.0.0.1",
         "secure-port": port,
+        "enable-admission-plugins": "NodeRestriction",
         "disable-admission-plugins": ",".join(CLUSTER_POLICIES),
         "watch-cache": str(watch_cache).lower(),
         **(more or {}),

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from msgspec import convert
 from tests.admission import admitted
-from tests.conformance.charts import over, rendered
+from tests.conformance.charts import rendered
 from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
 from tests.conformance.targets import COBALT
 from tests.conformance.wire import Body
 from tests.integration.node_agent.conftest import UNITS, boot
-from tests.integration.node_agent.host.certificates import DATA, host_units, issuing
+from tests.integration.node_agent.host.certificates import host_units, issuing
 from tests.integration.node_agent.moves import UUID, Move
 from tests.integration.operator.conftest import until
 from tests.integration.runtime.scripted import eventually
@@ -32,17 +32,16 @@ from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
-from hypercobalt.api.certificate import Certificate, CertificateRequest
+from hypercobalt.api.certificate import CertificateRequest
 from hypercobalt.api.conditions import get_condition, set_condition
 from hypercobalt.api.coordination import Event, Lease
-from hypercobalt.api.core import Secret
-from hypercobalt.api.definitions import secret_name
 from hypercobalt.api.eviction import Eviction, EvictionStatus
-from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.incident import LABEL
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
+from hypercobalt.api.sealed_definitions import SealedDefinitions
+from hypercobalt.api.sealing import PrivateKey
 from hypercobalt.api.workloads import Pod, PodSpec
 from hypercobalt.node_agent.agent import Host, register
 from hypercobalt.node_agent.host.shutdown_drain import make_eviction
@@ -63,7 +62,7 @@ pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the fi
 
 CHART, SPACE = "hypercobalt-node-agent", "monsoon3"
 VALUES: Body = {
-    "certificates": {"enabled": True, "source": "secret"},
+    "certificates": {"enabled": True},
     "env": {"issuerName": "nova-ca"},
     "storeDefinitions": True,
 }
@@ -71,11 +70,12 @@ DEADLINE = 20.0
 CRASHING = "33333333-0000-4000-8000-000000000003"
 HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),
-    ("create", "", "secrets", SPACE),
+    ("create", "kvm.cloud.sap", "sealeddefinitions", SPACE),
+    ("get", "kvm.cloud.sap", "sealeddefinitions", SPACE),
     ("update", "events.k8s.io", "events", "default"),
 }
 """The requests of an admission plugin, and an apply of an absent object, without which the server
-answers 403; and the repetition of an Event."""
+answers 403; the comparison of what is stored, after minutes; and the repetition of an Event."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,10 @@ async def test_agent_may_do_just_what_it_does(
                 agent(cluster, "kvm-b", move.target, tmp_path),
             ):
                 await come_late(person, "kvm-b")
-                await certify(person, "kvm-a")
+                await until(person, Hypervisor, "kvm-a", is_waiting)
+                async with issuing(person, namespace=SPACE):
+                    await until(person, Hypervisor, "kvm-a", is_certified)
+                    await eventually(lambda: has_no_request(person), seconds=DEADLINE)
                 await until_stored(person, "kvm-a")
                 await through_a_migration(person, move)
                 await through_a_shutdown(person, "kvm-a", shutdown)
@@ -167,36 +170,6 @@ async def test_agent_may_do_just_what_it_does(
                 await eventually(lambda: has_no_eviction(person, "kvm-a"), seconds=DEADLINE)
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
-
-
-async def test_agent_whose_key_is_made_on_its_host_may_do_just_that(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
-    """The agent requests its certificate, waits, installs it; no Secrets or Certificates."""
-    objects = rendered(
-        CHART, over(VALUES, {"certificates": {"source": "request"}, "storeDefinitions": False})
-    )
-    with (
-        permitted(tmp_path_factory.mktemp("real"), objects, {SPACE}) as cluster,
-        left_to_the_collector(),
-    ):
-        cluster.forget()
-        async with Kube(
-            load_connection(cluster.server.kubeconfig), field_manager="person"
-        ) as person:
-            await add_host(person, "kvm-a")
-            source = CertificateSource.REQUEST
-            async with agent(cluster, "kvm-a", FakeLibvirt(), tmp_path, source=source):
-                await until(person, Hypervisor, "kvm-a", is_waiting)
-                async with issuing(person, namespace=SPACE):
-                    await until(person, Hypervisor, "kvm-a", is_certified)
-                    await eventually(lambda: has_no_request(person), seconds=DEADLINE)
-        assert cluster.forbidden() == []
-        assert of_certificates(cluster.used(objects)) == of_certificates(granted(objects))
-
-
-def of_certificates(grants: set[Grant]) -> set[Grant]:
-    return {grant for grant in grants if grant[1] == "cert-manager.io" or grant[2] == "secrets"}
 
 
 async def has_no_request(person: Kube) -> bool:
@@ -225,24 +198,6 @@ async def come_late(person: Kube, name: str) -> None:
     await until(person, Lease, lease, lambda it: bool(it.metadata.ownerReferences), namespace=SPACE)
 
 
-async def certify(person: Kube, name: str) -> None:
-    """A Certificate of its own, another address, and a Secret to install."""
-    made = f"libvirt-{name}"
-    await until(person, Certificate, made, lambda _: True, namespace=SPACE)
-    address: Body = {"status": {"internalIp": "2001:db8::1"}}
-    await person.merge_patch(Hypervisor, name, address, subresource="status")
-    await until(
-        person,
-        Certificate,
-        made,
-        lambda it: "2001:db8::1" in it.spec.ipAddresses,
-        namespace=SPACE,
-    )
-    meta = ObjectMeta(name=f"tls-libvirt-{name}", namespace=SPACE)
-    await person.create(Secret(metadata=meta, data=DATA, type="Opaque"))
-    await until(person, Hypervisor, name, is_certified)
-
-
 def is_certified(hypervisor: Hypervisor, reason: str = "Ready") -> bool:
     found = get_condition(hypervisor.conditions, "TLSCertificateInstalled")
     return found is not None and found.reason == reason
@@ -253,8 +208,11 @@ def is_waiting(hypervisor: Hypervisor) -> bool:
 
 
 async def until_stored(person: Kube, name: str) -> None:
+    status: Body = {"status": {"definitionsKey": PrivateKey.make().public.text}}
+    await person.merge_patch(Hypervisor, name, status, subresource="status")
+
     async def is_stored() -> bool:
-        return await person.get(Secret, secret_name(name), SPACE) is not None
+        return await person.get(SealedDefinitions, name, SPACE) is not None
 
     await eventually(is_stored, seconds=DEADLINE)
 

@@ -18,18 +18,18 @@ __all__ = ["hosts", "objects"]
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
-_AGENT: Body = {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}}
+_AGENT: Body = {
+    "certificates": {"enabled": True},
+    "env": {"issuerName": "nova-ca"},
+    "storeDefinitions": True,
+}
 _OPERATOR: Body = {
     "controllerManager": {"manager": {"env": {"agentNamespaces": "agents", "compute": "direct"}}},
     "ovs": {"enabled": True},
     "ha": {"mode": "internal", "fenceDevices": "devices: []", "service": {"enabled": True}},
 }
 CHARTS: dict[str, tuple[str, Body]] = {
-    "node agent, requests": ("hypercobalt-node-agent", _AGENT),
-    "node agent, Secrets": (
-        "hypercobalt-node-agent",
-        {**_AGENT, "certificates": {"enabled": True, "source": "secret"}},
-    ),
+    "node agent": ("hypercobalt-node-agent", _AGENT),
     "OVS agent": ("hypercobalt-ovs-agent", {}),
     "operator, requests": ("hypercobalt-operator", _OPERATOR),
     "operator, Secrets": (

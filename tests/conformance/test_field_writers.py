@@ -51,6 +51,8 @@ STORED: Body = {
     "failingStorage": ["s"],
     "waits": [{"condition": "Ready", "waitsFor": "x", "since": WHEN}],
     "specHash": "x",
+    "definitionsKey": "a",
+    "fenceDevices": [{"device": "d", "proven": False, "systemUUID": "u"}],
 }
 FORGED: Body = {
     "fencing": {
@@ -75,6 +77,8 @@ FORGED: Body = {
     "failingStorage": [],
     "waits": [],
     "specHash": "y",
+    "definitionsKey": "b",
+    "fenceDevices": [{"device": "d", "proven": True, "systemUUID": "v"}],
 }
 
 

@@ -15,13 +15,14 @@ from tests.conformance.own_host import OTHER, OWN, attempt, hosts, objects
 from tests.conformance.prepare import call
 from tests.conformance.wire import Body, Json
 
+from hypercobalt.api.sealed_definitions import MOST_CHARACTERS
+
 __all__ = ["hosts", "objects"]
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-ACCOUNT = "kubernetes.io/service-account.name"
 QUESTIONS = {
     ("authentication.k8s.io", "tokenreviews"),
     ("authorization.k8s.io", "subjectaccessreviews"),
@@ -213,13 +214,13 @@ def test_an_agent_reads_its_own_configuration_and_no_other_config_map(hosts: Fle
 def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
     """An agent can do its work, or the refusals would prove nothing."""
     hosts.add(OWN)
-    hypervisor, lease, migration, certificate = (
+    hypervisor, lease, migration, definitions = (
         BY_NAME[key]
         for key in (
             ("kvm.cloud.sap", "hypervisors"),
             ("coordination.k8s.io", "leases"),
             ("kvm.cloud.sap", "migrations"),
-            ("cert-manager.io", "certificates"),
+            ("kvm.cloud.sap", "sealeddefinitions"),
         )
     )
     done = [
@@ -231,7 +232,7 @@ def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
             ("PATCH", migration.path(OWN, "status"), {"status": STARTED}, MERGE),
             ("DELETE", migration.path(OWN)),
             ("POST", migration.path(), migration.body(OWN)),
-            ("PATCH", certificate.path(OWN), {"spec": {"duration": "1h"}}, MERGE),
+            ("PATCH", definitions.path(OWN), {"spec": {"sealed": "YW5ldw=="}}, MERGE),
         )
     ]
     assert done == [200, 200, 200, 200, 200, 201, 200]
@@ -350,49 +351,44 @@ def test_no_object_is_tied_to_another_host(hosts: Fleet, kind: str) -> None:
         assert hosts.send(OWN, "POST", found.path(), body)[0] == code
 
 
-def test_by_default_no_secret_is_readable() -> None:
-    plain = rendered("hypercobalt-node-agent")
-    assert not any(resource == "secrets" for _, _, resource in rules(plain))
-    storing = rendered("hypercobalt-node-agent", {"storeDefinitions": True})
-    verbs = {verb for verb, _, resource in rules(storing) if resource == "secrets"}
-    assert verbs == {"create", "patch"}
-
-
 @pytest.mark.parametrize(
-    ("name", "more", "code"),
+    ("name", "code"),
     [
-        pytest.param("domains.kvm-a", {}, 201, id="its own"),
-        pytest.param("domains.kvm-b", {}, 403, id="of another host"),
-        pytest.param("domains.kvm-c", {}, 403, id="of a host that is not there"),
-        pytest.param("tls-libvirt-kvm-a", {}, 403, id="of another purpose"),
-        pytest.param(
-            "domains.kvm-a",
-            {"type": "kubernetes.io/service-account-token"},
-            403,
-            id="one that the cluster fills with a token",
-        ),
+        pytest.param(OWN, 201, id="its own"),
+        pytest.param(OTHER, 403, id="of another host"),
+        pytest.param("kvm-c", 403, id="of a host that is not there"),
+        pytest.param("kvm-a-2", 403, id="of a host that is named like it"),
     ],
 )
 def test_an_agent_applies_the_definitions_of_its_own_host_only(
-    hosts: Fleet, name: str, more: Body, code: int
+    hosts: Fleet, name: str, code: int
 ) -> None:
-    secret = BY_NAME["", "secrets"]
-    call(hosts.server, "DELETE", secret.path(OWN))
-    body: Body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, **({"annotations": {ACCOUNT: "default"}} if more else {})},
-        "type": "Opaque",
-        **more,
-    }
-    path = secret.path(OWN).replace(secret.name(OWN), name)
+    definitions = BY_NAME["kvm.cloud.sap", "sealeddefinitions"]
+    call(hosts.server, "DELETE", definitions.path(OWN))
+    body = definitions.body(OWN)
+    body["metadata"]["name"] = name
+    path = f"{definitions.path()}/{name}?fieldManager=a&force=true"
 
-    got, answer = hosts.send(
-        OWN, "PATCH", f"{path}?fieldManager=a&force=true", body, PATCHES["apply"]
-    )
+    got, answer = hosts.send(OWN, "PATCH", path, body, PATCHES["apply"])
 
     assert got == code, answer
     hosts.add(OWN)
+
+
+def test_an_agent_stores_no_more_than_the_operator_reads(hosts: Fleet) -> None:
+    definitions = BY_NAME["kvm.cloud.sap", "sealeddefinitions"]
+    body = definitions.body(OWN)
+    for length, code in ((MOST_CHARACTERS, 200), (MOST_CHARACTERS + 1, 422)):
+        body["spec"]["sealed"] = "A" * length
+        path = f"{definitions.path(OWN)}?fieldManager=a&force=true"
+        assert hosts.send(OWN, "PATCH", path, body, PATCHES["apply"])[0] == code
+    hosts.renew(OWN)
+
+
+def test_keys_from_secrets_are_refused() -> None:
+    values: Body = {"certificates": {"enabled": True, "source": "secret"}}
+    with pytest.raises(RenderError, match=r"certificates\.source: must be request"):
+        rendered("hypercobalt-node-agent", values)
 
 
 def test_definitions_need_the_policy() -> None:

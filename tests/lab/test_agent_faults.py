@@ -10,19 +10,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import trustme
 from msgspec.structs import replace
 
-from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.coordination import Lease
-from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.rbac import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.rights import NODE_AGENT as ACCOUNT
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
 from tests.lab.kit.agent import condition, connection_is, instances, kill_agent, ready, until
@@ -62,22 +56,6 @@ GUEST = """<domain type='qemu'><name>{name}</name><memory unit='MiB'>16</memory>
 <target dev='hda' bus='ide'/></disk>
 <serial type='file'><source path='/var/log/libvirt/{name}.log'/></serial><panic model='isa'/>
 </devices></domain>"""
-
-
-@asynccontextmanager
-async def secrets_readable(api: Kube) -> AsyncIterator[None]:
-    """The agents may read Secrets, as with the chart's value `certificates.source: secret`."""
-    meta = ObjectMeta(name="node-agents-read-secrets", namespace=NAMESPACE)
-    rule = PolicyRule(apiGroups=("",), resources=("secrets",), verbs=("list", "watch"))
-    role = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="Role", name=meta.name)
-    who = Subject("ServiceAccount", ACCOUNT, namespace=NAMESPACE)
-    await api.create(Role(metadata=meta, rules=(rule,)))
-    await api.create(RoleBinding(metadata=meta, roleRef=role, subjects=(who,)))
-    try:
-        yield
-    finally:
-        await api.delete(RoleBinding, meta.name, NAMESPACE)
-        await api.delete(Role, meta.name, NAMESPACE)
 
 
 @asynccontextmanager
@@ -171,58 +149,6 @@ async def renewed(api: Kube, host: Host, good: Callable[[float], bool]) -> float
                 if good(seconds):
                     return seconds
             await asyncio.sleep(0.2)
-
-
-async def test_a_secret_that_cannot_be_installed_is_reported_and_a_good_one_is_installed(
-    nodes: TakeHosts, api: Kube
-) -> None:
-    (host,) = await nodes(1)
-    await ready(api, host)
-    authority = trustme.CA()
-    leaf = authority.issue_cert(host.name, host.address)
-    good = {
-        "ca.crt": authority.cert_pem.bytes(),
-        "tls.crt": leaf.cert_chain_pems[0].bytes(),
-        "tls.key": leaf.private_key_pem.bytes(),
-    }
-    other = trustme.CA().issue_cert(host.name).private_key_pem.bytes()
-    meta = ObjectMeta(name=f"tls-libvirt-{host.name}", namespace=NAMESPACE)
-    secret = await api.create(Secret(metadata=meta, data={"ca.crt": b""}, type="Opaque"))
-    await api.merge_patch(Hypervisor, host.name, {"spec": {"installCertificate": True}})
-    try:
-        await host.run("mkdir", "-p", "/root/pki")
-        async with secrets_readable(api), environment(host, "PKI_PATH=/root/pki"):
-            pid = await shown(host, "MainPID")
-            for content, text in (
-                ({"ca.crt": good["ca.crt"]}, "lacks tls.crt, tls.key"),
-                ({**good, "ca.crt": b"\xff" * 900_000}, "the CA is not a certificate"),
-                (
-                    {**good, "tls.crt": b"-----BEGIN CERTIFICATE-----\n"},
-                    "certificate and key are not in PEM form",
-                ),
-                ({**good, "tls.key": other}, "certificate and key are not in PEM form"),
-            ):
-                secret = await api.patch(secret, replace(secret, data=content))
-                refused = await until(api, host, tls_shows("FailedToUpdate", text))
-                assert "PRIVATE" not in condition(refused, TLS).message
-                assert not (await host.run("find", "/root/pki", "-name", "*.pem")).split()
-            await api.patch(secret, replace(secret, data=good))
-            await until(api, host, tls_shows("Ready", "is installed"))
-            assert await shown(host, "MainPID") == pid
-            keys = await host.run("find", "/root/pki", "-name", "*key.pem", "-type", "f")
-            modes = await host.run("stat", "--format=%a", *keys.split())
-            assert modes.split() == ["600"] * 3
-    finally:
-        await api.delete(Secret, meta.name, NAMESPACE)
-        await api.merge_patch(Hypervisor, host.name, {"spec": {"installCertificate": False}})
-
-
-def tls_shows(reason: str, text: str) -> Callable[[Hypervisor], bool]:
-    def good(hypervisor: Hypervisor) -> bool:
-        found = get_condition(hypervisor.conditions, TLS)
-        return found is not None and found.reason.startswith(reason) and text in found.message
-
-    return good
 
 
 async def test_guests_that_flood_reset_and_panic_cost_no_write_but_for_their_incidents(

@@ -1,4 +1,4 @@
-"""A real host's definitions are in its Secret as its libvirt has them, passwords included."""
+"""A real host's definitions are stored as its libvirt has them, passwords included, and sealed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from hypercobalt.api.core import Secret
-from hypercobalt.api.definitions import HostDefinitions, definitions, secret_name
+from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.sealed_definitions import SealedDefinitions
+from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.lab.agents import NAMESPACE
 from hypercobalt.lab.disk import LOCAL
-from hypercobalt.lab.host import Host
+from hypercobalt.operator.definitions_reader import opened
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.client.patch import JsonObject
 from tests.integration.runtime.scripted import eventually
 from tests.lab.conftest import TakeHosts
 from tests.lab.kit.agent import ready
@@ -20,6 +22,7 @@ from tests.lab.kit.domains import DOMAIN
 
 pytestmark = pytest.mark.timeout(180)
 
+KEY = PrivateKey.make()
 UUID = "00000000-0000-4000-8000-00000000000a"
 DIRECTORY = f"{LOCAL}/stored"
 DEVICES = f"""<devices>
@@ -29,14 +32,24 @@ DEVICES = f"""<devices>
 WAIT = timedelta(seconds=20).total_seconds()
 
 
-async def stored(api: Kube, host: Host) -> HostDefinitions:
-    found = await api.get(Secret, secret_name(host.name), NAMESPACE)
-    return definitions(found) if found else HostDefinitions()
+async def publish(api: Kube, host: str) -> None:
+    """Publish the key, as the operator does, which does not run here."""
+    status: JsonObject = {"status": {"definitionsKey": KEY.public.text}}
+    await api.merge_patch(Hypervisor, host, status, subresource="status")
+
+
+async def stored(api: Kube, host: str) -> HostDefinitions:
+    own = await api.get(Hypervisor, host)
+    found = await api.get(SealedDefinitions, host, NAMESPACE)
+    if own is None or found is None:
+        return HostDefinitions()
+    return opened(found, Owner(host, own.metadata.uid), KeyRing(KEY))
 
 
 async def test_definitions_are_stored_whole_and_marked(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
+    await publish(api, host.name)
     await host.run("mkdir", "-p", DIRECTORY)
     await host.run("truncate", "-s", "1M", f"{DIRECTORY}/a.img")
     given = DOMAIN.format(
@@ -47,17 +60,20 @@ async def test_definitions_are_stored_whole_and_marked(nodes: TakeHosts, api: Ku
     await host.run("virsh", "start", "a")
 
     async def runs() -> bool:
-        domains = (await stored(api, host)).domains
+        domains = (await stored(api, host.name)).domains
         return UUID in domains and domains[UUID].active
 
     await eventually(runs, seconds=WAIT)
-    found, own = await stored(api, host), await api.get(Hypervisor, host.name)
+    found, own = await stored(api, host.name), await api.get(Hypervisor, host.name)
     assert own
     document = await host.run("virsh", "dumpxml", "--inactive", "--security-info", "a")
     assert "passwd='secret'" in document
     assert found.domains[UUID].xml.strip() == document.strip()
     assert (found.domains[UUID].name, found.domains[UUID].autostart) == ("a", True)
     assert found.bootID == own.status.bootID
+    sealed = await api.get(SealedDefinitions, host.name, NAMESPACE)
+    assert sealed
+    assert UUID not in sealed.spec.sealed
 
     async def is_marked() -> bool:
         return found.mark in await host.run("ls", "-A", DIRECTORY)
@@ -68,7 +84,7 @@ async def test_definitions_are_stored_whole_and_marked(nodes: TakeHosts, api: Ku
     await host.run("virsh", "destroy", "a")
 
     async def is_off() -> bool:
-        return not (await stored(api, host)).domains[UUID].active
+        return not (await stored(api, host.name)).domains[UUID].active
 
     await eventually(is_off, seconds=WAIT)
     await host.run("virsh", "undefine", "a")

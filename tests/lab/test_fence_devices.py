@@ -8,17 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
-from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
+from hypercobalt.adapters.fencing.devices import Device, Identity
+from hypercobalt.adapters.fencing.port import (
+    Credentials,
+    Cuts,
+    FenceError,
+    FenceFailure,
+    PowerState,
+)
+from hypercobalt.apiserver.access import pki
+from hypercobalt.compute.leadership import unguarded
+from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.boards import Protocol
 from hypercobalt.lab.bmc.faults import SLOW_SECONDS, Fault, FaultFile
-from tests.lab.kit.bmc import AGENTS, PASSWORD, FileChassis, served
+from hypercobalt.operator.ha.device_identity import Question, refusal
+from hypercobalt.operator.ha.fences import switch_off
+from hypercobalt.operator.ha.proving import ProvenDevice
+from tests.lab.kit.bmc import AGENTS, PASSWORD, SYSTEM, FileChassis, authority_of, served
 from tests.lab.kit.bmc import device as bmc_device
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("able_machine")]
@@ -64,6 +79,53 @@ async def test_a_host_is_switched_off_and_on(bmc: Bmc) -> None:
     assert await device.power(within=WITHIN) is PowerState.OFF
     await device.on(within=WITHIN)
     assert (bmc.chassis.is_on(), bmc.chassis.orders) == (True, ["off", "on"])
+
+
+async def test_a_bmc_proves_whose_it_is_by_the_uuid_of_its_system(bmc: Bmc) -> None:
+    device = bmc.device()
+    assert str(SYSTEM) in await device.systems(within=WITHIN)
+    bmc.faults.write(Fault.DENIED)
+    with pytest.raises(FenceError) as failed:
+        await device.systems(within=WITHIN)
+    assert PASSWORD not in str(failed.value)
+
+
+async def test_a_bmc_that_is_another_hosts_by_another_name_is_neither_read_nor_ordered(
+    bmc: Bmc,
+) -> None:
+    """A document binds a host to the BMC of another, whose address has a second name."""
+    question = Question("bmc", Identity.REQUIRED, (str(UUID(int=1)),), None, lambda _: "")
+    device = ProvenDevice(bmc.device(), partial(refusal, question))
+    for power in ("on", "off"):
+        bmc.chassis.is_now(power)
+        answer = await switch_off([(device, WITHIN)], Cuts.POWER, WITHIN, unguarded)
+        assert (answer.off, "another host's device" in answer.text) == (False, True)
+    assert bmc.chassis.orders == []
+    own = replace(question, claims=(str(SYSTEM),))
+    bmc.chassis.is_now("on")
+    mine = ProvenDevice(bmc.device(), partial(refusal, own))
+    assert (await switch_off([(mine, WITHIN)], Cuts.POWER, WITHIN, unguarded)).off
+
+
+async def test_a_bmc_whose_certificate_is_not_of_the_authority_gets_no_order(
+    process: tuple[Path, int], tmp_path: Path
+) -> None:
+    folder, port = process
+    chassis = FileChassis(folder)
+    chassis.begin()
+    where = {"ip": "127.0.0.1", "ipport": str(port)}
+    others = pki.prepare(tmp_path, "127.0.0.1").ca.decode()
+    for authority, trusted in ((others, False), (authority_of(folder), True)):
+        known = Device("bmc", "fence_redfish", where, authority=authority)
+        device = AgentDevice(known, Credentials(USER, PASSWORD))
+        if trusted:
+            assert await device.systems(within=WITHIN) == {str(SYSTEM)}
+            await device.off(within=WITHIN)
+        else:
+            for call in (device.systems, device.off):
+                with pytest.raises(FenceError, match=r"(?i)certificate"):
+                    await call(within=WITHIN)
+        assert chassis.is_on() is not trusted
 
 
 async def test_a_host_that_is_off_already_counts_as_switched_off(bmc: Bmc) -> None:

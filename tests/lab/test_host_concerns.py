@@ -24,15 +24,14 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.errors import CommandError
 from hypercobalt.lab.host import Host
-from hypercobalt.node_agent.host.certificates import Certificates
 from hypercobalt.node_agent.host.tls_files import UPDATE_UNIT, installer
-from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
 from tests.contracts import shutdown, system
 from tests.following import background
+from tests.integration.node_agent.host.certificates import FromSecret
 from tests.lab.conftest import TakeHosts
 from tests.lab.kit.agent import SOCKETS, condition, until
 from tests.lab.kit.system import (
@@ -220,12 +219,10 @@ class Tls:
         self._own = Informer(api, own, metrics=Metrics())
         fields = f"metadata.name=tls-libvirt-{host.name}"
         self._secrets = Informer(api, Selection(Secret, NAMESPACE, "", fields), metrics=Metrics())
-        self._concern = Certificates(
-            Settings(host.name, host.name, namespace=NAMESPACE),
-            api,
+        self._concern = FromSecret(
             installer(root(host) / "etc/pki", SystemdUnits(bus(host)), self.board),
-            hypervisor=Latest(self._own),
-            secret=Latest(self._secrets),
+            Latest(self._own),
+            Latest(self._secrets),
         )
 
     @contextlib.asynccontextmanager

@@ -1,11 +1,13 @@
-"""No Node and no Secret holds the loop of the operator or of the node agent, raises, or stays.
+"""No Node and no stored definitions hold the loop of the operator, raise, or stay.
 
-A kubelet that was taken over writes its Node as it likes, and so does whoever may write Secrets.
+A kubelet that was taken over writes its Node as it likes, and a node agent what it stores.
 Short as it stands; `HOSTILE_OBJECTS=1000` and -s give the figures of docs/security.md.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import inspect
 import os
 import random
@@ -14,20 +16,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.cost import on_loop, resident_mib
 
-from hypercobalt.agent.certificates.check import CertificateFilesError
-from hypercobalt.agent.certificates.files import KEYS
-from hypercobalt.api.core import Node, Secret
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.host.tls_files import layout
+from hypercobalt.api.sealed_definitions import SealedDefinitions
+from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.operator import gardener, hypervisor
+from hypercobalt.operator.definitions_reader import DefinitionsUnreadableError, opened
 from hypercobalt.operator.from_node import first
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -38,6 +38,7 @@ from hypercobalt.operator.node_facts import (
 from hypercobalt.operator.node_names import claims, names_of
 from hypercobalt.runtime.client.collection import read_page
 
+KEY, OWNER = PrivateKey.make(), Owner("kvm-a", "uid")
 OBJECTS = int(os.environ.get("HOSTILE_OBJECTS", "60"))
 HELD_MS = 600
 LEAK_MIB = 10
@@ -85,15 +86,16 @@ def node(chance: Chance, size: int) -> Json:
     }
 
 
-def secret(chance: Chance, size: int) -> Json:
-    pem = chance.choice(["", "-----BEGIN CERTIFICATE-----\n", "-----BEGIN RSA PRIVATE KEY-----\n"])
-    body = pem.encode() * max(1, size // 4 // (len(pem) or 1)) if pem else bytes(size // 4)
-    keys = [
-        *chance.sample(sorted(KEYS), chance.randrange(4)),
-        *many(chance, size // 4, "key-{}".format),
-    ]
-    data = dict.fromkeys(keys, b"") | dict.fromkeys(keys[:3], body)
-    return {"metadata": {"name": "tls-libvirt-kvm-a", "namespace": "monsoon3"}, "data": data}
+def stored(chance: Chance, size: int) -> Json:
+    """What who has taken a host over may store: its own definitions, well sealed."""
+    text = chance.choice(["<domain/>", "<" * 99, "\\u0000", "x" * (size // 9)])
+    line = msgspec.json.encode({"uuid": "a{}", "name": "vm", "xml": text}).decode()
+    lines = ["{}", *many(chance, size, lambda n: line.replace("{}", str(n)))]
+    data = gzip.compress("\n".join(lines).encode())
+    sealed = base64.b64encode(KEY.public.seal(data, OWNER)).decode()
+    sealed = chance.choice([sealed, sealed, sealed[:-4], "A" * size])
+    spec = {"key": KEY.public.id, "hypervisorUID": OWNER.uid, "sealed": sealed}
+    return {"metadata": {"name": "kvm-a", "namespace": "monsoon3"}, "spec": spec}
 
 
 def damaged(chance: Chance, value: Json) -> Json:
@@ -110,7 +112,7 @@ def page(seed: int, make: Callable[[Chance, int], Json]) -> bytes:
     """A list of a hostile object, up to thrice as large as etcd takes, and one that is in order."""
     chance = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
     made = make(chance, int(2 ** chance.uniform(10, 21.5)))
-    for part in chance.choice([(), (), ("spec",), ("status", "spec"), ("data",)]):
+    for part in chance.choice([(), (), ("spec",), ("status", "spec")]):
         if part in made:
             made[part] = damaged(chance, made[part])
     return msgspec.json.encode({"items": [made, {"metadata": {"name": "kvm-b"}}]})
@@ -135,17 +137,16 @@ def operate(data: bytes) -> None:
         )
 
 
-def install(data: bytes) -> None:
-    """What the agent makes of a list of Secrets on its loop; OpenSSL reads them on a thread."""
-    listed = read_page(data, Secret)
-    assert listed.items[-1].metadata == ObjectMeta(name="kvm-b")
+def recover(data: bytes) -> None:
+    """What the operator makes of stored definitions, on a thread: here to be measured."""
+    listed = read_page(data, SealedDefinitions)
     for found in listed.items:
-        with suppress(CertificateFilesError):
-            layout(Path()).plan(found.data)
+        with suppress(DefinitionsUnreadableError):
+            opened(found, OWNER, KeyRing(KEY))
 
 
 @pytest.mark.parametrize(
-    ("kind", "make", "use"), [("Nodes", node, operate), ("Secrets", secret, install)]
+    ("kind", "make", "use"), [("Nodes", node, operate), ("definitions", stored, recover)]
 )
 @pytest.mark.timeout(120 + OBJECTS)
 def test_hostile_objects_neither_hold_the_loop_nor_stay_in_memory(

@@ -5,7 +5,7 @@
 {{- end }}
 
 {{- define "writers.types" -}}
-["LibVirtConnection", "HaConfigValid", "AutostartOff", "OperatingSystemUpdate", "TLSCertificateInstalled"]
+["LibVirtConnection", "HaConfigValid", "AutostartOff", "OperatingSystemUpdate", "TLSCertificateInstalled", "DefinitionsStored"]
 {{- end }}
 
 {{- define "writers.unit" -}}

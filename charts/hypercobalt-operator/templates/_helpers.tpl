@@ -23,6 +23,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.secret.existingSecret | default (printf "%s-secret" (include "operator.fullname" .)) }}
 {{- end }}
 
+{{- define "operator.definitionsKey" -}}
+{{ printf "%s-definitions-key" (include "operator.fullname" .) }}
+{{- end }}
+
 {{- /* Binds a Role to the operator: a list of the context, the role's short name and its namespace. */}}
 {{- define "operator.rolebinding" -}}
 {{- $context := index . 0 -}}

@@ -35,12 +35,19 @@ from hypercobalt.api.schema import (
     Limits,
     Rule,
 )
+from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.errors import ConfigurationError
 
 Schema = dict[str, Json]
 """One JSON object: a manifest, or a node of a schema."""
 
-KINDS: Final[tuple[type[CustomObject], ...]] = (Hypervisor, Eviction, Migration, OVSNode)
+KINDS: Final[tuple[type[CustomObject], ...]] = (
+    Hypervisor,
+    Eviction,
+    Migration,
+    OVSNode,
+    SealedDefinitions,
+)
 """The kinds that we define, in the order in which they are printed."""
 
 _ROOT: Final[Schema] = {

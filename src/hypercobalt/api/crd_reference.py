@@ -56,7 +56,6 @@ def _section(kind: type[CustomObject]) -> str:
         *_rows("", root_schema(kind)),
         "",
         *_writer_lines(kind),
-        "",
         "| Column | JSONPath | Shown |",
         "| --- | --- | --- |",
         *(
@@ -129,6 +128,8 @@ def _constraints(node: Schema) -> str:
 
 def _writer_lines(kind: type[CustomObject]) -> list[str]:
     """Who writes what below `status`; of conditions the types that are an agent's."""
+    if not writers(kind):
+        return []
     by_writer: dict[Writer, list[str]] = {}
     for name, writer in writers(kind).items():
         by_writer.setdefault(writer, []).append(f"`{name}`")
@@ -136,7 +137,7 @@ def _writer_lines(kind: type[CustomObject]) -> list[str]:
     for writer, names in by_writer.items():
         text = f"{writer}: {TYPES[kind]}" if writer is Writer.BY_TYPE else str(writer)
         lines.append(f"| {', '.join(names)} | {text} |")
-    return lines
+    return [*lines, ""]
 
 
 def _rule_lines(kind: type[CustomObject]) -> list[str]:

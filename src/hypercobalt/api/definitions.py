@@ -1,34 +1,42 @@
-"""The definitions of a host's domains, kept where they outlive the host: one Secret for each host.
+"""The definitions of a host's domains, kept where they outlive the host: one object for each host.
 
-Without OpenStack a host's libvirtd is the only record of what is on it. Its node agent writes the
-definitions into the Secret whenever one of them changes, a domain starts or stops; the operator
-reads it when the host is fenced, to start elsewhere what ran there. A definition has the passwords
-of consoles and disks, so it is a Secret and not part of a status.
+Without OpenStack a host's libvirtd is the only record of what is on it. Its node agent stores the
+definitions whenever one of them changes, a domain starts or stops; the operator reads them when the
+host is fenced, to start elsewhere what ran there. A definition has the passwords of consoles and
+disks, so the object has it sealed for the operator (`sealing`, `sealed_definitions`).
 
 `mark` distinguishes shared disks from local ones when one of two hosts is dead: the agent leaves a
 file of that name in each directory with disks of its domains, and another host that sees it there
 has the same directory.
+
+The form: lines of JSON, compressed. The first is of the host, each other one of a domain. So a
+reader can stop at any line: whoever has taken a host over may seal what it likes, and the size of
+a document says nothing about what it becomes.
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hypercobalt.api.core import Secret
-from hypercobalt.api.meta import ObjectMeta
-
 HOST_LABEL: Final = "kvm.cloud.sap/hypervisor"
-"""Of the Secret: the name of the Hypervisor."""
+"""Of the stored object: the name of the Hypervisor."""
 
-MOST_BYTES: Final = 900 * 1024
-"""A Secret holds 1 MiB at most (MaxSecretSize in k8s.io/api, core/v1/types.go)."""
+MOST_PACKED: Final = 896 * 1024
+"""Bytes of packed definitions, before they are sealed: see `sealed_definitions.MOST_BYTES`."""
+MOST_TEXT: Final = 16 * 1024**2
+"""Bytes of all lines; a host of a thousand domains has about 10 MiB."""
+MOST_LINE: Final = 512 * 1024
+"""Bytes of the line of one domain; libvirt's documents of 100 disks have 60 KiB."""
+MOST_DOMAINS: Final = 4096
 
-_KEY: Final = "domains.json.gz"
-_MOST_READ: Final = 64 * 1024**2  # a host of a thousand domains has about 10 MiB
+_MOST_NAME: Final = 255  # characters; libvirt makes file names of it
+_CHUNK: Final = 64 * 1024
+_PAD: Final = 4096  # the size of what is sealed does not follow a password byte by byte
 
 
 class DomainDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,7 +67,7 @@ class HostDefinitions(msgspec.Struct, frozen=True, omit_defaults=True):
         bootID: of the host when they were read.
         mark: name of the file that the host has left in the directories of their disks.
         domains: by UUID.
-        left_out: names of those that the Secret has no room for, by UUID.
+        left_out: names of those that the object has no room for, by UUID.
     """
 
     bootID: str = ""
@@ -69,10 +77,10 @@ class HostDefinitions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Packed(NamedTuple):
-    """Definitions that fit into a Secret, and those that do not.
+    """Definitions that fit into the object, and those that do not.
 
     Args:
-        data: for the Secret.
+        data: to be sealed.
         left_out: names of the domains that do not fit: idle ones before running ones, the largest
             first.
     """
@@ -80,49 +88,60 @@ class Packed(NamedTuple):
     data: bytes
     left_out: tuple[str, ...]
 
-
-def secret_name(host: str) -> str:
-    """The name of a host's Secret, in the namespace of its agent."""
-    return f"domains.{host}"
+    def __repr__(self) -> str:
+        return f"Packed({len(self.data)} bytes, left_out={self.left_out})"
 
 
-def secret(host: str, namespace: str, packed: Packed) -> Secret:
-    """The Secret to write."""
-    metadata = ObjectMeta(name=secret_name(host), namespace=namespace, labels={HOST_LABEL: host})
-    return Secret(metadata=metadata, data={_KEY: packed.data}, type="Opaque")
+class _HostLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    bootID: str = ""
+    mark: str = ""
 
 
-def definitions(found: Secret) -> HostDefinitions:
-    """Read the definitions in a Secret.
+class _DomainLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A domain; without its document it is left out."""
+
+    uuid: str
+    name: str
+    xml: str = ""
+    active: bool = False
+    autostart: bool = False
+    saved: bool = False
+
+
+class _Entry(NamedTuple):
+    """A domain to be packed: its line, and the one that only names it."""
+
+    uuid: str
+    definition: DomainDefinition
+    line: bytes
+    named: bytes
+
+
+def pack(host: HostDefinitions, most: int = MOST_PACKED) -> Packed:
+    """Compress them; the same definitions always give the same bytes.
 
     Raises:
-        ValueError: it cannot be read; the message names the Secret and nothing of its content.
+        ValueError: there are more domains than anything reads.
     """
-    name = f"Secret {found.metadata.namespace}/{found.metadata.name}"
-    if _KEY not in found.data:
-        raise ValueError(f"{name} has no {_KEY}")
-    try:
-        return unpack(found.data[_KEY])
-    except ValueError as exc:
-        raise ValueError(f"{name}: {exc}") from None
-
-
-def pack(host: HostDefinitions, most: int = MOST_BYTES) -> Packed:
-    """Compress them; the same definitions always give the same bytes."""
-    everything = sorted(
-        host.domains.items(), key=lambda one: (not one[1].active, len(one[1].xml), one[0])
+    if len(host.domains) > MOST_DOMAINS:
+        raise ValueError(f"{len(host.domains)} domains: at most {MOST_DOMAINS} are stored")
+    entries = sorted(
+        (_entry(uuid, one) for uuid, one in host.domains.items()),
+        key=lambda one: (not one.definition.active, len(one.line), one.uuid),
     )
+    whole = [one for one in entries if len(one.line) <= MOST_LINE and one.definition.xml]
+    head = msgspec.json.encode(_HostLine(host.bootID, host.mark))
 
     def packed(count: int) -> Packed:
-        kept = dict(sorted(everything[:count]))
-        left_out = {uuid: one.name for uuid, one in sorted(everything[count:])}
-        document = msgspec.structs.replace(host, domains=kept, left_out=left_out)
-        data = gzip.compress(msgspec.json.encode(document), mtime=0)
-        return Packed(data, tuple(sorted(left_out.values())))
+        kept = {one.uuid for one in whole[:count]}
+        lines = (one.line if one.uuid in kept else one.named for one in sorted(entries))
+        data = gzip.compress(b"\n".join((head, *lines)), mtime=0)
+        left_out = sorted(one.definition.name for one in entries if one.uuid not in kept)
+        return Packed(data + bytes(-len(data) % _PAD), tuple(left_out))
 
-    fits, too_many = 0, len(everything) + 1
+    fits, too_many = 0, _within(whole, MOST_TEXT - sum(len(one.named) + 1 for one in entries)) + 1
     best = packed(0)
-    probe = len(everything)  # mostly all of them fit
+    probe = too_many - 1  # mostly all of them fit
     while fits + 1 < too_many:
         tried = packed(probe)
         if len(tried.data) <= most:
@@ -137,15 +156,63 @@ def unpack(data: bytes) -> HostDefinitions:
     """Read what `pack` has written.
 
     Raises:
-        ValueError: it is nothing of the kind.
+        ValueError: it is nothing of the kind, or more than any host's.
     """
-    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    lines = _lines(data)
+    domains, left_out = dict[str, DomainDefinition](), dict[str, str]()
     try:
-        text = reader.decompress(data, _MOST_READ)
-        if not reader.eof:
-            raise ValueError("the definitions are cut off, or longer than any host's")
-        return msgspec.json.decode(text, type=HostDefinitions)
+        head = msgspec.json.decode(next(lines, b""), type=_HostLine)
+        for line in lines:
+            one = msgspec.json.decode(line, type=_DomainLine)
+            if one.uuid in domains or one.uuid in left_out:
+                raise ValueError("the definitions have a domain twice")
+            if len(domains) + len(left_out) == MOST_DOMAINS or len(one.name) > _MOST_NAME:
+                raise ValueError("the definitions are longer than any host's")
+            if one.xml:
+                domains[one.uuid] = DomainDefinition(
+                    one.name, one.xml, one.active, one.autostart, one.saved
+                )
+            else:
+                left_out[one.uuid] = one.name
     except zlib.error as exc:
         raise ValueError(f"the definitions are not gzip: {exc}") from None
-    except msgspec.MsgspecError:  # its message may have a part of a definition
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Its message may have a part of a definition.
         raise ValueError("the definitions are not of the expected form") from None
+    return HostDefinitions(head.bootID, head.mark, domains, left_out)
+
+
+def _entry(uuid: str, one: DomainDefinition) -> _Entry:
+    name = one.name[:_MOST_NAME]
+    line = _DomainLine(uuid, name, one.xml, one.active, one.autostart, one.saved)
+    named = _DomainLine(uuid, name)
+    return _Entry(uuid, one, msgspec.json.encode(line), msgspec.json.encode(named))
+
+
+def _within(entries: list[_Entry], most: int) -> int:
+    """How many of them have so many bytes together."""
+    for count, one in enumerate(entries):
+        most -= len(one.line) - len(one.named)
+        if most < 0:
+            return count
+    return len(entries)
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Decompress line by line, within the bounds."""
+    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    rest, left, fed = b"", MOST_TEXT, data
+    while True:
+        chunk = reader.decompress(fed, _CHUNK)
+        fed, left = reader.unconsumed_tail, left - len(chunk)
+        *lines, rest = (rest + chunk).split(b"\n")
+        if left < 0 or any(len(one) > MOST_LINE for one in (*lines, rest)):
+            raise ValueError("the definitions are longer than any host's")
+        yield from lines
+        if reader.eof:
+            break
+        if not chunk and not fed:
+            raise ValueError("the definitions are cut off")
+    if reader.unused_data.strip(b"\0"):
+        raise ValueError("the definitions have something after their end")
+    yield rest

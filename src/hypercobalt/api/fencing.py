@@ -172,6 +172,25 @@ class Assertion(Struct, frozen=True):
     ] = None
 
 
+class FenceDeviceIdentity(Struct, frozen=True):
+    """Whose a fence device of the host is, as the operator has read it while the host was well."""
+
+    device: Annotated[
+        str, Field("Its name in the document of fence devices, its address and its outlet.")
+    ]
+    systemUUID: Annotated[
+        str, Field("UUID of the system that it switches, as the device reports it.")
+    ]
+    proven: Annotated[
+        bool,
+        Field(
+            "Whether that is the host's: the host reported the same UUID, and the device of no "
+            "other host did. False: the host is not fenced."
+        ),
+    ]
+    problem: Annotated[str | None, Field("Why it is not the host's.")] = None
+
+
 def proven_boots(fencing: Fencing) -> frozenset[str]:
     """The boots of a record: the agent's, and the kubelet's if that is newer."""
     return frozenset(boot for boot in (fencing.bootID, fencing.nodeBootID) if boot)

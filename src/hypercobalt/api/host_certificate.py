@@ -25,10 +25,10 @@ AGENT: Final = "hypercobalt-node-agent"
 
 
 class CertificateSource(StrEnum):
-    """Where the hosts' certificates come from; the same for the agents and their operator."""
+    """Where the hosts' certificates come from. Our agents know the first only."""
 
     REQUEST = "request"  # the key is made on the host, a CertificateRequest has its public half
-    SECRET = "secret"  # noqa: S105 - a Secret has both; its reader reads every Secret there
+    SECRET = "secret"  # noqa: S105 - a Secret has both, for the existing agent
 
 
 class CertificateReason(StrEnum):
@@ -38,7 +38,6 @@ class CertificateReason(StrEnum):
     READY = "Ready"
     FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
     FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
-    SECRET_FORBIDDEN = "SecretForbidden"  # noqa: S105 - ours: the agent may not read it
     REQUEST_PENDING = "RequestPending"  # ours, and those below: with a key made on the host
     REQUEST_DENIED = "RequestDenied"
     REQUEST_FAILED = "RequestFailed"

@@ -206,7 +206,8 @@ class HypervisorSpec(Struct, frozen=True):
     createCertManagerCertificate: Annotated[
         bool | None,
         Field(
-            "Whether the node agent creates a cert-manager Certificate for the host itself.",
+            "Whether the existing node agent creates a cert-manager Certificate for the host. "
+            "Without effect on hypercobalt's, which requests its certificate.",
             default=False,
             required=True,
         ),
@@ -214,7 +215,7 @@ class HypervisorSpec(Struct, frozen=True):
     installCertificate: Annotated[
         bool | None,
         Field(
-            "Whether the node agent installs the TLS Secret of the host for libvirt.",
+            "Whether the node agent installs the certificate of the host for libvirt.",
             default=True,
             required=True,
         ),

@@ -41,6 +41,8 @@ class HypervisorConditionType(StrEnum):
     FENCED = "Fenced"  # ours
     RECOVERY_BLOCKED = "RecoveryBlocked"  # ours
     NETWORK_HEALTHY = "NetworkHealthy"  # ours
+    FENCE_DEVICES_PROVEN = "FenceDevicesProven"  # ours
+    DEFINITIONS_STORED = "DefinitionsStored"  # ours
 
 
 NODE_AGENT_TYPES: Final = (
@@ -49,6 +51,7 @@ NODE_AGENT_TYPES: Final = (
     HypervisorConditionType.AUTOSTART_OFF,
     HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
     HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
+    HypervisorConditionType.DEFINITIONS_STORED,
 )
 """Types that the node agent writes, besides those of units; every other one is the operator's, or
 that of an HA service."""
@@ -272,6 +275,17 @@ class FencedReason(StrEnum):
     RELEASED = "Released"
 
 
+class FenceDevicesReason(StrEnum):
+    """Reasons of `FenceDevicesProven`."""
+
+    PROVEN = "Proven"
+    NOT_PROVEN = "NotProven"  # not yet, and the document requires it
+    UNVERIFIED = "Unverified"  # a device does not tell, and the document allows that
+    OTHER_HOST = "OtherHost"  # the device reports the UUID of another system
+    SHARED = "Shared"  # with another host
+    NOT_SET_UP = "NotSetUp"
+
+
 class RecoveryBlockedReason(StrEnum):
     """Reasons of `RecoveryBlocked`."""
 
@@ -316,3 +330,12 @@ class UpdateReason(StrEnum):
     RUNNING = "Running"
     COMPLETED = "Completed"
     STOPPED = "Stopped"
+
+
+class DefinitionsStoredReason(StrEnum):
+    """Reasons of `DefinitionsStored`: whether the instances could be started elsewhere."""
+
+    STORED = "Stored"
+    LEFT_OUT = "LeftOut"  # the object has no room for some of them
+    NO_KEY = "NoKey"  # the operator has published none
+    NOT_STORED = "NotStored"  # the API, libvirt or the key is in the way

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
-from hypercobalt.api.fencing import Assertion, Fencing, GuestsStopped
+from hypercobalt.api.fencing import Assertion, FenceDeviceIdentity, Fencing, GuestsStopped
 from hypercobalt.api.incident import MOST, Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
@@ -372,6 +372,14 @@ class HypervisorStatus(Struct, frozen=True):
         Fencing | None,
         Field("The last fencing of the host.", writer=Writer.OPERATOR),
     ] = None
+    fenceDevices: Annotated[
+        tuple[FenceDeviceIdentity, ...],
+        Field(
+            "Fence devices of the host that have reported whose they are.",
+            keys=("device",),
+            writer=Writer.OPERATOR,
+        ),
+    ] = ()
     recovery: Annotated[
         Recovery | None,
         Field(
@@ -387,6 +395,15 @@ class HypervisorStatus(Struct, frozen=True):
             writer=Writer.OPERATOR,
         ),
     ] = ()
+    definitionsKey: Annotated[
+        str | None,
+        Field(
+            "Public key (X25519, base64) that the node agent seals the definitions of its domains "
+            "with; absent where the operator reads none.",
+            limits=Limits(max_length=64),
+            writer=Writer.OPERATOR,
+        ),
+    ] = None
     conditions: Annotated[
         tuple[Condition, ...],
         Field(

@@ -30,7 +30,10 @@ def writers(kind: type[CustomObject]) -> dict[str, Writer]:
     Raises:
         TypeError: a field has none.
     """
-    status = cast("type[Struct]", fields_of(kind)["status"][0])
+    fields = fields_of(kind)
+    if "status" not in fields:
+        return {}
+    status = cast("type[Struct]", fields["status"][0])
     whole = cast("Writer | None", getattr(status, "writer", None))
     found: dict[str, Writer] = {}
     for name, (_, field) in fields_of(status).items():

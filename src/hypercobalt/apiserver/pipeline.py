@@ -21,6 +21,7 @@ from hypercobalt.apiserver.access.attributes import attributes_of
 from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
 from hypercobalt.apiserver.access.escalation import guarded
 from hypercobalt.apiserver.access.impersonation import acting_as
+from hypercobalt.apiserver.access.node_restriction import node_of, restricted
 from hypercobalt.apiserver.access.rbac import CLUSTER_ROLES, Rbac
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
@@ -50,9 +51,9 @@ from hypercobalt.apiserver.requests.request import (
     delete_options,
     parse_path,
 )
-from hypercobalt.apiserver.storage.objects import DamagedError, OutOfSpaceError, StoreError
+from hypercobalt.apiserver.storage.objects import DamagedError, Key, OutOfSpaceError, StoreError
 from hypercobalt.apiserver.storage.store import Store
-from hypercobalt.apiserver.values import text_at
+from hypercobalt.apiserver.values import object_at, text_at
 from hypercobalt.apiserver.watching import Hub
 from hypercobalt.apiserver.writing import Writer, Written
 from hypercobalt.logs import get_logger
@@ -156,10 +157,13 @@ class Api:
         if call.verb in ("create", "update", "patch"):
             call.request.check_options()
         call = guarded(replace(call, body=await self._read_body(call)), self.rbac)
+        if (node := node_of(call.request.user)) is not None:
+            call = self._restricted(call, node)
         match call.verb:
             case "create" if call.resource.group in reviews.GROUPS:
                 return renderer.response(self._reviews.answer(call), 201)
             case "create" if call.subresource == "token":
+                call.guard(object_at(call.body.value), None)
                 return renderer.response(self._accounts.issue(call), 201)
             case "create":
                 written = await self.writer.create(call)
@@ -180,6 +184,19 @@ class Api:
             return renderer.response(_deleted(call, written))
         code = 201 if written.created else code
         return Response(code, renderer.object(written.data), renderer.media)
+
+    def _restricted(self, call: Call, node: str) -> Call:
+        """The same call, refused where it is not the kubelet's to make."""
+        found = self._object(Key("nodes", "", node))
+        pod = None
+        if call.subresource == "token":
+            name = text_at(call.body.value, "spec", "boundObjectRef", "name")
+            pod = self._object(Key("pods", call.namespace, name))
+        return restricted(call, node, text_at(found, "metadata", "uid"), pod)
+
+    def _object(self, key: Key) -> JSONObject | None:
+        stored = self._store.get(key)
+        return msgspec.json.decode(stored.data) if stored is not None else None
 
     async def _read_body(self, call: Call) -> Body:
         request, custom = call.request, call.resource.custom

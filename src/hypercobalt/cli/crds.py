@@ -18,8 +18,8 @@ def crds(*, kind: Annotated[str | None, Parameter(name=("--kind", "-k"))] = None
     Parameters
     ----------
     kind
-        Print this one only: Hypervisor, Eviction, Migration or OVSNode; the plural and the short
-        name do too, in any case.
+        Print this one only: Hypervisor, Eviction, Migration, OVSNode or SealedDefinitions; the
+        plural and the short name do too, in any case.
     """
     try:
         kinds = crd.KINDS if kind is None else (crd.kind_named(kind),)

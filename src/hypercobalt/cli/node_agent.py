@@ -77,13 +77,13 @@ def node_agent(
         systemd units to report, with commas; empty for none. Else libvirtd.service and
         openvswitch-switch.service.
     namespace
-        Of the Lease, Migrations, TLS Secret and Certificate; else NAMESPACE, else monsoon3.
+        Of the Lease, Migrations, stored definitions and CertificateRequests; else NAMESPACE, else
+        monsoon3.
     pki_path
         Directory for the TLS files; else PKI_PATH. Without either, none are installed.
     certificate_source
-        request: the key is made on this host, and a CertificateRequest for ISSUER_NAME gets its
-        certificate; secret: both come from the Secret tls-libvirt-NODE, for which the agent may
-        read every Secret of its namespace. Else CERTIFICATE_SOURCE, else secret.
+        request, which is the default: the key is made on this host, and a CertificateRequest for
+        ISSUER_NAME gets its certificate. Else CERTIFICATE_SOURCE.
     pki_ca_file
         The CA of the certificates, for an issuer that does not give it.
     host_root
@@ -104,8 +104,9 @@ def node_agent(
     self_fence_watchdog
         Device, such as /dev/watchdog, that resets a host whose agent does not run; none without it.
     store_definitions
-        Keep the definitions of the host's domains, passwords included, in the Secret domains.NODE,
-        for instances to be started elsewhere without OpenStack when the host is dead.
+        Keep the definitions of the host's domains, passwords included, in the SealedDefinitions of
+        the host, for instances to be started elsewhere without OpenStack when the host is dead.
+        They are sealed with the key that the operator publishes.
     state_dir
         Directory in which open incidents and the HA agent's configuration are kept over a restart
         of the agent; without it a crash during that restart goes undetected.

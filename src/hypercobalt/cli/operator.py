@@ -130,6 +130,11 @@ def operator(
             and namespace_name("--fence-namespace", ha.fence_namespace),
             ovs_namespace=ovs_agent_namespace
             and namespace_name("--ovs-agent-namespace", ovs_agent_namespace),
+            definitions_secret=(
+                given("--definitions-secret", direct.definitions_secret)
+                if compute == "direct"
+                else ""
+            ),
         )
         metrics = Metrics()
         bound_memory()

@@ -15,6 +15,7 @@ from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.assembly import Connect
+from hypercobalt.operator.definitions_keys import DEFAULT_SECRET
 
 Kind = Literal["nova", "direct", "none"]
 
@@ -53,6 +54,14 @@ class DirectFlags:
             help="OVN's northbound database, tcp:HOST:PORT or unix:/PATH; empty: no OVN.",
         ),
     ] = _DIRECT.northbound
+    definitions_secret: Annotated[
+        str,
+        Parameter(
+            env_var="DEFINITIONS_SECRET",
+            help="Secret in the operator's namespace with the key that the definitions of hosts' "
+            "domains are sealed for; made where there is none.",
+        ),
+    ] = DEFAULT_SECRET
 
     direct_shared_roots: Annotated[
         str,
@@ -160,8 +169,8 @@ def connection(
     Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
     """
     if kind == "direct":
-        return lambda hypervisors, guard, secrets: connect_direct(
-            hypervisors, registry, direct.settings(), guard, secrets
+        return lambda hypervisors, guard, definitions: connect_direct(
+            hypervisors, registry, direct.settings(), guard, definitions
         )
     if kind == "none":
         return None

@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
-from hypercobalt.api.core import Secret
+from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
@@ -18,12 +18,8 @@ from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 
-ReadSecret = Callable[[str], Awaitable[Secret | None]]
-"""Gives a Secret that agents have written, by its name; None when there is none."""
-
-
-async def no_secrets(_name: str) -> None:
-    """For a site whose agents write none."""
+ReadDefinitions = Callable[[str], Awaitable[HostDefinitions]]
+"""Gives the definitions that a host's agent has stored; raises TransientError where it cannot."""
 
 
 def connect_nova(
@@ -72,7 +68,7 @@ def connect_direct(
     registry: CollectorRegistry,
     settings: DirectSettings | None = None,
     guard: LeaderGuard = unguarded,
-    secrets: ReadSecret = no_secrets,
+    read: ReadDefinitions | None = None,
 ) -> ComputeService:
     """Make the adapter of a site without OpenStack; close it after use.
 
@@ -81,12 +77,12 @@ def connect_direct(
         registry: gets the metrics; once for each.
         settings: how they are reached; None is `DirectSettings()`.
         guard: forbids changes.
-        secrets: gives a Secret that agents have written, by its name: see `api.definitions`.
+        read: gives the definitions of a host that is dead; None: none are stored.
 
     Raises:
         ConfigurationError: an address cannot be read.
     """
     from hypercobalt.compute.direct import connecting, definitions  # noqa: PLC0415 - not with Nova
 
-    stored = definitions.StoredInSecrets(secrets)
+    stored = definitions.StoredByAgents(read) if read else definitions.NotStored()
     return connecting.connect(hypervisors, registry, settings or DirectSettings(), guard, stored)

@@ -12,16 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
-from hypercobalt.api import definitions
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.core import Secret
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
 from hypercobalt.drills.record import DrillError, Mark, Record
 from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, processes
+from hypercobalt.lab import definitions, processes
 from hypercobalt.lab.commands import cobalt_command, run
 from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.guest.bootsector import Program
@@ -160,8 +158,7 @@ class Stage:
         """Wait until the API has what a dead host's guests are made from."""
 
         async def check() -> bool:
-            secret = await self.kube.get(Secret, definitions.secret_name(host), agents.NAMESPACE)
-            found = definitions.definitions(secret).domains if secret else {}
+            found = (await definitions.stored(self.kube, host)).domains
             return {one.name for one in found.values() if one.active} >= set(vms)
 
         await self.until("their definitions are in the API", check, within=_STORED_SECONDS)

@@ -258,6 +258,7 @@ class Lab:
             if setup.operator:
                 await self.boards.start(host.name)
                 await ready.operator.wait()
+                await self.operator.bind()
                 await self.step(f"hypervisor {host.name}", self.operator.take(host.name))
 
     async def _join(self, host: Host) -> None:

@@ -6,6 +6,7 @@ It runs as any site without OpenStack would run it. Only root reaches the hosts,
 from __future__ import annotations
 
 import asyncio
+import signal
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import agents, processes, rights, tokens
-from hypercobalt.lab.bmc.boards import CREDENTIALS, Boards
+from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.disk import CONSOLES, LOCAL
@@ -26,6 +27,8 @@ from hypercobalt.lab.state import NODE_GRACE, Layout, State
 from hypercobalt.runtime import Kube
 
 ROLE: Final = "operator"
+DEFINITIONS_SECRET: Final = "hypercobalt-operator-definitions-key"  # noqa: S105 - the chart's name
+"""Name of the Secret with the key that the agents seal definitions for, in `rights.NAMESPACE`."""
 _LIBVIRT: Final = "qemu+tcp://{ip}/system"
 _START: Final = timedelta(seconds=60)  # two seconds on an idle machine
 _RETRY_SECONDS: Final = 0.05
@@ -79,13 +82,32 @@ class Operator:
                 log=self._layout.log / "operator.log",
             )
 
+    async def bind(self) -> None:
+        """Give it the fence devices of hosts that were added: it reads the document once.
+
+        Raises:
+            LabError: it does not end, or ends at once after its start.
+            HypercobaltError: the API server refuses.
+        """
+        if self._devices.read_text(encoding="utf-8") == self._boards.devices():
+            return
+        for process in processes.find(self._state.id, ROLE):
+            processes.send(process, self._state.id, signal.SIGTERM)  # it gives its Lease back
+            if not await processes.ended(process.pid, _START):
+                raise LabError(f"the operator ({process.pid}) does not end")
+        await self.start()
+
     async def _prepare_fencing(self, kube: Kube) -> None:
-        """Give it the document of the BMCs, and their password in a Secret."""
-        boards = Boards(self._layout, self._state)
-        meta = ObjectMeta(name=CREDENTIALS, namespace=agents.NAMESPACE)
-        data = {key: value.encode() for key, value in boards.secret().items()}
-        await kube.apply(Secret(metadata=meta, data=data), force=True)
-        self._devices.write_text(boards.devices(), encoding="utf-8")
+        """Give it the document of the BMCs, and the password of each in a Secret."""
+        for name, credentials in self._boards.secrets().items():
+            meta = ObjectMeta(name=name, namespace=agents.NAMESPACE)
+            data = {key: value.encode() for key, value in credentials.items()}
+            await kube.apply(Secret(metadata=meta, data=data), force=True)
+        self._devices.write_text(self._boards.devices(), encoding="utf-8")
+
+    @property
+    def _boards(self) -> Boards:
+        return Boards(self._layout, self._state)
 
     def _command(self) -> tuple[str, ...]:
         return (
@@ -98,6 +120,7 @@ class Operator:
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--leader-elect",  # by its Lease people see when the operator reported last
             "--compute=direct",
+            f"--definitions-secret={DEFINITIONS_SECRET}",
             f"--direct-libvirt-uri={_LIBVIRT}",
             f"--direct-migration-uri={_LIBVIRT}",
             f"--direct-shared-roots={SHARED}",

@@ -16,13 +16,13 @@ from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.agent.applier import Applier, Report
 from hypercobalt.agent.certificates.install import Installer
 from hypercobalt.agent.diagnostics.server import Subject, diagnostics
-from hypercobalt.agent.process import Agent, Concern, managed
+from hypercobalt.agent.process import Agent, managed
 from hypercobalt.agent.text import condition_type
-from hypercobalt.api.core import ConfigMap, Secret
+from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
-from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.api.host_certificate import CertificateReason
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES
+from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES, HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
@@ -100,9 +100,8 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     hypervisor = Latest(own)
     agent = Agent(NAME, settings, manager, lambda: hypervisor.value)
     subject = Subject(NAME, Hypervisor, settings.node, "", REPORTER, lambda: hypervisor.value)
-    logs = Logs(Journal(settings.host_root), manager.clock)
-    serve = diagnostics(manager, settings, subject, uses(logs), partial(_publish, board))
-    if serve is not None:
+    logs = uses(Logs(Journal(settings.host_root), manager.clock))
+    if serve := diagnostics(manager, settings, subject, logs, partial(_publish, board)):
         agent.act("diagnostics", serve)
     types = (*NODE_AGENT_TYPES, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, report(settings.node, types), board, own)
@@ -115,10 +114,12 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     agent.act("fencing-order", order.run)
     if settings.store_definitions:
         stored = StoredDefinitions(
-            kube, host.libvirt, hypervisor, namespace=settings.namespace, boot=host.boot.id
+            kube, host.libvirt, hypervisor, board, namespace=settings.namespace, boot=host.boot.id
         )
         listeners.append(stored.on_event)
         agent.act("definitions", stored.run)
+    else:
+        board.drop_condition(HypervisorConditionType.DEFINITIONS_STORED)
     if settings.ha_config:
         incidents = _incidents(settings, manager, host, board, hypervisor, ended=ended)
         listeners.append(incidents.on_event)
@@ -153,7 +154,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     agent.act("shutdown-drain", ShutdownDrain(host.shutdown, kube, hypervisor, board).run)
     if settings.pki is not None:
         installer = tls_files.installer(settings.pki, host.units, board)
-        agent.act("certificates", _certificates(settings, manager, installer, hypervisor))
+        _certificates(settings, agent, manager, installer, hypervisor)
     manager.add_check(
         "libvirt", lambda: None if state.settled else "libvirt not read yet", readiness=True
     )
@@ -222,14 +223,16 @@ def _incidents(
 
 
 def _certificates(
-    settings: Settings, manager: Manager, installer: Installer, hypervisor: Latest[Hypervisor]
-) -> Concern:
+    settings: Settings,
+    agent: Agent,
+    manager: Manager,
+    installer: Installer,
+    hypervisor: Latest[Hypervisor],
+) -> None:
+    if not settings.issuer:
+        text = "ISSUER_NAME is not set, so no certificate is requested"
+        installer.fail(CertificateReason.REQUEST_FAILED, text)
+        return
     kube, clock = manager.kube, manager.clock
-    if settings.source is CertificateSource.REQUEST:
-        return certificates.requested(settings, kube, installer, hypervisor, clock=clock).run
-    log.warning("certificate_keys_from_secrets", way_out="--certificate-source=request")
-    fields = f"metadata.name={certificates.secret_name(settings)}"
-    secret = Latest(manager.informer(Secret, settings.namespace, fields=fields))
-    return certificates.Certificates(
-        settings, kube, installer, hypervisor=hypervisor, secret=secret
-    ).run
+    concern = certificates.requested(settings, kube, installer, hypervisor, clock=clock)
+    agent.act("certificates", concern.run)

@@ -72,11 +72,10 @@ class Settings(AgentSettings):
     Args:
         label: this host's name in Migrations.
         libvirt_uri: of the daemon.
-        namespace: of the Lease, Migrations, Secret and Certificate.
+        namespace: of the Lease, Migrations, stored definitions and CertificateRequests.
         units: systemd units with a condition each.
         pki: directory for certificates; None installs none.
-        source: of the certificate.
-        issuer: cert-manager Issuer; "" requests no Certificate.
+        issuer: cert-manager Issuer; "" requests no certificate.
         issuer_kind: Issuer in the agent's namespace, or ClusterIssuer.
         ca: file with the CA, where the issuer does not give it.
         addresses: of the host, for its Certificate.
@@ -84,7 +83,7 @@ class Settings(AgentSettings):
         names: how Migrations are called.
         retention: of finished Migrations.
         self_fencing: None: never.
-        store_definitions: keep the definitions of the host's domains in a Secret.
+        store_definitions: keep the definitions of the host's domains, sealed for the operator.
         state_dir: where open incidents and the HA agent's configuration are kept over a restart;
             None keeps nothing.
         ha_config: namespace and name of the ConfigMap with the HA agent's configuration, as
@@ -98,7 +97,6 @@ class Settings(AgentSettings):
     libvirt_uri: str = DEFAULT_URI
     units: tuple[str, ...] = DEFAULT_UNITS
     pki: Path | None = None
-    source: CertificateSource = CertificateSource.SECRET
     issuer: str = ""
     issuer_kind: str = "Issuer"
     ca: Path | None = None
@@ -152,6 +150,7 @@ def settings(
     own_namespace = namespace_name(
         "--namespace", namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
     )
+    _check_source(certificate_source or env.get("CERTIFICATE_SOURCE") or CertificateSource.REQUEST)
     pki = pki_path or (Path(env["PKI_PATH"]) if env.get("PKI_PATH") else None)
     return Settings(
         node=name,
@@ -161,7 +160,6 @@ def settings(
         units=DEFAULT_UNITS if units is None else _units(units),
         kubeconfig=kubeconfig,
         pki=pki,
-        source=certificate_source or _source(env),
         issuer=env.get("ISSUER_NAME", ""),
         issuer_kind=env.get("ISSUER_KIND") or "Issuer",
         ca=pki_ca_file,
@@ -241,15 +239,13 @@ def _config_map(text: str | None, own: str) -> str:
     return text
 
 
-def _source(env: Mapping[str, str]) -> CertificateSource:
-    text = env.get("CERTIFICATE_SOURCE") or CertificateSource.SECRET
-    try:
-        return CertificateSource(text)
-    except ValueError as exc:
-        known = ", ".join(CertificateSource)
+def _check_source(source: str) -> None:
+    """Refuse what agents did before they had no right on Secrets."""
+    if source != CertificateSource.REQUEST:
         raise ConfigurationError(
-            f"CERTIFICATE_SOURCE {text[:64]!r}: must be one of {known}"
-        ) from exc
+            f"CERTIFICATE_SOURCE {source[:64]!r}: must be {CertificateSource.REQUEST}: node agents "
+            "read no Secrets; docs/host.md, Certificates, has the way over"
+        )
 
 
 def uri_from(env: Mapping[str, str]) -> str:

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, labels_of
 from hypercobalt.api.conditions import Condition, get_condition
-from hypercobalt.api.core import Node, Secret
+from hypercobalt.api.core import Node
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
-from hypercobalt.compute.connect import ReadSecret
+from hypercobalt.compute.connect import ReadDefinitions
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator import (
@@ -39,10 +39,13 @@ from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
+from hypercobalt.operator.definitions_assembly import add_definitions
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
-from hypercobalt.operator.ha.fences import Fences, TemplateFences
+from hypercobalt.operator.ha.device_assembly import add_fence_devices
+from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.template_fences import BY_DEVICE, Open, connections
 from hypercobalt.operator.lifecycle.assembly import INDEXES, Shared
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.network.assembly import add_network
@@ -64,9 +67,11 @@ from hypercobalt.runtime import (
 )
 from hypercobalt.runtime.write_cache import WriteCache
 
-Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadSecret], ComputeService]
+Connect = Callable[
+    [Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadDefinitions | None], ComputeService
+]
 """Makes a compute service, out of what gives the Hypervisors, what forbids changes, and what reads
-a Secret that agents have written, by its name."""
+the definitions that an agent has stored, where they are stored."""
 
 REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
 """Who the Events are from."""
@@ -89,6 +94,8 @@ class Options:
         fence_devices: templates of the hosts' fence devices.
         fence_namespace: of the Secrets with their credentials.
         ovs_namespace: of the OVSNodes and their agents' Leases; "" follows none.
+        definitions_secret: name of the Secret, in the operator's namespace, with the keys that
+            agents' stored definitions are sealed for; "" where none are read.
     """
 
     agent_namespaces: tuple[str, ...]
@@ -102,6 +109,7 @@ class Options:
     fence_devices: tuple[DeviceTemplate, ...] = ()
     fence_namespace: str = ""
     ovs_namespace: str = ""
+    definitions_secret: str = ""
 
 
 def add_controllers(
@@ -110,6 +118,8 @@ def add_controllers(
     metrics: Metrics,
     connect: Connect | None = None,
     fences: Fences | None = None,
+    *,
+    open_device: Open = AgentDevice,
 ) -> None:
     """Add every controller and what it watches.
 
@@ -120,6 +130,7 @@ def add_controllers(
         connect: makes the service where hosts are registered and instances run; None leaves out
             what needs such a service.
         fences: the hosts' fence devices; None: as the options have them.
+        open_device: makes what speaks to one of the options' fence devices.
     """
     known = _hypervisors(manager, options)
     # An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
@@ -141,17 +152,25 @@ def add_controllers(
         )
     shared = _shared(manager, options, known, leases, switches, events=events)
     if connect is not None:
-        service = connect(
-            shared.hypervisors.all, manager.leader_guard, _agents_secret(manager, namespaces)
+        read = (
+            add_definitions(manager, shared, options.definitions_secret, namespaces)
+            if options.definitions_secret
+            else None
         )
+        service = connect(shared.hypervisors.all, manager.leader_guard, read)
         add_compute(
             manager,
             shared,
             service,
             leases,
             fences
-            or TemplateFences(
-                options.fence_devices, manager.kube, options.fence_namespace, AgentDevice
+            or add_fence_devices(
+                manager,
+                shared,
+                options.fence_devices,
+                options.fence_namespace,
+                open_device,
+                checked=options.ha.mode is HaMode.INTERNAL,
             ),
             lifecycle=dataclasses.replace(
                 options.lifecycle, ha=options.ha.mode, ovs_namespace=options.ovs_namespace
@@ -174,21 +193,16 @@ def add_controllers(
         add_certificates(manager, options.issuing, shared.nodes, metrics)
 
 
-def _agents_secret(manager: Manager, namespaces: tuple[str, ...]) -> ReadSecret:
-    async def read(name: str) -> Secret | None:
-        for namespace in dict.fromkeys(namespaces):
-            if found := await manager.kube.get(Secret, name, namespace=namespace):
-                return found
-        return None
-
-    return read
-
-
 def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
     return manager.informer(
         Hypervisor,
         labels=options.label_selector,
-        indexes={**INDEXES, BY_NETWORK: network_of, BY_STORAGE: storages_of},
+        indexes={
+            **INDEXES,
+            BY_NETWORK: network_of,
+            BY_STORAGE: storages_of,
+            BY_DEVICE: connections(options.fence_devices),
+        },
         managers=True,
     )
 

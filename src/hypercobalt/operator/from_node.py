@@ -14,10 +14,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.operator.node_facts import (
+    HOSTNAME_LABEL,
     LIFECYCLE_LABEL,
     SKIP_TESTS,
     aggregates,
@@ -105,6 +108,8 @@ def _labelled(
 ) -> Hypervisor:
     there = node.metadata.labels
     ours = {key: there[key] for key in copied if key in there}
+    if (kept_name := _kept_name(hypervisor, node)) and HOSTNAME_LABEL in ours:
+        ours[HOSTNAME_LABEL] = kept_name
     lost = _record(hypervisor) - ours.keys()
     kept = {key: value for key, value in hypervisor.metadata.labels.items() if key not in lost}
     record = ",".join(sorted({*ours, *([LIFECYCLE_LABEL] if lifecycle else [])}))
@@ -114,6 +119,21 @@ def _labelled(
         annotations=_merged(hypervisor.metadata.annotations, {RECORD: record}),
     )
     return replace(hypervisor, metadata=metadata)
+
+
+def _kept_name(hypervisor: Hypervisor, node: Node) -> str:
+    """The name under which a registered host stays; "" where the Node's label counts.
+
+    A kubelet may write that label, and calls go to the compute service by it: for a host that is
+    known there it changes to the Node's own name alone, never to another host's.
+    """
+    stored = hypervisor.metadata.labels.get(HOSTNAME_LABEL, "")
+    wanted = node.metadata.labels.get(HOSTNAME_LABEL, "")
+    is_own = wanted.partition(".")[0] == node.metadata.name.partition(".")[0]
+    registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
+    turned_away = registered is not None and registered.status == "False"
+    is_known = bool(hypervisor.status.serviceId) and not turned_away
+    return stored if is_known and not is_own else ""
 
 
 def _record(hypervisor: Hypervisor) -> set[str]:

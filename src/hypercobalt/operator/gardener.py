@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.conditions import ConditionStatus, get_condition, is_false, is_true
 from hypercobalt.api.core import Node, Taint
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_claimed, is_evicted
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
 from hypercobalt.api.workloads import (
@@ -82,15 +82,15 @@ def decide(
         namespace: of the pod and its budget.
         signalled: the budget or the Deployment is there.
     """
-    spec = hypervisor.spec
+    spec, hostname = hypervisor.spec, _hostname(node, hypervisor)
     if not spec.lifecycleEnabled:
-        return _signal(node, image, namespace, 0, ready=True) if signalled else None
+        return _signal(node, hostname, image, namespace, 0, ready=True) if signalled else None
     leaving = spec.maintenance == Maintenance.TERMINATION
     if leaving and is_evicted(hypervisor) and not is_offboarding(node):
         return OFFBOARDING_TAINT
     kept = 0 if may_go(node, hypervisor) else 1
     onboarded = is_false(hypervisor.conditions, _Type.ONBOARDING)
-    return _signal(node, image, namespace, kept, ready=onboarded)
+    return _signal(node, hostname, image, namespace, kept, ready=onboarded)
 
 
 def may_go(node: Node, hypervisor: Hypervisor) -> bool:
@@ -111,7 +111,20 @@ def object_name(node: Node) -> str:
     return f"maint-{node.metadata.name}"
 
 
-def _signal(node: Node, image: str, namespace: str, kept: int, *, ready: bool) -> Signal:
+def _hostname(node: Node, hypervisor: Hypervisor) -> str:
+    """The label that the pod is scheduled by, as the host is registered.
+
+    A kubelet may write it: with another host's, the pod would hold that one's Node.
+    """
+    if is_claimed(hypervisor):
+        return node.metadata.name
+    own = node.metadata.labels.get(HOSTNAME_LABEL, node.metadata.name)
+    return hypervisor.metadata.labels.get(HOSTNAME_LABEL, own)
+
+
+def _signal(
+    node: Node, hostname: str, image: str, namespace: str, kept: int, *, ready: bool
+) -> Signal:
     meta = ObjectMeta(
         name=object_name(node),
         namespace=namespace,
@@ -123,12 +136,12 @@ def _signal(node: Node, image: str, namespace: str, kept: int, *, ready: bool) -
     )
     return Signal(
         PodDisruptionBudget(metadata=meta, spec=spec),
-        _deployment(node, meta, kept, image, ready=ready),
+        _deployment(hostname, meta, kept, image, ready=ready),
     )
 
 
 def _deployment(
-    node: Node, meta: ObjectMeta, replicas: int, image: str, *, ready: bool
+    hostname: str, meta: ObjectMeta, replicas: int, image: str, *, ready: bool
 ) -> Deployment:
     probe = Probe(
         exec=ExecAction(command=("/bin/true" if ready else "/bin/false",)),
@@ -137,7 +150,7 @@ def _deployment(
     )
     pod = PodSpec(
         automountServiceAccountToken=False,
-        nodeSelector={HOSTNAME_LABEL: node.metadata.labels.get(HOSTNAME_LABEL, node.metadata.name)},
+        nodeSelector={HOSTNAME_LABEL: hostname},
         terminationGracePeriodSeconds=1,
         tolerations=tuple(
             Toleration(effect=effect, operator="Exists") for effect in ("NoExecute", "NoSchedule")

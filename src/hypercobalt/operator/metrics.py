@@ -14,7 +14,7 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.eviction import (
     Eviction,
     EvictionReason,
@@ -47,6 +47,16 @@ class HaState(StrEnum):
     CRASH_LOOP = "CrashLoop"
     CONFIG_INVALID = "ConfigInvalid"
     NO_CONFIG = "NoConfig"
+
+
+class DefinitionsState(StrEnum):
+    """States of `hypercobalt_definitions`: reasons of `DefinitionsStored`, and its absence."""
+
+    STORED = "Stored"
+    LEFT_OUT = "LeftOut"
+    NO_KEY = "NoKey"
+    NOT_STORED = "NotStored"
+    NOT_REPORTED = "NotReported"
 
 
 HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
@@ -125,6 +135,14 @@ class Overview(Collector):
             networks,
             NetworkHealthyReason,
         )
+        definitions = Counter(state for one in hypervisors if (state := definitions_state(one)))
+        yield _family(
+            "hypercobalt_definitions",
+            "Hosts whose instances are to be started elsewhere when they die, by whether their "
+            "definitions are stored.",
+            definitions,
+            DefinitionsState,
+        )
         incidents = Counter(
             str(found.type) for one in hypervisors for found in one.status.incidents
         )
@@ -135,6 +153,20 @@ class Overview(Collector):
             IncidentType,
             label="type",
         )
+
+
+def definitions_state(hypervisor: Hypervisor) -> str:
+    """Whether the definitions of a host's domains are stored; "" where nothing reads them.
+
+    That an agent reports nothing, as one of before, counts for hosts that are to be recovered.
+    """
+    found = get_condition(hypervisor.conditions, _Type.DEFINITIONS_STORED)
+    if hypervisor.status.definitionsKey is None:
+        return ""
+    if found is not None:
+        return found.reason
+    recovers = is_true(hypervisor.conditions, _Type.HA_ENABLED)
+    return DefinitionsState.NOT_REPORTED if recovers else ""
 
 
 def ha_states(hypervisor: Hypervisor) -> Iterable[HaState]:

@@ -48,8 +48,10 @@ FIELDS: Final = (
     "unhealthySince",
     "fencing",
     "assertion",
+    "fenceDevices",
     "recovery",
     "failingStorage",
+    "definitionsKey",
 )
 """Fields of the status that the operator writes."""
 
@@ -73,6 +75,7 @@ TYPES: Final = frozenset(
         _Type.FENCED,
         _Type.RECOVERY_BLOCKED,
         _Type.NETWORK_HEALTHY,
+        _Type.FENCE_DEVICES_PROVEN,
     }
 )
 """Conditions that the operator writes; `HaEnabled` apart, never over another writer's."""

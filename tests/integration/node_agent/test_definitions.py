@@ -1,13 +1,15 @@
-"""The definitions of a host's domains are in its Secret, whatever happens to them."""
+"""The definitions of a host's domains are stored and sealed, whatever happens to them."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 from msgspec.structs import replace as with_fields
 from tests.following import background
@@ -19,17 +21,21 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainDocument, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
-from hypercobalt.api.core import Secret
-from hypercobalt.api.definitions import HostDefinitions, definitions, secret_name
+from hypercobalt.api.definitions import HostDefinitions, pack
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.sealed_definitions import SealedDefinitions
+from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.node_agent.libvirt.stored_definitions import (
     RESYNC,
     StoredDefinitions,
     directories_of,
 )
-from hypercobalt.runtime import Informer, Kube, Metrics
+from hypercobalt.node_agent.status.parts import Board
+from hypercobalt.operator.definitions_reader import opened
+from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
+from hypercobalt.runtime.client.patch import JsonObject
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
 
@@ -38,6 +44,8 @@ from .conftest import NODE
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SPACE, BOOT = "default", "b1"
+KEY, NEXT = PrivateKey.make(), PrivateKey.make()
+TYPE = "DefinitionsStored"
 DEADLINE = 10.0
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 
@@ -70,10 +78,12 @@ class Host:
         self, kube: Kube, own: Hypervisor, cache: Latest[Hypervisor], resync: timedelta
     ) -> None:
         self.kube, self.own, self.libvirt, self.cache = kube, own, Gated(), cache
+        self.board = Board(SystemClock())
         self.stored = StoredDefinitions(
             kube,
             self.libvirt,
             cache,
+            self.board,
             namespace=SPACE,
             boot=BOOT,
             settle=timedelta(0),
@@ -84,8 +94,25 @@ class Host:
         async for event in self.libvirt.events():
             self.stored.on_event(event)
 
-    async def secret(self) -> Secret | None:
-        return await self.kube.get(Secret, secret_name(NODE), SPACE)
+    async def object(self) -> SealedDefinitions | None:
+        return await self.kube.get(SealedDefinitions, NODE, SPACE)
+
+    async def reads(self, reason: str) -> str:
+        """Wait until the condition has a reason; gives its message."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                parts = self.board.parts
+                found = parts.conditions.get(TYPE)
+                if found is not None and found.reason == reason:
+                    return found.message
+                await self.board.changed(parts)
+
+    async def publish(self, key: PrivateKey | None) -> None:
+        """Have the operator publish a key."""
+        stored = await self.kube.get(Hypervisor, NODE)
+        assert stored
+        text = key and key.public.text
+        await self.kube.patch_status(stored, with_fields(stored.status, definitionsKey=text))
 
     async def fence(self, fencing: Fencing) -> None:
         """Have the operator write `status.fencing`, and the agent see it."""
@@ -102,12 +129,16 @@ class Host:
         last: list[HostDefinitions] = []
 
         async def found() -> bool:
-            if (secret := await self.secret()) is not None:
-                last[:] = [definitions(secret)]
+            if (stored := await self.object()) is not None:
+                last[:] = [opened(stored, self.owner, KeyRing(KEY, (NEXT,)))]
             return bool(last) and right(last[0])
 
         await eventually(found, seconds=DEADLINE)
         return last[0]
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(NODE, self.own.metadata.uid)
 
     async def settled(self) -> None:
         """Wait until everything that was due has been read."""
@@ -117,15 +148,20 @@ class Host:
 
 
 @asynccontextmanager
-async def host(kube: Kube, resync: timedelta = RESYNC) -> AsyncIterator[Host]:
+async def host(
+    kube: Kube, resync: timedelta = RESYNC, key: PrivateKey | None = KEY
+) -> AsyncIterator[Host]:
     own = await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
+    if key is not None:
+        status = with_fields(own.status, definitionsKey=key.public.text)
+        own = await kube.patch_status(own, status)
     selection = Selection(Hypervisor, fields=f"metadata.name={NODE}")
     informer = Informer(kube, selection, metrics=Metrics())
     made = Host(kube, own, Latest(informer), resync)
     with left_to_the_collector():
         async with background(informer.run, made.follow, made.stored.run):
             yield made
-    await kube.delete(Secret, secret_name(NODE), SPACE)
+    await kube.delete(SealedDefinitions, NODE, SPACE)
 
 
 async def test_definitions_follow_the_domains(kube: Kube) -> None:
@@ -144,12 +180,12 @@ async def test_definitions_follow_the_domains(kube: Kube) -> None:
         await kvm.has(lambda now: not now.domains)
 
 
-async def test_the_secret_goes_with_its_hypervisor(kube: Kube) -> None:
+async def test_what_is_stored_goes_with_its_hypervisor(kube: Kube) -> None:
     async with host(kube) as kvm:
         await kvm.has(lambda now: not now.domains)
-        secret = await kvm.secret()
-        assert secret
-        (owner,) = secret.metadata.ownerReferences
+        found = await kvm.object()
+        assert found
+        (owner,) = found.metadata.ownerReferences
     assert (owner.kind, owner.uid) == ("Hypervisor", kvm.own.metadata.uid)
 
 
@@ -158,24 +194,24 @@ async def test_unchanged_definition_is_not_written(kube: Kube) -> None:
         kvm.libvirt.add(domain(A))
         kvm.libvirt.start(A)
         await kvm.has(lambda now: A in now.domains and now.domains[A].active)
-        before = await kvm.secret()
+        before = await kvm.object()
         for _ in range(3):
             kvm.libvirt.suspend(A)
             await kvm.libvirt.resume(A)
             kvm.stored.on_event(Connected(kvm.libvirt.versions))
             await kvm.settled()
-        after = await kvm.secret()
+        after = await kvm.object()
 
     assert before
     assert after
     assert after.metadata.resourceVersion == before.metadata.resourceVersion
 
 
-async def test_deleted_secret_is_written_again(kube: Kube) -> None:
+async def test_deleted_object_is_written_again(kube: Kube) -> None:
     async with host(kube, resync=timedelta(milliseconds=100)) as kvm:
         kvm.libvirt.add(domain(A))
         await kvm.has(lambda now: A in now.domains)
-        await kube.delete(Secret, secret_name(NODE), SPACE)
+        await kube.delete(SealedDefinitions, NODE, SPACE)
         await kvm.has(lambda now: A in now.domains)
 
 
@@ -242,7 +278,7 @@ async def test_guests_that_end_by_order_while_they_are_read_stay_stored(kube: Ku
         kvm.libvirt.add(domain(A))
         kvm.libvirt.start(A)
         await kvm.has(lambda now: A in now.domains and now.domains[A].active)
-        before = await kvm.secret()
+        before = await kvm.object()
         kvm.libvirt.gate.clear()
         kvm.libvirt.stop(A, Stopped.DESTROYED)
         async with asyncio.timeout(DEADLINE):
@@ -252,7 +288,7 @@ async def test_guests_that_end_by_order_while_they_are_read_stay_stored(kube: Ku
         kvm.libvirt.start(A)
         await kvm.fence(Fencing(phase=FencingPhase.RELEASED, bootID=BOOT))
         await kvm.settled()
-        after = await kvm.secret()
+        after = await kvm.object()
 
     assert before
     assert after
@@ -293,3 +329,62 @@ async def test_directories_are_those_of_files_that_are_written(
     with_nvram = replace(plain, devices=Devices((disk,), nvram="/nvram/a.fd"))
     assert directories_of(replace(plain, devices=Devices((disk,)))) == marked
     assert directories_of(with_nvram) == marked | {"/nvram"}
+
+
+async def test_what_is_stored_shows_nothing_of_a_domain(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        kvm.libvirt.add(domain(A, "/vms/a.img"))
+        await kvm.has(lambda now: A in now.domains)
+        found = await kvm.object()
+        assert found
+        shown = msgspec.json.encode(found).decode()
+        assert (found.spec.key, found.spec.hypervisorUID) == (KEY.public.id, kvm.owner.uid)
+        assert base64.b64decode(found.spec.sealed)
+        assert not [one for one in (A, "/vms") if one in shown]
+        assert await kvm.reads("Stored") == f"Sealed for key {KEY.public.id}"
+
+
+async def test_an_agent_without_a_key_waits_and_reports_it(kube: Kube) -> None:
+    async with host(kube, key=None) as kvm:
+        kvm.libvirt.add(domain(A, "/vms/a.img"))
+        assert "published no key" in await kvm.reads("NoKey")
+        assert await kvm.object() is None
+        await kvm.publish(KEY)
+        await kvm.has(lambda now: A in now.domains)
+        await kvm.reads("Stored")
+
+
+async def test_another_key_has_everything_sealed_anew_at_once(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        kvm.libvirt.add(domain(A))
+        await kvm.has(lambda now: A in now.domains)
+        await kvm.publish(NEXT)
+
+        async def is_sealed_anew() -> bool:
+            found = await kvm.object()
+            return found is not None and found.spec.key == NEXT.public.id
+
+        await eventually(is_sealed_anew, seconds=DEADLINE)
+        assert (await kvm.has(lambda now: A in now.domains)).domains[A].name == "vm-a"
+
+
+@pytest.mark.parametrize("text", ["no key", "A" * 43 + "="], ids=["no key", "one of no use"])
+async def test_a_key_of_no_use_is_reported(kube: Kube, text: str) -> None:
+    async with host(kube, key=None) as kvm:
+        kvm.libvirt.add(domain(A))
+        status: JsonObject = {"status": {"definitionsKey": text}}
+        await kube.merge_patch(Hypervisor, NODE, status, subresource="status")
+        assert "status.definitionsKey" in await kvm.reads("NotStored")
+        assert await kvm.object() is None
+
+
+async def test_an_object_of_before_is_replaced_after_the_api_s_data_were_restored(
+    kube: Kube,
+) -> None:
+    async with host(kube, resync=timedelta(milliseconds=100)) as kvm:
+        kvm.libvirt.add(domain(A))
+        await kvm.has(lambda now: A in now.domains)
+        sealed = KEY.public.seal(pack(HostDefinitions("old")).data, kvm.owner)
+        spec: JsonObject = {"spec": {"sealed": base64.b64encode(sealed).decode()}}
+        await kube.merge_patch(SealedDefinitions, NODE, spec, SPACE)
+        await kvm.has(lambda now: now.bootID == BOOT)

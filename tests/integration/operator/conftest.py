@@ -30,6 +30,7 @@ from tests.integration.operator.documented import cloud
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
@@ -42,6 +43,7 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.assembly import Options, add_controllers
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.template_fences import Open
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Address, Kube, Manager, Metrics, load_connection
 
@@ -67,9 +69,9 @@ async def kubeconfig(
         with real_server(directory) as real:
             kinds = [*own_definitions(), CERT_MANAGER, CERTIFICATE_REQUESTS]
             await asyncio.to_thread(install_definitions, real, kinds)
-            none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
+            env = {"compute": "direct", "agentNamespaces": ",".join(AGENTS)}
             values: Body = {
-                "controllerManager": {"manager": {"env": none}},
+                "controllerManager": {"manager": {"env": env}},
                 "ovs": {"enabled": True},
             }
             objects = with_every_source("hypercobalt-operator", values)
@@ -171,6 +173,7 @@ async def operator(
     fences: Fences | None = None,
     *,
     address: Address | None = None,
+    open_device: Open = AgentDevice,
     **options: object,
 ) -> AsyncIterator[Operator]:
     """Run every controller until the block is left."""
@@ -181,7 +184,7 @@ async def operator(
     async with Kube(load_connection(mine), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, address=address)
         connect = (lambda *_: compute) if compute else None
-        add_controllers(manager, settings, metrics, connect, fences)
+        add_controllers(manager, settings, metrics, connect, fences, open_device=open_device)
         made = Operator(metrics, manager)
         running = asyncio.create_task(manager.run())
         try:

@@ -114,9 +114,9 @@ class Host:
     device: FakeFenceDevice
     boot: str = "boot-1"
 
-    async def starts(self) -> None:
+    async def starts(self, **labels: str) -> None:
         """Have it taken into service, with memory to spare."""
-        await in_service(self.kube, self.name)
+        await in_service(self.kube, self.name, **labels)
         await self.reports("True")
 
     async def reports(self, status: str, boot: str = "") -> None:

@@ -10,9 +10,10 @@ from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LAB
 from hypercobalt.runtime import Kube
 
 
-async def in_service(kube: Kube, name: str) -> Hypervisor:
-    """Have a host onboarded."""
-    labels, annotations = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
+async def in_service(kube: Kube, name: str, **more: str) -> Hypervisor:
+    """Have a host onboarded, whose Node has more labels."""
+    labels = {LIFECYCLE_LABEL: "skip-tests", **more}
+    annotations = {AGGREGATES_ANNOTATION: "general"}
     await add_node(kube, name, labels=labels, annotations=annotations)
     await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
     await agent_reports(kube, name)

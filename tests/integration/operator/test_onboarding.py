@@ -17,6 +17,7 @@ from tests.integration.operator.lifecycle import (
 )
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate
+from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.lifecycle.settings import Settings
@@ -120,17 +121,21 @@ async def test_host_is_handed_over_once_a_label_of_its_node_leads_to_a_fence_dev
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     lifecycle = Settings(poll=timedelta(milliseconds=50), compare=timedelta(milliseconds=300))
-    template = DeviceTemplate(
-        "bmc", "fence_ipmilan", parameters={"ip": "192.0.2.9"}, nodes={"example.com/bmc": "a"}
-    )
+    label = "node-restriction.kubernetes.io/bmc"
+    template = DeviceTemplate("bmc", "fence_ipmilan", {"ip": "192.0.2.9"}, nodes={label: "a"})
     async with operator(
-        kubeconfig, site(name), lifecycle=lifecycle, ha=SOON, fence_devices=(template,)
+        kubeconfig,
+        site(name),
+        open_device=lambda *_: FakeFenceDevice(),
+        lifecycle=lifecycle,
+        ha=SOON,
+        fence_devices=(template,),
     ):
         await add_node(kube, name, labels=SKIP, annotations=GENERAL)
         await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
         await agent_reports(kube, name)
         await until(kube, Hypervisor, name, lambda hv: "no template" in message(hv, "HaEnabled"))
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") == "True/Handover")
-        await kube.merge_patch(Node, name, {"metadata": {"labels": {"example.com/bmc": "a"}}})
+        await kube.merge_patch(Node, name, {"metadata": {"labels": {label: "a"}}})
         done = await until(kube, Hypervisor, name, is_ready)
     assert reason(done, "HaEnabled") == "True/Succeeded"

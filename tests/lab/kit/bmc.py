@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import Device
@@ -25,6 +26,7 @@ from hypercobalt.lab.bmc.faults import FaultFile
 from tests.pages import ROOT
 
 ADDRESS = "127.0.0.1"
+SYSTEM = UUID("4c4c4544-0035-4d10-8046-b7c04f4a3732")
 PASSWORD = "s3cret with a space"  # IPMI takes 20 bytes
 AGENTS = {
     Protocol.REDFISH: ("fence_redfish", {"ssl_insecure": "1"}),
@@ -89,6 +91,11 @@ def served(folder: Path) -> Iterator[int]:
             process.kill()
 
 
+def authority_of(folder: Path) -> str:
+    """The certificate, in PEM, by which that of the BMC of a folder is verified."""
+    return pki.prepare(folder / "pki", ADDRESS).ca.decode()
+
+
 def free_port() -> int:
     """A port that neither TCP nor UDP has in use."""
     while True:
@@ -103,7 +110,7 @@ def _main(folder: Path) -> None:
     # Not for the process of the tests, in which pyghmi's variables would stay.
     from hypercobalt.lab.bmc.server import BmcServer  # noqa: PLC0415
 
-    board = Board("kvm-1", PASSWORD, FileChassis(folder), FaultFile(folder / "fault").read)
+    board = Board("kvm-1", SYSTEM, PASSWORD, FileChassis(folder), FaultFile(folder / "fault").read)
     tls = pki.server_context(pki.prepare(folder / "pki", ADDRESS))
     port = free_port()
     server = BmcServer(board, (ADDRESS, port), tls)

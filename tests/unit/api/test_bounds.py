@@ -78,6 +78,9 @@ def test_all_that_an_agent_writes_into_an_object_is_below_a_mebibyte(
 ) -> None:
     """A whole object may have 1.5 MiB, and the operator's part has to have room beside it."""
     whole = cast("dict[str, Schema]", crd.root_schema(kind)["properties"])
+    if "status" not in whole:  # sealed definitions are written by the agent alone
+        assert largest(whole["spec"]) < 1.25 * MEBIBYTE
+        return
     fields = cast("dict[str, Schema]", whole["status"]["properties"])
     agents = {Writer.NODE_AGENT, Writer.OVS_AGENT}
     mine = [name for name, writer in writers(kind).items() if writer in agents]

@@ -1,4 +1,4 @@
-"""Servers of hosts that are proven dead, from Hypervisors, marks and Secrets."""
+"""Servers of hosts that are proven dead, from Hypervisors, marks and stored definitions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.core import Secret
-from hypercobalt.api.definitions import DomainDefinition, HostDefinitions, pack, secret
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -22,7 +21,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.direct import servers
 from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.dead import DeadDomain
-from hypercobalt.compute.direct.definitions import NotStoredError, StoredInSecrets
+from hypercobalt.compute.direct.definitions import StoredByAgents, stored_domain, stored_domains
 from hypercobalt.compute.direct.directory import Place, place
 from hypercobalt.compute.direct.obstacles import waits_for_host
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, ended_here
@@ -259,42 +258,31 @@ def test_disabled_host_takes_nothing_also_after_a_restart_of_the_operator() -> N
     assert found.closed == "it is disabled: as it is"
 
 
-# -- the Secret ------------------------------------------------------------------------------------
-
-
-class Secrets:
-    """Secrets by name, and how often one was read."""
-
-    def __init__(self, *secrets: Secret) -> None:
-        self._secrets = {one.metadata.name: one for one in secrets}
-        self.reads = 0
-
-    async def __call__(self, name: str) -> Secret | None:
-        self.reads += 1
-        return self._secrets.get(name)
-
+# -- what agents have stored ----------------------------------------------------------------------
 
 STORED = HostDefinitions("boot-1", "mark", {"u": DomainDefinition("a", "<domain/>", active=True)})
 
 
 async def test_definitions_of_a_host_are_read_once_for_all_its_servers() -> None:
-    now = 0.0
-    secrets = Secrets(secret("kvm-1", "agents", pack(STORED)))
-    stored = StoredInSecrets(secrets, lambda: now)
+    now, reads = 0.0, list[str]()
+
+    async def read(host: str) -> HostDefinitions:
+        reads.append(host)
+        return STORED
+
+    stored = StoredByAgents(read, lambda: now)
     assert [await stored.of("kvm-1") for _ in range(20)] == [STORED] * 20
-    assert secrets.reads == 1
+    assert reads == ["kvm-1"]
     now = 6.0
     assert await stored.of("kvm-1") == STORED
-    assert secrets.reads == 2
+    assert reads == ["kvm-1", "kvm-1"]
 
 
-async def test_host_without_definitions_is_named_with_its_secret() -> None:
-    with pytest.raises(NotStoredError, match=r"kvm-2.*Secret domains\.kvm-2"):
-        await StoredInSecrets(Secrets()).of("kvm-2")
-
-
-async def test_definitions_that_are_damaged_are_an_error_that_names_the_secret() -> None:
-    whole = secret("kvm-1", "agents", pack(STORED))
-    broken = Secret(metadata=whole.metadata, data=dict.fromkeys(whole.data, b"?"))
-    with pytest.raises(NotStoredError, match=r"Secret agents/domains\.kvm-1"):
-        await StoredInSecrets(Secrets(broken)).of("kvm-1")
+async def test_domains_of_a_large_host_are_those_of_a_small_one() -> None:
+    xml = f"<domain><name>a</name><description>{'x' * 10_000}</description></domain>"
+    large = HostDefinitions(
+        domains={f"u{n}": DomainDefinition(f"vm-{n}", xml, active=bool(n % 2)) for n in range(40)}
+    )
+    found = await stored_domains(large)
+    assert found == tuple(stored_domain(large, uuid) for uuid in large.domains)
+    assert [one.active for one in found[:2]] == [False, True]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.adapters.fencing import devices
+from hypercobalt.adapters.fencing.devices import Identity
 from hypercobalt.adapters.fencing.port import Cuts
 from hypercobalt.lab.bmc.boards import STORAGE_LABEL, Boards
 from hypercobalt.lab.bmc.faults import Fault
@@ -29,10 +30,13 @@ def test_the_operators_document_names_the_bmc_of_each_host(
     where = (device.parameters["ip"], int(device.parameters["ipport"]))
     assert where == boards(tmp_path).address(name) == ("10.77.7.254", 7000 + index)
     assert device.parameters.get("systems_uri", name).endswith(name)
+    assert (device.identity, device.secret) == (Identity.REQUIRED, f"bmc-{name}")
+    assert "ssl_insecure" not in device.parameters
+    assert devices.resolve(templates, "kvm-9", node_labels(name, index)) == ()
 
 
 def test_ipmi_takes_the_password_whole(tmp_path: Path) -> None:
-    assert len(boards(tmp_path).password().encode()) == 20
+    assert len(boards(tmp_path).password("kvm-1").encode()) == 20
 
 
 def test_a_host_is_cut_off_from_the_shared_disks_where_its_node_has_the_label(
@@ -47,15 +51,17 @@ def test_a_host_is_cut_off_from_the_shared_disks_where_its_node_has_the_label(
 
 
 def test_the_password_is_made_once_and_for_root_only(tmp_path: Path) -> None:
-    made = boards(tmp_path).password()
-    assert boards(tmp_path).secret() == {"username": "admin", "password": made}
-    (file,) = tmp_path.glob("bmc/password")
+    made = boards(tmp_path).password("kvm-1")
+    secrets = boards(tmp_path).secrets()
+    assert secrets["bmc-kvm-1"] == {"username": "admin", "password": made}
+    assert secrets["bmc-kvm-4"]["password"] != made
+    (file,) = tmp_path.glob("bmc/kvm-1.password")
     assert file.stat().st_mode & 0o077 == 0
 
 
 def test_a_fault_lasts_until_another_is_set(tmp_path: Path) -> None:
     made = boards(tmp_path)
-    made.password()  # makes the folder
+    made.password("kvm-1")  # makes the folder
     file = made.fault("kvm-1")
     assert file.read() is Fault.NONE
     file.write(Fault.LYING)

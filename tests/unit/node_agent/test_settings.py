@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.agent.settings import decode_settings, encode_settings
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
@@ -142,3 +143,11 @@ def test_more_units_than_the_policy_takes_conditions_of_are_refused() -> None:
     units = [f"u{number}.service" for number in range(MOST_UNITS + 1)]
     with pytest.raises(ConfigurationError, match="--units: 33 units, must be at most 32"):
         settings({}, hostname="os", units=units)
+
+
+def test_keys_from_secrets_are_refused_with_the_way_over() -> None:
+    for given, flag in (({"CERTIFICATE_SOURCE": "secret"}, None), ({}, CertificateSource.SECRET)):
+        with pytest.raises(ConfigurationError, match=r"read no Secrets; docs/host\.md"):
+            settings(given, hostname="a", certificate_source=flag)
+    for env in ({}, {"CERTIFICATE_SOURCE": ""}, {"CERTIFICATE_SOURCE": "request"}):
+        assert settings(env, hostname="a").node == "a"

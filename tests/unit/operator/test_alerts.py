@@ -67,9 +67,14 @@ def registry(state: str = "") -> CollectorRegistry:
         Incident(id=one, type=one, severity="Warning") for one in IncidentType if one == state
     )
     network = ("NetworkHealthy", "False", state or "Healthy")
-    conditions = (("Ready", "False", state or "Ready"), network, *ha_conditions(state))
+    stored = ("DefinitionsStored", "False", state or "Stored")
+    if state == "NotReported":  # by an agent of before
+        stored = ("HaEnabled", "True", "Succeeded")
+    conditions = (("Ready", "False", state or "Ready"), network, stored, *ha_conditions(state))
     status = HypervisorStatus(
-        conditions=tuple(condition(*one) for one in conditions), incidents=tuple(incidents)
+        conditions=tuple(condition(*one) for one in conditions),
+        incidents=tuple(incidents),
+        definitionsKey="published",
     )
     host = hypervisor(status=status)
     eviction = Eviction(

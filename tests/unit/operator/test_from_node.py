@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.samples import hypervisor, node, reports
+from tests.unit.operator.samples import condition, hypervisor, node, reports
 
 from hypercobalt.api.codec import decode, encode
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
@@ -169,3 +169,26 @@ def test_frozen_spec_names_the_fields_that_it_does_not_take_over(
     spec = HypervisorSpec(lifecycleEnabled=True, skipTests=False, maintenance=maintenance)
     given_ = hypervisor(spec=spec, annotations={RECORD: record})
     assert frozen(given_, node(annotations=annotations)) == fields
+
+
+@pytest.mark.parametrize(
+    ("registered", "stored", "wanted", "expected"),
+    [
+        pytest.param(True, "kvm-a", "kvm-c", "kvm-a", id="takes no other host's name"),
+        pytest.param(True, "kvm-a", "kvm-a.example.com", "kvm-a.example.com", id="its own"),
+        pytest.param(True, "nova-7", "kvm-a", "kvm-a", id="back to its own"),
+        pytest.param(True, "nova-7", "nova-8", "nova-7", id="stays as it was registered"),
+        pytest.param(False, "kvm-a", "kvm-c", "kvm-c", id="is not registered"),
+        pytest.param(None, "kvm-a", "kvm-c", "kvm-c", id="is not known by that name any more"),
+    ],
+)
+def test_registered_host_keeps_its_name(
+    registered: bool | None, stored: str, wanted: str, expected: str
+) -> None:
+    shown = condition("Registered", "Unknown" if registered else "False")
+    made = hypervisor(shown, labels={HOSTNAME_LABEL: stored})
+    status = replace(made.status, serviceId=None if registered is False else "service")
+    after = follow(
+        replace(made, status=status), node(labels={HOSTNAME_LABEL: wanted}), COPIED_LABELS
+    )
+    assert after.metadata.labels[HOSTNAME_LABEL] == expected

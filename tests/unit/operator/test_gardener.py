@@ -119,6 +119,20 @@ def test_objects_are_named_labelled_and_owned_so_that_changes_are_seen() -> None
     assert template.spec.containers[0].image == "image:1"
 
 
+@pytest.mark.parametrize(
+    ("conditions", "kept_label", "chosen"),
+    [((), "kvm-a", "kvm-a"), ((condition("Registered", "False", "Claimed"),), "kvm-c", "kvm-a")],
+)
+def test_pod_of_a_host_is_scheduled_to_no_node_whose_name_the_host_takes(
+    conditions: tuple[Condition, ...], kept_label: str, chosen: str
+) -> None:
+    of = hypervisor(*conditions, spec=ON, labels={HOSTNAME_LABEL: kept_label})
+    taken = node(labels={HOSTNAME_LABEL: "kvm-c"})
+    plan = decide(taken, of, "image:1", NAMESPACE, signalled=False)
+    assert isinstance(plan, Signal)
+    assert plan.deployment.spec.template.spec.nodeSelector == {HOSTNAME_LABEL: chosen}
+
+
 IDLE = hypervisor(ONBOARDED, spec=ON)
 
 

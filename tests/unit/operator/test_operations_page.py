@@ -67,6 +67,7 @@ REASONS: dict[str, set[str]] = {
     Type.TAINTED: set(hypervisor_conditions.TaintedReason),
     Type.FENCED: set(hypervisor_conditions.FencedReason),
     Type.RECOVERY_BLOCKED: set(hypervisor_conditions.RecoveryBlockedReason),
+    Type.FENCE_DEVICES_PROVEN: set(hypervisor_conditions.FenceDevicesReason),
 }
 EVICTION_REASONS: dict[str, set[str]] = {
     EvictionConditionType.EVICTING: set(EvictionReason),

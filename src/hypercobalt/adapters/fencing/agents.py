@@ -13,13 +13,16 @@ import asyncio
 import contextlib
 import os
 import signal
+import tempfile
+import uuid
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.fencing.devices import Device
+from hypercobalt.adapters.fencing import redfish
+from hypercobalt.adapters.fencing.devices import TRUE, Device
 from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure, PowerState
 from hypercobalt.logs import get_logger
 
@@ -31,6 +34,7 @@ _IPMI: Final = frozenset(
     {"fence_ipmilan", "fence_ipmilanplus", "fence_idrac", "fence_imm"}
     | {f"fence_ilo{version}" for version in (3, 4, 5)}
 )
+_GUID_BYTES: Final = 16
 _STATES: Final = {(0, "Status: ON"): PowerState.ON, (2, "Status: OFF"): PowerState.OFF}
 
 
@@ -56,6 +60,16 @@ class AgentDevice:
     @property
     def name(self) -> str:
         return self._device.title
+
+    async def systems(self, *, within: timedelta) -> frozenset[str]:
+        if self._device.agent == "fence_redfish":
+            return await redfish.system_uuids(self._device, self._credentials, within)
+        if self._device.agent not in _IPMI:
+            return frozenset()
+        ended = await self._call("ipmitool", _guid(self._device, self._credentials), b"", within)
+        if ended.code:
+            raise self._failed("UUID of the system", ended)
+        return _orders_of(ended.out)
 
     async def power(self, *, within: timedelta) -> PowerState:
         ended = await self._run("status", within)
@@ -93,19 +107,30 @@ class AgentDevice:
             raise FenceError(text, FenceFailure.UNCONFIRMED)
 
     async def _run(self, action: str, within: timedelta) -> _Ended:
-        began = asyncio.get_running_loop().time()
         given = _lines(action, self._device, self._credentials, within)
+        return await self._call(self._device.agent, (), given, within, action)
+
+    async def _call(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        given: bytes,
+        within: timedelta,
+        action: str = "UUID of the system",
+    ) -> _Ended:
+        began = asyncio.get_running_loop().time()
         variables = {"PATH": self._path, "LC_ALL": "C", "PYTHONWARNINGS": "ignore"}
         if self._device.agent in _IPMI:
             variables["IPMITOOL_PASSWORD"] = self._credentials.password
         try:
-            ended = await _execute(self._device.agent, given, variables, within)
+            with _authority(self._device.authority) as more:
+                ended = await _execute((program, *arguments), given, variables | more, within)
         except TimeoutError as error:
             text = f"{self.name}: {action}: no answer within {within.total_seconds():g} s"
             raise FenceError(text, FenceFailure.TIMED_OUT) from error
         except OSError as error:
             text = (
-                f"{self.name}: {self._device.agent} cannot be started: {error.strerror}; "
+                f"{self.name}: {program} cannot be started: {error.strerror}; "
                 "install the package fence-agents"
             )
             raise FenceError(text, FenceFailure.FAILED) from error
@@ -146,8 +171,53 @@ def _lines(action: str, device: Device, credentials: Credentials, within: timede
     return "".join(f"{name}={value}\n" for name, value in options.items() if value).encode()
 
 
+@contextlib.contextmanager
+def _authority(certificates: str) -> Generator[dict[str, str]]:
+    """The variables that have fence_redfish verify a device by these certificates."""
+    if not certificates:
+        yield {}
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(certificates)
+        file.flush()
+        yield {"REQUESTS_CA_BUNDLE": file.name}
+
+
+def _guid(device: Device, credentials: Credentials) -> tuple[str, ...]:
+    """Arguments by which ipmitool prints the bytes of the system's UUID; as fence_ipmilan's.
+
+    Source: IPMI 2.0 rev. 1.1, 22.14, Get System GUID.
+    """
+    given = device.parameters
+    lan = given.get("lanplus", "1" if device.agent != "fence_ipmilan" else "")
+    options = {
+        "-I": "lanplus" if lan.lower() in TRUE else "lan",
+        "-H": given.get("ip", ""),
+        "-p": given.get("ipport", ""),
+        "-U": credentials.username,
+        "-A": given.get("auth", ""),
+        "-C": given.get("cipher", ""),
+        "-L": given.get("privlvl", ""),
+        "-N": given.get("ipmitool_timeout", "2"),
+    }
+    set_ = [word for option, value in options.items() if value for word in (option, value)]
+    return (*set_, "-E", "raw", "0x06", "0x37")
+
+
+def _orders_of(printed: str) -> frozenset[str]:
+    """The UUIDs that 16 bytes can mean: BMCs send them in any of three orders."""
+    try:
+        sent = bytes.fromhex("".join(printed.split()))
+    except ValueError:
+        return frozenset()
+    if len(sent) != _GUID_BYTES or len(set(sent)) == 1:
+        return frozenset()
+    found = (uuid.UUID(bytes=sent), uuid.UUID(bytes_le=sent), uuid.UUID(bytes=sent[::-1]))
+    return frozenset(map(str, found))
+
+
 async def _execute(
-    program: str, given: bytes, variables: Mapping[str, str], within: timedelta
+    command: Sequence[str], given: bytes, variables: Mapping[str, str], within: timedelta
 ) -> _Ended:
     """Run a program to its end.
 
@@ -156,7 +226,7 @@ async def _execute(
         OSError: it cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
-        program, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=variables, start_new_session=True
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=variables, start_new_session=True
     )
     try:
         async with asyncio.timeout(within.total_seconds()):

@@ -14,6 +14,7 @@ class FakeFenceDevice:
         state: of the host's power; what `power` reports.
         orders: `off` and `on`, in order.
         failure: raised by every call while it is set.
+        uuids: what `systems` reports.
     """
 
     def __init__(self, name: str = "fake 192.0.2.1", state: PowerState = PowerState.ON) -> None:
@@ -21,10 +22,16 @@ class FakeFenceDevice:
         self.state = state
         self.orders: list[PowerState] = []
         self.failure: FenceError | None = None
+        self.uuids: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
         return self._name
+
+    async def systems(self, *, within: timedelta) -> frozenset[str]:
+        del within
+        self._check()
+        return self.uuids
 
     async def power(self, *, within: timedelta) -> PowerState:
         del within

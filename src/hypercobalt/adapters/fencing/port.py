@@ -37,6 +37,8 @@ class FenceFailure(StrEnum):
     """The device took the order, but does not report the state that was ordered."""
     FAILED = "Failed"
     """Unreachable, wrong password, refused: fence agents distinguish these by their texts only."""
+    NOT_THE_HOSTS = "NotTheHosts"
+    """The device has not proven that it switches this host: it was given no order."""
 
 
 class FenceError(TransientError):
@@ -66,6 +68,13 @@ class FenceDevice(Protocol):
     @property
     def name(self) -> str:
         """Kind and address, for people: `bmc 10.0.0.7`."""
+        ...
+
+    async def systems(self, *, within: timedelta) -> frozenset[str]:
+        """The UUID of the system that it switches, in lower case.
+
+        Several where the protocol leaves their byte order open; none where the device has none.
+        """
         ...
 
     async def power(self, *, within: timedelta) -> PowerState:

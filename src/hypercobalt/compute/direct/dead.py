@@ -117,5 +117,5 @@ def server(
 
 
 def _unknown(place: Place, uuid: str, name: str) -> Server:
-    why = "its definition did not fit into the Secret that its host has stored"
+    why = "its definition did not fit into what its host has stored"
     return Server(uuid, name, place.name, UNKNOWN, waits_for_host=why)

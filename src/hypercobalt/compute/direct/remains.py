@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.compute.direct.answers import Answers
-from hypercobalt.compute.direct.definitions import Stored, stored_domain
+from hypercobalt.compute.direct.definitions import Stored, stored_domains
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import ended_here
 
@@ -75,6 +75,6 @@ async def remains(
             answering.add(other.name)
             for domain in domains:
                 copies[domain.uuid].append(domain)
-    there = (stored_domain(kept, uuid) for uuid in kept.domains)
+    there = await stored_domains(kept)
     left = (one for one in there if not has_left(place, ran=one.active, copies=copies[one.uuid]))
     return Remains(kept, tuple(left), frozenset(answering))

@@ -69,10 +69,11 @@ def main() -> None:
     """Serve until the process is killed, with everything of the lab."""
     data, name = Path(sys.argv[1]), sys.argv[2]
     boards = Boards(Layout.at(data), Lab.find(data).state)
-    tls, password = pki.server_context(boards.certificates()), boards.password()
-    storage = Board(name, password, StoragePath(data, name), lambda: Fault.NONE)
+    tls, password = pki.server_context(boards.certificates()), boards.password(name)
+    uuid = Lab.find(data).host(name).identity.uuid
+    storage = Board(name, uuid, password, StoragePath(data, name), lambda: Fault.NONE)
     _serve_beside(RedfishServer(storage, boards.storage_address(name), tls))
-    board = Board(name, password, HostChassis(data, name), boards.fault(name).read)
+    board = Board(name, uuid, password, HostChassis(data, name), boards.fault(name).read)
     BmcServer(board, boards.address(name), tls).serve_forever()
 
 

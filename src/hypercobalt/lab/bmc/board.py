@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
+from uuid import UUID
 
 from hypercobalt.lab.bmc.faults import Fault
 
@@ -33,12 +34,14 @@ class Board:
 
     Args:
         name: of the computer system.
+        uuid: of the computer system.
         password: of the user `admin`, at most 20 bytes: IPMI takes no more.
         chassis: what it switches.
         fault: what is wrong with it now.
     """
 
     name: str
+    uuid: UUID
     password: str
     chassis: Chassis
     fault: Callable[[], Fault]

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+import yaml
 
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import processes
@@ -18,53 +21,13 @@ from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.faults import FaultFile
 from hypercobalt.lab.state import Layout, State
 
-PORT_LABEL: Final = "lab.cobalt/bmc-port"
-"""Label of a Node: the port of its host's BMC, on the machine's address."""
-PROTOCOL_LABEL: Final = "lab.cobalt/bmc"
-"""Label of a Node: by which protocol the operator speaks to its host's BMC."""
-CREDENTIALS: Final = "lab-bmc"
-"""Name of the Secret with the user and the password of every BMC."""
-STORAGE_PORT_LABEL: Final = "lab.cobalt/storage-fence-port"
-"""Label of a Node: the port of what cuts its host off from the shared disks."""
-STORAGE_LABEL: Final = "lab.cobalt/storage-fence"
-"""Label of a Node: "true" has the operator use that."""
+PROTOCOL_LABEL: Final = "lab.node-restriction.kubernetes.io/bmc"
+"""Label of a Node: by which protocol the operator speaks to its BMC. No kubelet writes it."""
+STORAGE_LABEL: Final = "lab.node-restriction.kubernetes.io/storage-fence"
+"""Label of a Node: "true" has the operator use what cuts its host off from the shared disks."""
 _FIRST_PORT: Final = 7000
 _FIRST_STORAGE_PORT: Final = 7500
 _PASSWORD_BYTES: Final = 15  # of random: 20 characters, and IPMI takes no more
-
-_DEVICES: Final = """\
-devices:
-- name: redfish
-  agent: fence_redfish
-  nodes: {{{protocol}: redfish}}
-  parameters:
-    ip: {address}
-    ipport: "{{labels[{port}]}}"
-    systems_uri: /redfish/v1/Systems/{{name}}
-    ssl_insecure: "1"
-  secret: {secret}
-  timeoutSeconds: 30
-- name: ipmi
-  agent: fence_ipmilan
-  nodes: {{{protocol}: ipmi}}
-  parameters:
-    ip: {address}
-    ipport: "{{labels[{port}]}}"
-    lanplus: "1"
-  secret: {secret}
-  timeoutSeconds: 30
-- name: storage
-  agent: fence_redfish
-  cuts: storage
-  nodes: {{{storage_use}: "true"}}
-  parameters:
-    ip: {address}
-    ipport: "{{labels[{storage_port}]}}"
-    systems_uri: /redfish/v1/Systems/{{name}}
-    ssl_insecure: "1"
-  secret: {secret}
-  timeoutSeconds: 30
-"""
 
 
 class Protocol(StrEnum):
@@ -91,11 +54,7 @@ def storage_port(index: int) -> int:
 
 def labels(index: int) -> dict[str, str]:
     """What the Node of the host with that number carries for the fence devices."""
-    return {
-        PORT_LABEL: str(port(index)),
-        PROTOCOL_LABEL: protocol(index),
-        STORAGE_PORT_LABEL: str(storage_port(index)),
-    }
+    return {PROTOCOL_LABEL: protocol(index)}
 
 
 class Boards:
@@ -120,9 +79,9 @@ class Boards:
         """The fault of a host's BMC."""
         return FaultFile(self._folder / f"{name}.fault")
 
-    def password(self) -> str:
-        """The password of every BMC's user; generated at the first call."""
-        file = self._folder / "password"
+    def password(self, name: str) -> str:
+        """The password of the user of a host's BMC; generated at the first call."""
+        file = self._folder / f"{name}.password"
         try:
             return file.read_text()
         except FileNotFoundError:
@@ -140,7 +99,7 @@ class Boards:
         Raises:
             LabError: it ends at once.
         """
-        self.password()
+        self.password(name)
         self.certificates()  # by one process, before there are several
         if not processes.find(self._state.id, _role(name)):
             await processes.spawn(
@@ -158,21 +117,56 @@ class Boards:
         """
         await processes.kill(self._state.id, lambda process: process.role == _role(name))
         self.fault(name).forget()
+        (self._folder / f"{name}.password").unlink(missing_ok=True)
 
     def devices(self) -> str:
-        """The document of fence devices for the operator."""
-        return _DEVICES.format(
-            address=self._state.address,
-            port=PORT_LABEL,
-            protocol=PROTOCOL_LABEL,
-            storage_port=STORAGE_PORT_LABEL,
-            storage_use=STORAGE_LABEL,
-            secret=CREDENTIALS,
+        """The document of fence devices for the operator: it names each host of the lab."""
+        redfish = {"systems_uri": "/redfish/v1/Systems/{name}"}
+        templates = (
+            _template("redfish", "fence_redfish", {PROTOCOL_LABEL: Protocol.REDFISH.value}, redfish)
+            | {"hosts": self._hosts(port), "certificateAuthority": self._authority()},
+            _template(
+                "ipmi", "fence_ipmilan", {PROTOCOL_LABEL: Protocol.IPMI.value}, {"lanplus": "1"}
+            )
+            | {"hosts": self._hosts(port)},
+            _template("storage", "fence_redfish", {STORAGE_LABEL: "true"}, redfish)
+            | {
+                "cuts": "storage",
+                "hosts": self._hosts(storage_port),
+                "certificateAuthority": self._authority(),
+            },
         )
+        return yaml.safe_dump({"devices": list(templates)}, sort_keys=False)
 
-    def secret(self) -> dict[str, str]:
-        """The data of the Secret that the document names."""
-        return {"username": USER, "password": self.password()}
+    def _hosts(self, port_of: Callable[[int], int]) -> dict[str, dict[str, str]]:
+        return {
+            host.name: {"ip": self._state.address, "ipport": str(port_of(host.index))}
+            for host in self._state.hosts
+        }
+
+    def _authority(self) -> str:
+        return self.certificates().ca.decode()
+
+    def secrets(self) -> dict[str, dict[str, str]]:
+        """The data of the Secrets that the document names, by their names."""
+        return {
+            f"bmc-{host.name}": {"username": USER, "password": self.password(host.name)}
+            for host in self._state.hosts
+        }
+
+
+def _template(
+    name: str, agent: str, nodes: dict[str, str], parameters: dict[str, str]
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "agent": agent,
+        "nodes": nodes,
+        "parameters": {**parameters},  # YAML would refer from one to the other
+        "secret": "bmc-{name}",
+        "identity": "required",
+        "timeoutSeconds": 30,
+    }
 
 
 def _role(name: str) -> str:

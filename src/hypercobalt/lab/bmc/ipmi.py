@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NoReturn
+from uuid import UUID
 
 from pyghmi.ipmi.bmc import Bmc
 
@@ -58,6 +59,9 @@ class IpmiServer(Bmc):
         """Execute a command of a session."""
         if not self._board.is_silent(self._board.fault()):
             super().handle_raw_request(request, session)
+
+    def get_system_guid(self) -> UUID:
+        return self._board.uuid
 
     def get_power_state(self) -> str:
         return "on" if self._board.reports_on(self._fault_after_its_delay()) else "off"

@@ -99,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             target = f"{self._system}/Actions/ComputerSystem.Reset"
             return HTTPStatus.OK, {
                 "Id": self._board.name,
+                "UUID": str(self._board.uuid),
                 "PowerState": "On" if self._board.reports_on(fault) else "Off",
                 "Actions": {"#ComputerSystem.Reset": {"target": target}},
             }

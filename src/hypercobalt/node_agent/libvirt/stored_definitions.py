@@ -1,57 +1,91 @@
-"""Keeps the definitions of the host's domains in one Secret, for the case that the host dies.
+"""Keeps the definitions of the host's domains in the API, sealed, for the case that the host dies.
 
 Needed without OpenStack only: see `hypercobalt.api.definitions`. What changes a definition, or
-whether a domain runs, marks the Secret as out of date; changes of one moment cost one write. While
-the API or libvirt is away the newest state waits.
+whether a domain runs, marks what is stored as out of date; changes of one moment cost one write, as
+does another key that the operator publishes in the own Hypervisor. While the API, libvirt or the
+key is away the newest state waits, and the condition `DefinitionsStored` says for what.
 
-While the host is fenced, or may be, the Secret stays as it is: it has what is to be started
+While the host is fenced, or may be, what is stored stays as it is: it has what is to be started
 elsewhere, which ends here by the agent's own hand, or has ended with the boot before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import posixpath
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind, Lost
 from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.subscriptions import changes_definition
-from hypercobalt.api.definitions import DomainDefinition, HostDefinitions, Packed, pack, secret
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.definitions import (
+    HOST_LABEL,
+    DomainDefinition,
+    HostDefinitions,
+    Packed,
+    pack,
+)
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import owner_reference
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.api.hypervisor_conditions import DefinitionsStoredReason, HypervisorConditionType
+from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.api.sealed_definitions import SealedDefinitions, SealedDefinitionsSpec
+from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Backoff, Kube
+from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
+
+if TYPE_CHECKING:
+    from hypercobalt.api.sealing import PublicKey
 
 log = get_logger(__name__)
 
 RESYNC: Final = timedelta(minutes=5)
-"""How often all is read and written, a safety net for what has no event: autostart, a saved memory,
-a Secret that was deleted, or is an older one since the API's data were restored."""
+"""How often all is read and compared, a safety net for what has no event: autostart, a saved
+memory, an object that was deleted, or is an older one since the API's data were restored."""
 
 SETTLE: Final = timedelta(seconds=1)
 """After a change, so that those of one moment are written together."""
 
 _RETRY: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(seconds=30))
+_TYPE: Final = HypervisorConditionType.DEFINITIONS_STORED
+_Reason = DefinitionsStoredReason
+
+
+class _Written(NamedTuple):
+    """What was written last.
+
+    Args:
+        content: digest of what was sealed: sealed anew it is other bytes.
+        key: that it was sealed with.
+        uid: of the Hypervisor that it was sealed for.
+        sealed: digest of the bytes in the API.
+    """
+
+    content: bytes
+    key: str
+    uid: str
+    sealed: bytes
 
 
 class StoredDefinitions:
-    """Writes the Secret of one host.
+    """Writes the SealedDefinitions of one host.
 
     Args:
         kube: writes it.
         libvirt: of the host.
-        hypervisor: the own one, which the Secret goes with.
-        namespace: of the Secret.
+        hypervisor: the own one, which the object goes with.
+        board: takes the condition.
+        namespace: of the object.
         boot: the boot that this process runs in.
         settle: see `SETTLE`.
         resync: see `RESYNC`.
@@ -62,6 +96,7 @@ class StoredDefinitions:
         kube: Kube,
         libvirt: Libvirt,
         hypervisor: Latest[Hypervisor],
+        board: Board,
         *,
         namespace: str,
         boot: str,
@@ -69,11 +104,11 @@ class StoredDefinitions:
         resync: timedelta = RESYNC,
     ) -> None:
         self._kube, self._libvirt, self._hypervisor = kube, libvirt, hypervisor
-        self._namespace, self._boot = namespace, boot
+        self._board, self._namespace, self._boot = board, namespace, boot
         self._settle, self._resync = settle, resync
         self._due = asyncio.Event()
-        self._written: Packed | None = None
-        self._write_again = 0.0  # by the loop's time
+        self._written: _Written | None = None
+        self._compare_at = 0.0  # by the loop's time
         self._marked: set[tuple[str, str]] = set()  # directory and mark
 
     def on_event(self, event: Event) -> None:
@@ -85,47 +120,103 @@ class StoredDefinitions:
             self._due.set()
 
     async def run(self) -> None:
-        """Keep the Secret current until cancelled."""
-        failures = 0
+        """Keep the object current until cancelled."""
+        failures, seen = 0, self._hypervisor.value
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), self._resync.total_seconds())
+                async with asyncio.timeout(self._resync.total_seconds()):
+                    await first(self._due.wait(), self._key_changed(seen))
             await asyncio.sleep(self._settle.total_seconds())
             self._due.clear()
+            seen = self._hypervisor.value
             try:
                 await self._store()
                 failures = 0
             except HypercobaltError as error:  # no word of a document is in it
                 log.warning("definitions_not_stored", error=str(error))
+                self._report(_Reason.NOT_STORED, str(error))
                 self._due.set()
                 await asyncio.sleep(_RETRY.wait(failures))
                 failures += 1
+
+    async def _key_changed(self, since: Hypervisor | None) -> None:
+        """Wait until what has to be sealed with, or for, is another."""
+        known = since
+        while _sealed_by(known) == _sealed_by(since):
+            known = await self._hypervisor.changed(known)
 
     async def _store(self) -> None:
         own = self._hypervisor.value
         while own is None or is_kept(own):
             own = await self._hypervisor.changed(own)
         domains, mark = await self._libvirt.domains(), mark_of(own)
-        await self._write(own, domains, mark)
+        await self._write(domains, mark)
         await self._leave_marks(domains, mark)
 
-    async def _write(self, own: Hypervisor, domains: tuple[Domain, ...], mark: str) -> None:
+    async def _write(self, domains: tuple[Domain, ...], mark: str) -> None:
         read = [(domain, await self._read(domain)) for domain in domains]
         found = {domain.uuid: definition for domain, definition in read if definition}
-        packed = pack(HostDefinitions(bootID=self._boot, mark=mark, domains=found))
+        try:
+            packed = pack(HostDefinitions(bootID=self._boot, mark=mark, domains=found))
+        except ValueError as error:
+            raise TransientError(str(error)) from None
         now = self._hypervisor.value
         if now is None or is_kept(now):  # guests end after that is known, so none has been read
             self._due.set()
             return
-        time = asyncio.get_running_loop().time()
-        if packed == self._written and time < self._write_again:
+        key = key_of(now)
+        if key is None:
+            self._report(
+                _Reason.NO_KEY,
+                "The operator has published no key in status.definitionsKey; check that it runs, "
+                "with --compute direct, in the version of this agent or a later one",
+            )
             return
+        if not await self._is_stored(now, packed, key):
+            await self._seal(now, packed, key)
+        if packed.left_out:
+            names = ", ".join(packed.left_out)
+            self._report(_Reason.LEFT_OUT, f"No room for the definitions of {names}")
+        else:
+            self._report(_Reason.STORED, f"Sealed for key {key.id}")
+
+    async def _is_stored(self, own: Hypervisor, packed: Packed, key: PublicKey) -> bool:
+        """Whether the API has just this; it is read once for each resync."""
+        known, time = self._written, asyncio.get_running_loop().time()
+        if known is None or known[:3] != (_digest(packed.data), key.id, own.metadata.uid):
+            return False
+        if time >= self._compare_at:
+            name = own.metadata.name
+            present = await self._kube.get(SealedDefinitions, name, self._namespace)
+            if present is None or _digest(present.spec.sealed.encode()) != known.sealed:
+                return False
+            self._compare_at = time + self._resync.total_seconds()
+        return True
+
+    async def _seal(self, own: Hypervisor, packed: Packed, key: PublicKey) -> None:
+        # Imported here: only agents that store definitions need what seals them, 7 MiB.
+        from hypercobalt.api.sealing import Owner, SealError  # noqa: PLC0415
+
+        meta = own.metadata
+        try:
+            data = await asyncio.to_thread(key.seal, packed.data, Owner(meta.name, meta.uid))
+        except SealError as error:
+            raise TransientError(f"status.definitionsKey: {error}") from None
+        sealed = base64.b64encode(data).decode()
+        made = SealedDefinitions(
+            metadata=ObjectMeta(
+                name=meta.name,
+                namespace=self._namespace,
+                labels={HOST_LABEL: meta.name},
+                ownerReferences=(owner_reference(own),),
+            ),
+            spec=SealedDefinitionsSpec(key=key.id, hypervisorUID=meta.uid, sealed=sealed),
+        )
         if packed.left_out:
             log.warning("definitions_left_out", domains=packed.left_out)
-        made = secret(own.metadata.name, self._namespace, packed)
-        owned = replace(made.metadata, ownerReferences=(owner_reference(own),))
-        await self._kube.apply(replace(made, metadata=owned), force=True)
-        self._written, self._write_again = packed, time + self._resync.total_seconds()
+        await self._kube.apply(made, force=True)
+        self._written = _Written(_digest(packed.data), key.id, meta.uid, _digest(sealed.encode()))
+        self._compare_at = asyncio.get_running_loop().time() + self._resync.total_seconds()
 
     async def _read(self, domain: Domain) -> DomainDefinition | None:
         """The definition of a domain; None when libvirt refuses it, as of one that has gone."""
@@ -155,6 +246,28 @@ class StoredDefinitions:
             else:
                 self._marked.add((directory, name))
 
+    def _report(self, reason: DefinitionsStoredReason, message: str) -> None:
+        stored = reason is _Reason.STORED
+        status = ConditionStatus.TRUE if stored else ConditionStatus.FALSE
+        self._board.put_condition(_TYPE, status, reason, message)
+
+
+def key_of(own: Hypervisor) -> PublicKey | None:
+    """The key that the operator has published; None without one.
+
+    Raises:
+        TransientError: it is no key.
+    """
+    from hypercobalt.api.sealing import PublicKey, SealError  # noqa: PLC0415
+
+    text = own.status.definitionsKey
+    if not text:
+        return None
+    try:
+        return PublicKey(text)
+    except SealError as error:
+        raise TransientError(f"status.definitionsKey: {error}") from None
+
 
 def is_kept(own: Hypervisor) -> bool:
     """Whether what is stored of a host has to stay as it is."""
@@ -175,3 +288,11 @@ def directories_of(domain: Domain) -> set[str]:
 
 def _is_written_file(disk: Disk) -> bool:
     return not (disk.block or disk.readonly or disk.device in {"cdrom", "floppy"})
+
+
+def _sealed_by(own: Hypervisor | None) -> tuple[str | None, str]:
+    return (None, "") if own is None else (own.status.definitionsKey, own.metadata.uid)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

@@ -209,7 +209,7 @@ class Observer:
             name: hypervisor
             for hypervisor in self._hypervisors
             for name in host_names(hypervisor)
-            if name in targets
+            if name in targets and not is_claimed(hypervisor)
         }
 
     def _targets(self, memory: Memory) -> int | None:

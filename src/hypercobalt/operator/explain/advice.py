@@ -29,9 +29,11 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.HYPERVISOR_DISABLED: "False",
     _Type.FENCED: "False",
     _Type.RECOVERY_BLOCKED: "False",
+    _Type.FENCE_DEVICES_PROVEN: "True",
     _Type.HA_ENABLED: "True",
     _Type.HA_CONFIG_VALID: "True",
     _Type.AUTOSTART_OFF: "True",
+    _Type.DEFINITIONS_STORED: "True",
     _Type.AGENT_REPORTING: "True",
     _Type.LIBVIRT_CONNECTION: "True",
     _Type.NODE_HEALTHY: "True",
@@ -58,6 +60,8 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
         (_Type.AGGREGATES_UPDATED, "Terminating"),
         (_Type.HYPERVISOR_DISABLED, "Succeeded"),
         (_Type.FENCED, "Attempting"),
+        (_Type.FENCE_DEVICES_PROVEN, "Proven"),
+        (_Type.FENCE_DEVICES_PROVEN, "Unverified"),
         (_Type.HA_ENABLED, "Succeeded"),
         (_Type.HA_ENABLED, "Evicted"),
         (_Type.HA_ENABLED, "Onboarding"),
@@ -74,6 +78,7 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
 REPORTERS: Final[Mapping[str, str]] = {
     _Type.HA_CONFIG_VALID: AGENT,
     _Type.AUTOSTART_OFF: AGENT,
+    _Type.DEFINITIONS_STORED: AGENT,
     _Type.LIBVIRT_CONNECTION: AGENT,
     _Type.TLS_CERTIFICATE_INSTALLED: AGENT,
     _Type.OPERATING_SYSTEM_UPDATE: AGENT,
@@ -107,17 +112,17 @@ _OPENSTACK: Final = Remedy(
     "check Keystone, Nova and Placement, and the operator's account; it retries by itself",
     "openstack token issue",
 )
+_DOCUMENT: Final = Remedy(
+    "correct the document of fence devices; until then the host is not fenced (docs/ha.md, Fence "
+    "devices)"
+)
 _EXPLAIN: Final = Remedy("check each instance", "cobalt explain eviction/{node}")
 _LIBVIRT: Final = Remedy(
     "check libvirtd and its sockets, on the host",
     "systemctl status libvirtd libvirtd.socket; virsh -c qemu:///system version",
 )
 _CERTIFICATE: Final = Remedy(
-    "check the Certificate and its Secret", "kubectl get certificates,secrets -A | grep {node}"
-)
-_SECRET: Final = Remedy(
-    "let the node agent list and watch Secrets in its namespace, or have agents and operator take "
-    "the certificate source `request`",
+    "check what the issuer has answered", "kubectl get certificaterequests -A | grep {node}"
 )
 _REQUEST: Final = Remedy(
     "check that cert-manager runs and its approver accepts the host's names; the agent "
@@ -225,6 +230,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.RECOVERY_BLOCKED, "CrashLoop"): (
         Remedy("empty the host, then repair it", "cobalt maintain {node} --reason '...'"),
     ),
+    (_Type.FENCE_DEVICES_PROVEN, "NotProven"): (
+        Remedy("check the device, its credentials, and what status.hostUUID of the host is"),
+    ),
+    (_Type.FENCE_DEVICES_PROVEN, "OtherHost"): (_DOCUMENT,),
+    (_Type.FENCE_DEVICES_PROVEN, "Shared"): (_DOCUMENT,),
+    (_Type.FENCE_DEVICES_PROVEN, "NotSetUp"): (_DOCUMENT,),
     (_Type.HA_ENABLED, "Failed"): (
         _AGENT_POD,
         Remedy("if the host cannot be fenced, set up a device for it (docs/ha.md, Fence devices)"),
@@ -289,8 +300,19 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.NETWORK_HEALTHY, "AgentSilent"): (_OVS_AGENT_POD,),
     (_Type.NETWORK_HEALTHY, "NotReported"): (_OVS_AGENT_POD,),
+    (_Type.DEFINITIONS_STORED, "NoKey"): (
+        Remedy(
+            "check that the operator leads, and that it can read its key: its log names the Secret",
+            "kubectl get secrets --all-namespaces | grep definitions-key",
+        ),
+    ),
+    (_Type.DEFINITIONS_STORED, "NotStored"): (
+        Remedy("correct what the message names; the node agent tries again by itself"),
+    ),
+    (_Type.DEFINITIONS_STORED, "LeftOut"): (
+        Remedy("move the instances that the message names to another host"),
+    ),
     (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToUpdateTLSCertificate"): (_CERTIFICATE,),
-    (_Type.TLS_CERTIFICATE_INSTALLED, "SecretForbidden"): (_SECRET,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestPending"): (_REQUEST,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestDenied"): (_REQUEST,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestFailed"): (_REQUEST,),

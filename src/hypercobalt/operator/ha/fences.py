@@ -7,32 +7,28 @@ has its own path or pool, so all of them have to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
 
-from hypercobalt.adapters.fencing.devices import Device, DeviceTemplate, credentials, resolve
 from hypercobalt.adapters.fencing.port import (
-    Credentials,
     Cuts,
     FenceDevice,
     FenceError,
     PowerState,
 )
-from hypercobalt.api.core import Node, NodeCondition, NodeStatus, Secret
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
-from hypercobalt.errors import ConfigurationError
 from hypercobalt.ha.fencing import Means
 from hypercobalt.ha.fencing_record import Answer
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime import Kube
 
 log = get_logger(__name__)
 
-_READ: Final = timedelta(seconds=20)
+READ: Final = timedelta(seconds=20)
 """For reading the state, before and after."""
 
 Devices = Sequence[tuple[FenceDevice, timedelta]]
@@ -70,66 +66,11 @@ class Fences(Protocol):
         ...
 
 
-Open = Callable[[Device, Credentials], FenceDevice]
-"""Makes what speaks to a device."""
-
-
-class TemplateFences:
-    """Devices by a document of templates, credentials by Secrets.
-
-    Args:
-        templates: of the site.
-        kube: reads the Secrets, each time anew: a password that was changed counts.
-        namespace: of the Secrets.
-        open: see `Open`.
-    """
-
-    def __init__(
-        self, templates: tuple[DeviceTemplate, ...], kube: Kube, namespace: str, open_: Open
-    ) -> None:
-        self._templates, self._kube = templates, kube
-        self._namespace, self._open = namespace, open_
-
-    def setup(self, node: Node) -> Setup:
-        try:
-            found = self._resolve(node)
-        except ConfigurationError as error:
-            return Setup(problem=str(error))
-        if not found:
-            return Setup(problem=f"no template of a fence device fits Node {node.metadata.name}")
-        return Setup(_means(found, Cuts.POWER), _means(found, Cuts.STORAGE))
-
-    async def devices(self, node: Node, cuts: Cuts) -> Devices:
-        return [
-            (self._open(one, await self._credentials(one)), one.timeout)
-            for one in self._resolve(node)
-            if one.cuts is cuts
-        ]
-
-    def _resolve(self, node: Node) -> tuple[Device, ...]:
-        return resolve(self._templates, node.metadata.name, node.metadata.labels)
-
-    async def _credentials(self, device: Device) -> Credentials:
-        if not device.secret:
-            return Credentials()
-        found = await self._kube.get(Secret, device.secret, self._namespace)
-        if found is None:
-            secret = f"{self._namespace}/{device.secret}"
-            raise ConfigurationError(f"fence device {device.title}: Secret {secret} does not exist")
-        return credentials(found.data)
-
-
-def _means(devices: Iterable[Device], cuts: Cuts) -> Means:
-    """Those of one kind, and how long an attempt with all of them may take."""
-    found = [one for one in devices if one.cuts is cuts]
-    lasts = sum((one.timeout + 2 * _READ for one in found), timedelta(0))
-    return Means(", ".join(one.title for one in found), lasts)
-
-
 def vanished(hypervisor: Hypervisor) -> Node:
     """What stands for a Node that was deleted: it reports nothing.
 
-    The Hypervisor still has the labels by which fence devices are found.
+    The Hypervisor still has the labels by which fence devices are found: the operator has copied
+    them, and an agent may not write them.
     """
     unknown = NodeCondition(type="Ready", status="Unknown")
     meta = hypervisor.metadata
@@ -172,7 +113,7 @@ async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> 
             for device, timeout in devices:
                 guard()
                 await device.on(within=timeout)
-                if await device.power(within=_READ) is not PowerState.ON:
+                if await device.power(within=READ) is not PowerState.ON:
                     return f"{device.name} has given the access to the storage, but reports it off"
     except FenceError as error:
         return str(error)
@@ -196,7 +137,7 @@ async def read_state(devices: Devices, cuts: Cuts) -> PowerState | None:
 
 async def _read(device: FenceDevice) -> PowerState | None:
     try:
-        return await device.power(within=_READ)
+        return await device.power(within=READ)
     except FenceError as error:
         log.warning("power_not_read", device=device.name, error=str(error))
         return None
@@ -230,10 +171,10 @@ async def _by(
     device: FenceDevice, what: str, within: timedelta, guard: LeaderGuard
 ) -> tuple[bool, str]:
     # A device may refuse to switch off what is off, so the state is read first.
-    if await device.power(within=_READ) is PowerState.OFF:
+    if await device.power(within=READ) is PowerState.OFF:
         return True, f"{device.name} reports that {what} is off already"
     guard()
     await device.off(within=within)
-    if await device.power(within=_READ) is not PowerState.OFF:
+    if await device.power(within=READ) is not PowerState.OFF:
         return False, f"{device.name} has switched {what} off, but reports it on"
     return True, f"{device.name} has switched {what} off and reports it off"

@@ -266,7 +266,9 @@ class Observation:
         try:
             listing = await self._list()
             known = (listing.get(name) for name in host_names(hypervisor))
-            host = next((one for one in known if one is not None), None)
+            own = hypervisor.status.serviceId
+            # A kubelet may write the name by which it was found: that of another host is not its.
+            host = next((one for one in known if one and own in {None, one.service_id}), None)
         except ComputeError as error:
             return _Compute(problem=str(error))
         if host is None:

@@ -123,6 +123,7 @@ class HaEnabledSync:
                 {
                     *(Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING),
                     *(Type.HA_CONFIG_VALID, Type.AUTOSTART_OFF, Type.HA_ENABLED),
+                    Type.FENCE_DEVICES_PROVEN,
                 }
             ),
             fields=frozenset({"spec.highAvailability"}),

@@ -15,15 +15,63 @@ from tests.integration.node_agent.host.conftest import NAMESPACE, NODE
 
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.adapters.host.model import UnitState
+from hypercobalt.agent.certificates.check import CertificateFilesError
+from hypercobalt.agent.certificates.install import Installer
 from hypercobalt.api.certificate import (
     CertificateCondition,
     CertificateRequest,
     CertificateRequestStatus,
 )
+from hypercobalt.api.core import Secret
+from hypercobalt.api.host_certificate import CertificateReason, HostNames
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.node_agent.host.tls_files import LIBVIRT_UNIT, UPDATE_UNIT
 from hypercobalt.runtime import Change, Kube
+from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 AUTHORITY = trustme.CA()
+
+
+class FromSecret:
+    """Installs what a Secret has, whenever that changes: files from an issuer of any kind.
+
+    Args:
+        addresses: of the host, besides the one in its Hypervisor.
+    """
+
+    def __init__(
+        self,
+        installer: Installer,
+        hypervisor: Latest[Hypervisor],
+        secret: Latest[Secret],
+        *,
+        addresses: tuple[str, ...] = (),
+        resync: timedelta = timedelta(minutes=5),
+    ) -> None:
+        self._installer, self._hypervisor, self._secret = installer, hypervisor, secret
+        self._addresses, self._resync = addresses, resync
+
+    async def run(self) -> None:
+        while True:
+            own, secret = self._hypervisor.value, self._secret.value
+            if own is not None and own.spec.installCertificate is False:
+                self._installer.drop()
+            elif own is not None and secret is not None:
+                await self._install(own, secret)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._resync.total_seconds()):
+                    await first(self._hypervisor.changed(own), self._secret.changed(secret))
+
+    async def _install(self, own: Hypervisor, secret: Secret) -> None:
+        source = f"Secret {secret.metadata.name}"
+        try:
+            files = self._installer.layout.plan(secret.data)
+        except CertificateFilesError as error:
+            self._installer.fail(CertificateReason.FAILED_TO_UPDATE, f"{source}: {error}")
+            return
+        names = HostNames.of(own.metadata.name, (*self._addresses, own.status.internalIp or ""))
+        await self._installer.put(files, names, source)
 
 
 def data(host: str = NODE) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""From the Secret in the API to files on the host, and the condition about it."""
+"""From what an issuer gives to files on the host, and the condition about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from typing import TypeVar
 import pytest
 import trustme
 from msgspec.structs import replace
-from tests.integration.node_agent.host.certificates import AUTHORITY, DATA, data, host_units, of
+from tests.integration.node_agent.host.certificates import (
+    AUTHORITY,
+    DATA,
+    FromSecret,
+    data,
+    host_units,
+    of,
+)
 from tests.integration.node_agent.host.conftest import (
     DEADLINE,
     NAMESPACE,
@@ -24,21 +31,12 @@ from tests.integration.node_agent.host.conftest import (
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.adapters.host.model import UnitState
 from hypercobalt.adapters.host.port import HostError
-from hypercobalt.api.certificate import Certificate, CertificateSpec
-from hypercobalt.api.core import Namespace, Secret
-from hypercobalt.api.host_certificate import MANAGED_BY
+from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.node_agent.host.certificates import (
-    Certificates,
-    decide,
-    wanted_certificate,
-)
 from hypercobalt.node_agent.host.tls_files import LIBVIRT_UNIT, UPDATE_UNIT, installer, layout
-from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import ForbiddenError, Kube
-from hypercobalt.runtime.client.collection import ListResult
-from hypercobalt.runtime.client.errors import Status
+from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -69,18 +67,13 @@ def begin(
     root: Path,
     units: FakeUnits,
     *,
-    issuer: str = "",
     resync: timedelta = timedelta(minutes=5),
 ) -> None:
-    settings = Settings(
-        NODE, NODE, namespace=NAMESPACE, issuer=issuer, addresses=("192.0.2.1", "no address")
-    )
-    concern = Certificates(
-        settings,
-        site.kube,
+    concern = FromSecret(
         installer(root, units, site.board),
-        hypervisor=site.hypervisor,
-        secret=site.secret,
+        site.hypervisor,
+        site.secret,
+        addresses=("192.0.2.1", "no address"),
         resync=resync,
     )
     site.start(concern.run)
@@ -105,29 +98,6 @@ async def test_a_secret_is_installed_and_libvirt_notified(
     assert is_loaded(tmp_path / "pki", DATA)
     assert units.jobs == [f"start {UPDATE_UNIT}"]
     assert "PRIVATE" not in caplog.text
-
-
-async def test_agent_without_the_right_to_read_its_secret_reports_that(
-    kube: Kube, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await create_hypervisor(kube)
-    list_any = site.kube.list
-    allowed = asyncio.Event()
-
-    async def list_but_secrets(type_: type[T], *where: str, **options: str) -> ListResult[T]:
-        if type_ is Secret and not allowed.is_set():
-            raise ForbiddenError("list Secret", Status(code=403, message="secrets is forbidden"))
-        return await list_any(type_, *where, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(site.kube, "list", list_but_secrets)
-    begin(site, tmp_path, host_units())
-    refused = await site.until(TYPE, "SecretForbidden")
-    assert f"Secret {NAMESPACE}/tls-libvirt-{NODE} cannot be read" in refused.message
-    assert "--certificate-source=request" in refused.message
-
-    allowed.set()
-    await put_secret(kube, DATA)
-    await site.until(TYPE, "Ready")
 
 
 async def test_a_renewed_secret_replaces_the_old_one(
@@ -230,21 +200,6 @@ async def test_services_that_cannot_be_notified_are_notified_later(
     await site.until(TYPE, "Ready")
 
 
-async def test_a_secret_of_another_namespace_does_not_count(
-    kube: Kube, site: Site, tmp_path: Path
-) -> None:
-    if await kube.get(Namespace, "strangers") is None:
-        await kube.create(Namespace(metadata=ObjectMeta(name="strangers")))
-    await create_hypervisor(kube)
-    await put_secret(kube, data("stranger"), "strangers")
-    begin(site, tmp_path, host_units())
-    await put_secret(kube, DATA)
-
-    await site.until(TYPE, "Ready")
-
-    assert (tmp_path / "libvirt/servercert.pem").read_bytes() == DATA["tls.crt"]
-
-
 async def test_only_certificates_of_the_spec_are_installed(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
@@ -344,12 +299,8 @@ async def test_an_agent_that_dies_while_it_notifies_libvirt_notifies_it_again(
             await site.hypervisor.changed(None)
         while site.secret.value is None:
             await site.secret.changed(None)
-    dying = Certificates(
-        Settings(NODE, NODE, namespace=NAMESPACE),
-        kube,
-        installer(tmp_path, DyingUnits(after=after), site.board),
-        hypervisor=site.hypervisor,
-        secret=site.secret,
+    dying = FromSecret(
+        installer(tmp_path, DyingUnits(after=after), site.board), site.hypervisor, site.secret
     )
     with pytest.raises(DyingError):
         await dying.run()
@@ -372,60 +323,3 @@ async def certificate(kube: Kube, good: Callable[[Certificate], bool]) -> Certif
             if event.object is not None and good(event.object):
                 return event.object
     raise AssertionError("the watch ended")
-
-
-async def test_the_agents_own_certificate_is_requested_and_renewed(
-    kube: Kube, site: Site, tmp_path: Path
-) -> None:
-    await create_hypervisor(kube, createCertManagerCertificate=True)
-    begin(site, tmp_path, host_units(), issuer="nova-ca")
-
-    made = await certificate(kube, lambda _: True)
-
-    spec = made.spec
-    assert (spec.secretName, spec.commonName, spec.dnsNames) == (
-        f"tls-libvirt-{NODE}",
-        NODE,
-        (NODE,),
-    )
-    assert spec.ipAddresses == ("192.0.2.1",)
-    assert spec.issuerRef is not None
-    assert (spec.issuerRef.name, spec.issuerRef.kind) == ("nova-ca", "Issuer")
-    assert (spec.duration, spec.renewBefore, spec.isCA) == ("1128h0m0s", "888h0m0s", False)
-    assert "cert sign" not in spec.usages
-
-    await kube.merge_patch(
-        Hypervisor, NODE, {"status": {"internalIp": "2001:db8::1"}}, subresource="status"
-    )
-    await certificate(kube, lambda c: c.spec.ipAddresses == ("192.0.2.1", "2001:db8::1"))
-
-
-async def test_a_certificate_of_another_owner_is_not_changed(
-    kube: Kube, site: Site, tmp_path: Path
-) -> None:
-    theirs = await kube.create(
-        Certificate(
-            metadata=ObjectMeta(name=f"libvirt-{NODE}", namespace=NAMESPACE),
-            spec=CertificateSpec(secretName="theirs"),
-        )
-    )
-    await create_hypervisor(kube, createCertManagerCertificate=True)
-    await put_secret(kube, DATA)
-    begin(site, tmp_path, host_units(), issuer="nova-ca")
-
-    await site.until(TYPE, "Ready")  # the Certificate's turn is before
-
-    assert await kube.get(Certificate, f"libvirt-{NODE}", NAMESPACE) == theirs
-
-
-async def test_certificate_is_written_when_absent_or_when_ours_differs() -> None:
-    settings = Settings(NODE, NODE, namespace=NAMESPACE, issuer="nova-ca")
-    wanted = wanted_certificate(settings, "192.0.2.7")
-    ours = replace(wanted, metadata=replace(wanted.metadata, uid="u", resourceVersion="1"))
-    stale = replace(ours, spec=CertificateSpec(secretName="x"))
-    theirs = replace(stale, metadata=replace(ours.metadata, labels={MANAGED_BY: "Helm"}))
-
-    assert decide(None, wanted) == wanted
-    assert decide(ours, wanted) is None
-    assert decide(stale, wanted) == ours
-    assert decide(theirs, wanted) is None

@@ -173,3 +173,76 @@ async def test_a_program_that_is_missing_names_the_package(tmp_path: Path) -> No
     device = AgentDevice(Device("bmc", "fence_none", {}), Credentials(), str(tmp_path))
     with pytest.raises(FenceError, match="install the package fence-agents"):
         await device.power(within=WITHIN)
+
+
+IPMITOOL = f"""#!{sys.executable}
+import os, pathlib, sys
+folder = pathlib.Path(__file__).parent
+with open(folder / "calls", "a") as calls:
+    calls.write(f"{{sys.argv[1:]}} {{os.environ.get('IPMITOOL_PASSWORD')}}\\n")
+print((folder / "guid").read_text())
+sys.exit(int((folder / "code").read_text()))
+"""
+SENT = " 44 45 4c 4c 35 00 10 4d 80 46 b7 c0 4f 4a 37 32\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (
+            SENT,
+            {
+                "44454c4c-3500-104d-8046-b7c04f4a3732",
+                "4c4c4544-0035-4d10-8046-b7c04f4a3732",
+                "32374a4f-c0b7-4680-4d10-00354c4c4544",
+            },
+        ),
+        (" 00" * 16, set[str]()),
+        (" ff" * 16, set[str]()),
+        (" 44 45", set[str]()),
+        ("Unable to send RAW command", set[str]()),
+    ],
+)
+async def test_ipmi_leaves_the_order_of_a_uuids_bytes_open(
+    tmp_path: Path, printed: str, expected: set[str]
+) -> None:
+    (tmp_path / "ipmitool").write_text(IPMITOOL)
+    (tmp_path / "ipmitool").chmod(0o755)
+    (tmp_path / "guid").write_text(printed)
+    (tmp_path / "code").write_text("0")
+    known = Device("bmc", "fence_ipmilan", {"ip": "192.0.2.7", "ipport": "700", "lanplus": "1"})
+    device = AgentDevice(known, Credentials("admin", "s3cret"), str(tmp_path))
+    assert await device.systems(within=WITHIN) == expected
+    call = (tmp_path / "calls").read_text().strip()
+    assert call.endswith("s3cret")
+    assert "s3cret" not in call.removesuffix("s3cret")
+    assert "'-I', 'lanplus', '-H', '192.0.2.7', '-p', '700', '-U', 'admin'" in call
+    assert "'-E', 'raw', '0x06', '0x37'" in call
+
+
+async def test_ipmi_that_refuses_reports_no_uuid(tmp_path: Path) -> None:
+    (tmp_path / "ipmitool").write_text(IPMITOOL)
+    (tmp_path / "ipmitool").chmod(0o755)
+    (tmp_path / "guid").write_text("")
+    (tmp_path / "code").write_text("1")
+    device = AgentDevice(
+        Device("bmc", "fence_ipmilan", {"ip": "192.0.2.7"}), Credentials(), str(tmp_path)
+    )
+    with pytest.raises(FenceError, match="UUID of the system: exit code 1"):
+        await device.systems(within=WITHIN)
+
+
+async def test_a_device_of_another_kind_reports_no_uuid(stub: Stub) -> None:
+    assert await stub.device().systems(within=WITHIN) == frozenset()
+    assert not (stub.folder / "calls").exists()
+
+
+async def test_the_authority_of_a_device_is_given_to_its_agent(stub: Stub) -> None:
+    stub.behave(
+        "(folder / 'bundle').write_text(open(os.environ['REQUESTS_CA_BUNDLE']).read())\n"
+        "(folder / 'where').write_text(os.environ['REQUESTS_CA_BUNDLE'])"
+    )
+    known = Device("bmc", "fence_stub", {}, authority="-----BEGIN CERTIFICATE-----")
+    await AgentDevice(known, Credentials(), str(stub.folder)).power(within=WITHIN)
+    assert (stub.folder / "bundle").read_text() == known.authority
+    assert not Path((stub.folder / "where").read_text()).exists()

@@ -3,36 +3,108 @@ from __future__ import annotations
 import pytest
 
 from hypercobalt.adapters.fencing import devices
-from hypercobalt.adapters.fencing.devices import Device
+from hypercobalt.adapters.fencing.devices import Device, Identity
 from hypercobalt.adapters.fencing.port import Credentials, Cuts
 from hypercobalt.errors import ConfigurationError
 
-DOCUMENT = """
+GUARDED = "node-restriction.kubernetes.io"
+DOCUMENT = f"""
 devices:
 - name: bmc
   agent: fence_redfish
-  nodes: {vendor: a}
-  parameters: {ip: "{labels[example.com/bmc]}", systems_uri: "/redfish/v1/Systems/{name}"}
-  secret: bmc-{name}
+  parameters: {{systems_uri: "/redfish/v1/Systems/{{name}}"}}
+  hosts:
+    kvm-1: {{ip: 192.0.2.7}}
+    kvm-3: {{ip: 192.0.2.9, ipport: "8443"}}
+  secret: bmc-{{name}}
   timeoutSeconds: 30
+  identity: required
 - name: pdu
   agent: fence_apc_snmp
-  parameters: {ip: pdu.example.com, plug: "{labels[outlet]}"}
+  nodes: {{{GUARDED}/pdu: a}}
+  parameters: {{ip: pdu.example.com, plug: "{{labels[{GUARDED}/outlet]}}"}}
+  values: {{{GUARDED}/outlet: ["4", "5"]}}
 """
-SAN = """
-- {name: san, agent: fence_brocade, cuts: storage, parameters: {ip: sw, plug: "{labels[outlet]}"}}
-"""
-LABELS = {"vendor": "a", "example.com/bmc": "192.0.2.7", "outlet": "4"}
+SAN = "- {name: san, agent: fence_brocade, cuts: storage, parameters: {ip: sw, plug: '{name}'}}\n"
+LABELS = {f"{GUARDED}/pdu": "a", f"{GUARDED}/outlet": "4"}
 
 
-def test_a_host_gets_the_devices_whose_labels_it_has_in_the_documents_order() -> None:
+def test_a_host_gets_the_devices_that_the_document_binds_to_it_in_its_order() -> None:
     templates = devices.parse(DOCUMENT)
     bmc, pdu = devices.resolve(templates, "kvm-1", LABELS)
     assert (bmc.title, bmc.secret, bmc.timeout.seconds) == ("bmc 192.0.2.7", "bmc-kvm-1", 30)
-    assert bmc.parameters["systems_uri"] == "/redfish/v1/Systems/kvm-1"
+    assert (bmc.parameters["systems_uri"], bmc.identity) == (
+        "/redfish/v1/Systems/kvm-1",
+        Identity.REQUIRED,
+    )
     assert pdu.parameters["plug"] == "4"
-    other = devices.resolve(templates, "kvm-2", {"vendor": "b", "outlet": "5"})
+    other = devices.resolve(templates, "kvm-2", LABELS | {f"{GUARDED}/outlet": "5"})
     assert [device.name for device in other] == ["pdu"]
+    (third,) = devices.resolve(templates, "kvm-3", {})
+    assert third.parameters["ipport"] == "8443"
+    assert devices.named_in(templates) == {"kvm-1", "kvm-3"}
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ("nodes: {example.com/vendor: a}", "nodes.example.com/vendor"),
+        ('parameters: {ip: "{labels[lab.cobalt/bmc]}"}', "parameters.ip"),
+        ('parameters: {ip: a, ipport: "{labels[lab.cobalt/bmc-port]}"}', "parameters.ipport"),
+        ('parameters: {plug: "{labels[topology.kubernetes.io/zone]}"}', "parameters.plug"),
+        ('hosts: {kvm-1: {systems_uri: "{labels[a]}"}}', "hosts.kvm-1.systems_uri"),
+        ('secret: "{labels[a/b]}"', "secret"),
+        ('parameters: {ip: "{labels[xnode-restriction.kubernetes.io/a]}"}', "parameters.ip"),
+        ('parameters: {ip: "{labels[node-restriction.kubernetes.io]}"}', "parameters.ip"),
+    ],
+)
+def test_what_a_kubelet_may_write_binds_no_device(template: str, field: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        devices.parse(f"devices: [{{name: bmc, agent: fence_x, {template}}}]")
+    assert field in str(refused.value)
+    assert "below hosts" in str(refused.value)
+
+
+@pytest.mark.parametrize("prefix", [GUARDED, f"example.com.{GUARDED}"])
+def test_a_guarded_label_gives_the_values_that_the_document_lists(prefix: str) -> None:
+    label = f"{prefix}/bmc"
+    one = f'name: bmc, agent: fence_x, parameters: {{ip: "{{labels[{label}]}}"}}'
+    with pytest.raises(ConfigurationError, match=f"parameters.ip .*values.{label}"):
+        devices.parse(f"devices: [{{{one}}}]")
+    templates = devices.parse(f"devices: [{{{one}, values: {{{label}: [192.0.2.1]}}}}]")
+    (device,) = devices.resolve(templates, "kvm-1", {label: "192.0.2.1"})
+    assert device.parameters == {"ip": "192.0.2.1"}
+    with pytest.raises(ConfigurationError, match=f"{label}=203.0.113.9, which is not one of"):
+        devices.resolve(templates, "kvm-1", {label: "203.0.113.9"})
+
+
+@pytest.mark.parametrize(
+    ("address", "node", "problem"),
+    [
+        ("bmc-{name}", "kvm-1", ""),
+        ("bmc-{name}", "kvm-1.evil.example", "domain of Node"),
+        ("{name}.bmc.example.com", "kvm-1.evil.example", ""),
+        ("{name}", "kvm-1", ""),
+        ("{name}", "167772163", "a number"),
+        ("{name}", "0x0a000003", "a number"),
+        ("10.0.0.{name}", "3", "a number"),
+        ("[fe80::{name}]", "1", "a number"),
+        ("user@{name}.example.com", "kvm-1", "neither an address"),
+        ("{name}/x", "kvm-1", "neither an address"),
+        ("{name} -f x", "kvm-1", "neither an address"),
+        ("[2001:db8::1]", "kvm-1", ""),
+    ],
+)
+def test_a_nodes_name_leads_to_no_address_of_its_own_choice(
+    address: str, node: str, problem: str
+) -> None:
+    one = f'{{name: bmc, agent: fence_x, parameters: {{ip: "{address}"}}}}'
+    templates = devices.parse(f"devices: [{one}]")
+    if not problem:
+        assert devices.resolve(templates, node, {})
+        return
+    with pytest.raises(ConfigurationError, match=problem):
+        devices.resolve(templates, node, {})
 
 
 def test_a_device_switches_the_power_unless_it_cuts_the_host_off_from_its_storage() -> None:
@@ -41,8 +113,8 @@ def test_a_device_switches_the_power_unless_it_cuts_the_host_off_from_its_storag
 
 
 def test_a_label_that_a_node_lacks_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"bmc: Node kvm-1 has no label example\.com/bmc"):
-        devices.resolve(devices.parse(DOCUMENT), "kvm-1", {"vendor": "a", "outlet": "4"})
+    with pytest.raises(ConfigurationError, match=f"pdu: Node kvm-1 has no label {GUARDED}/outlet"):
+        devices.resolve(devices.parse(DOCUMENT), "kvm-1", {f"{GUARDED}/pdu": "a"})
 
 
 def test_a_document_without_devices_gives_none() -> None:
@@ -51,8 +123,8 @@ def test_a_document_without_devices_gives_none() -> None:
 
 
 def test_labels_that_devices_are_found_by_are_named_once() -> None:
-    templates = devices.parse(DOCUMENT + "  secret: pdu-{labels[vendor]}\n")
-    assert devices.labels_of(templates) == ("vendor", "example.com/bmc", "outlet")
+    templates = devices.parse(f"{DOCUMENT}  secret: pdu-{{labels[{GUARDED}/outlet]}}\n")
+    assert devices.labels_of(templates) == (f"{GUARDED}/pdu", f"{GUARDED}/outlet")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +137,17 @@ def test_labels_that_devices_are_found_by_are_named_once() -> None:
         ("devices: [{name: a, agent: fence_x, parameters: {action: reboot}}]", "action"),
         ("devices: [{name: a, agent: fence_x, parameters: {method: cycle}}]", "method"),
         ("devices: [{name: a, agent: fence_x, parameters: {}, timeoutSeconds: 0}]", "timeout"),
+        ("devices: [{name: a, agent: fence_x, parameters: {Password-Script: x}}]", "Secret"),
+        ("devices: [{name: a, agent: fence_x, parameters: {port-as-ip: '1'}}]", "port-as-ip"),
+        ("devices: [{name: a, agent: fence_x, parameters: {ip: a, ipaddr: b}}]", "ipaddr"),
+        ("devices: [{name: a, agent: fence_x, hosts: {k: {action: reboot}}}]", "hosts.k.action"),
+        ("devices: [{name: a, agent: fence_x, parameters: {ssl_insecure: '0'}}]", "leave it out"),
+        ("devices: [{name: a, agent: fence_apc, certificateAuthority: x}]", "does not read it"),
+        (
+            "devices: [{name: a, agent: fence_redfish, certificateAuthority: x, "
+            "parameters: {ssl_insecure: '1'}}]",
+            "no effect with ssl_insecure",
+        ),
         ("devices: [", "fence devices"),
     ],
 )
@@ -73,11 +156,10 @@ def test_a_wrong_document_is_refused_by_the_field(document: str, named: str) -> 
         devices.parse(document)
 
 
-def test_a_label_cannot_bring_a_second_line_to_an_agent() -> None:
+def test_a_value_of_two_lines_is_given_to_no_agent() -> None:
+    two = 'devices: [{name: a, agent: fence_x, parameters: {plug: "x\\naction=on"}}]'
     with pytest.raises(ConfigurationError, match="line break"):
-        devices.resolve(
-            devices.parse(DOCUMENT), "kvm-1", LABELS | {"example.com/bmc": "x\naction=on"}
-        )
+        devices.resolve(devices.parse(two), "kvm-1", {})
 
 
 def test_credentials_lose_the_end_of_line_that_editors_add() -> None:

@@ -196,7 +196,7 @@ ALSO = [
     pytest.param(
         condition("TLSCertificateInstalled", "False", "FailedToUpdateTLSCertificate", "no key"),
         "TLSCertificateInstalled False/FailedToUpdateTLSCertificate for 5m (node agent): no key",
-        "kubectl get certificates,secrets",
+        "kubectl get certificaterequests",
         id="certificate",
     ),
     pytest.param(
@@ -428,9 +428,11 @@ REASONS = {
     Type.HYPERVISOR_DISABLED: hypervisor_conditions.DisabledReason,
     Type.FENCED: hypervisor_conditions.FencedReason,
     Type.RECOVERY_BLOCKED: hypervisor_conditions.RecoveryBlockedReason,
+    Type.FENCE_DEVICES_PROVEN: hypervisor_conditions.FenceDevicesReason,
     Type.HA_ENABLED: hypervisor_conditions.HaEnabledReason,
     Type.HA_CONFIG_VALID: hypervisor_conditions.HaConfigReason,
     Type.AUTOSTART_OFF: hypervisor_conditions.AutostartReason,
+    Type.DEFINITIONS_STORED: hypervisor_conditions.DefinitionsStoredReason,
     Type.AGENT_REPORTING: hypervisor_conditions.AgentReportingReason,
     Type.LIBVIRT_CONNECTION: hypervisor_conditions.LibvirtConnectionReason,
     Type.NODE_HEALTHY: hypervisor_conditions.NodeHealthyReason,
@@ -444,7 +446,7 @@ REASONS = {
 FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
     *("Healthy", "NodeHealthy", "Ready", "Completed", "InStep", "NoKubectl"),
-    *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled"),
+    *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled", "Stored"),
 }
 """Reasons of the status that is expected."""
 

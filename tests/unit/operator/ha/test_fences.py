@@ -1,44 +1,30 @@
-"""One attempt to switch a host off, and the devices that a host has."""
+"""One attempt to switch a host off."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import cast
 
 import pytest
-from tests.unit.operator.samples import node
 
-from hypercobalt.adapters.fencing.devices import Device, parse
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.adapters.fencing.port import (
-    Credentials,
     Cuts,
     FenceDevice,
     FenceError,
     FenceFailure,
     PowerState,
 )
-from hypercobalt.api.core import Secret
 from hypercobalt.compute.leadership import unguarded
-from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.errors import TransientError
 from hypercobalt.ha.fencing_record import Answer
 from hypercobalt.operator.ha.fences import (
-    Setup,
-    TemplateFences,
     give_back,
     read_state,
     switch_off,
 )
-from hypercobalt.runtime import Kube
 
 S = timedelta(seconds=1)
-TEMPLATES = parse(
-    """
-devices:
-- {name: bmc, agent: fence_redfish, parameters: {ip: "{labels[bmc]}"}, secret: "bmc-{name}"}
-"""
-)
 
 
 class Lying(FakeFenceDevice):
@@ -213,76 +199,7 @@ class HungOn(FakeFenceDevice):
         await asyncio.Event().wait()
 
 
-class Secrets:
-    """An API server with one Secret."""
-
-    def __init__(self, data: dict[str, bytes] | None) -> None:
-        self._data = data
-
-    async def get(self, _type: type[Secret], name: str, namespace: str) -> Secret | None:
-        assert (name, namespace) == ("bmc-kvm-a", "fencing")
-        return Secret(data=self._data) if self._data is not None else None
-
-
-def fences(data: dict[str, bytes] | None, given: list[Credentials]) -> TemplateFences:
-    def opened(device: Device, credentials: Credentials) -> FenceDevice:
-        given.append(credentials)
-        return FakeFenceDevice(device.title)
-
-    return TemplateFences(TEMPLATES, cast("Kube", Secrets(data)), "fencing", opened)
-
-
-async def test_devices_of_a_host_have_their_credentials_from_its_secret() -> None:
-    given: list[Credentials] = []
-    found = fences({"username": b"ops", "password": b"secret"}, given)
-    host = node(labels={"bmc": "192.0.2.9"})
-    assert found.setup(host).power.devices == "bmc 192.0.2.9"
-    assert found.setup(host).power.lasts == 100 * S  # and to read the power before and after
-    ((device, within),) = await found.devices(host, Cuts.POWER)
-    assert (device.name, within, given[0].username) == ("bmc 192.0.2.9", 60 * S, "ops")
-
-
-async def test_missing_secret_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="Secret fencing/bmc-kvm-a does not exist"):
-        await fences(None, []).devices(node(labels={"bmc": "192.0.2.9"}), Cuts.POWER)
-
-
-def test_host_that_no_template_fits_cannot_be_fenced() -> None:
-    assert "has no label bmc" in fences(None, []).setup(node()).problem
-    none = TemplateFences((), cast("Kube", None), "", lambda *_: FakeFenceDevice())
-    assert "no template" in none.setup(node()).problem
-    assert Setup(problem="none").power.lasts == timedelta(0)
-
-
 @pytest.mark.looptime
 async def test_storage_device_that_never_answers_gives_nothing_back() -> None:
     hung = await give_back([(HungOn("san 1", PowerState.OFF), S)], 5 * S, unguarded)
     assert hung == "no answer within 5 s"
-
-
-async def test_devices_of_one_kind_are_given_by_it() -> None:
-    san = parse(
-        """
-devices:
-- {name: bmc, agent: fence_redfish, parameters: {ip: 192.0.2.9}}
-- {name: san, agent: fence_brocade, cuts: storage, parameters: {ip: 192.0.2.8}, timeoutSeconds: 9}
-"""
-    )
-    found = TemplateFences(san, cast("Kube", None), "", lambda one, _: FakeFenceDevice(one.title))
-    setup = found.setup(node())
-    assert (setup.storage.devices, setup.storage.lasts) == ("san 192.0.2.8", 49 * S)
-    assert setup.power.devices == "bmc 192.0.2.9"
-    ((device, within),) = await found.devices(node(), Cuts.STORAGE)
-    assert (device.name, within) == ("san 192.0.2.8", 9 * S)
-
-
-def test_attempt_lasts_as_long_as_all_devices_of_the_host_may() -> None:
-    two = parse(
-        """
-devices:
-- {name: bmc, agent: fence_redfish, parameters: {ip: 192.0.2.9}, timeoutSeconds: 30}
-- {name: pdu, agent: fence_apc_snmp, parameters: {ip: 192.0.2.10}, timeoutSeconds: 10}
-"""
-    )
-    found = TemplateFences(two, cast("Kube", None), "", lambda *_: FakeFenceDevice())
-    assert found.setup(node()).power.lasts == (30 + 40 + 10 + 40) * S

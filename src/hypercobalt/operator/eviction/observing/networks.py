@@ -13,7 +13,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from hypercobalt.api.conditions import is_true
-from hypercobalt.api.hypervisor import Hypervisor, binds_no_ports, is_network_broken
+from hypercobalt.api.hypervisor import (
+    Hypervisor,
+    binds_no_ports,
+    is_claimed,
+    is_network_broken,
+)
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.operator.eviction.model.facts import Networks
 from hypercobalt.operator.node_facts import host_names
@@ -51,4 +56,6 @@ def _is_disabled(hypervisor: Hypervisor) -> bool:
 
 
 def _names(hypervisors: Iterable[Hypervisor]) -> frozenset[str]:
-    return frozenset(name for one in hypervisors for name in host_names(one))
+    """Their names; not the name that one of them has taken of another host."""
+    own = (one for one in hypervisors if not is_claimed(one))
+    return frozenset(name for one in own for name in host_names(one))

@@ -82,6 +82,13 @@ def test_hosts_with_a_broken_network_are_listed(
     assert found == Networks(frozenset(broken), frozenset(unbound), named)
 
 
+def test_host_that_took_the_name_of_another_one_keeps_nothing_from_it() -> None:
+    claimed = condition("Registered", "False", "Claimed")
+    broken = condition("NetworkHealthy", "False", "BridgeDown")
+    taken = hypervisor(broken, claimed, labels={"kubernetes.io/hostname": "a"})
+    assert networks(fleet(taken), "here").broken == frozenset()
+
+
 def test_host_with_a_broken_switch_is_no_candidate_at_all() -> None:
     both = (capacity("a"), capacity("b"))
     left = Networks(broken=frozenset({"a"})).without_broken(both)

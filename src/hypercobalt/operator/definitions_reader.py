@@ -1,0 +1,106 @@
+"""Reads what the agent of a dead host has stored: hostile bytes until proven otherwise.
+
+Whoever has taken a host over writes the object of that host as it likes. So its size is bounded
+before it is decoded, opened or decompressed, what it is sealed for is compared with the Hypervisor
+that the operator knows, and what does not fit is refused by name. The domains' documents are
+judged by who uses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Iterable
+
+from hypercobalt.api.definitions import HostDefinitions, unpack
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.sealed_definitions import MOST_CHARACTERS, SealedDefinitions
+from hypercobalt.api.sealing import KeyRing, Owner
+from hypercobalt.errors import TransientError
+from hypercobalt.runtime import Kube
+
+Keys = Callable[[], Awaitable[KeyRing]]
+"""Gives the present keys; raises TransientError."""
+
+
+class DefinitionsUnreadableError(TransientError):
+    """What was defined on a host cannot be read; the message says why, and nothing of it."""
+
+
+def opened(found: SealedDefinitions, owner: Owner, keys: KeyRing) -> HostDefinitions:
+    """Open what an agent has stored.
+
+    Args:
+        found: the object.
+        owner: whose it has to be.
+        keys: the operator's.
+
+    Raises:
+        DefinitionsUnreadableError: it is sealed for another key or host, damaged, or too large.
+    """
+    spec, what = found.spec, f"SealedDefinitions {found.metadata.namespace}/{owner.host}"
+    key = keys.find(spec.key)
+    if key is None:
+        raise DefinitionsUnreadableError(
+            f"definitions of host {owner.host} are sealed for key {spec.key[:16]}, which the "
+            f"operator does not have ({', '.join(keys.ids)}); restore that key in its Secret, or "
+            "start the host: its agent seals them anew"
+        )
+    if spec.hypervisorUID != owner.uid:
+        raise DefinitionsUnreadableError(
+            f"{what} belongs to another Hypervisor of that name (UID {spec.hypervisorUID[:64]})"
+        )
+    if len(spec.sealed) > MOST_CHARACTERS:
+        raise DefinitionsUnreadableError(f"{what}: longer than any host's")
+    try:
+        sealed = base64.b64decode(spec.sealed, validate=True)
+        return unpack(key.open(sealed, owner))
+    except (ValueError, binascii.Error) as error:
+        raise DefinitionsUnreadableError(f"{what}: {error}") from None
+
+
+class DefinitionsReader:
+    """Reads them when a host is dead.
+
+    Args:
+        kube: reads the object.
+        namespaces: where agents keep theirs.
+        keys: the operator's, as they are in the API: another process may have made them.
+        hypervisor: gives a Hypervisor that the operator knows.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespaces: Iterable[str],
+        keys: Keys,
+        hypervisor: Callable[[str], Hypervisor | None],
+    ) -> None:
+        self._kube, self._namespaces = kube, tuple(dict.fromkeys(namespaces))
+        self._keys, self._hypervisor = keys, hypervisor
+
+    async def of(self, host: str) -> HostDefinitions:
+        """The definitions of a host.
+
+        Raises:
+            TransientError: they cannot be read.
+        """
+        known = self._hypervisor(host)
+        if known is None:
+            raise DefinitionsUnreadableError(f"host {host} has no Hypervisor")
+        found = await self._find(host)
+        if found is None:
+            raise DefinitionsUnreadableError(
+                f"host {host}: its node agent has stored no definitions (SealedDefinitions {host} "
+                f"in {', '.join(self._namespaces)}); agents before 1.2 wrote the Secret "
+                f"domains.{host}, which is not read any more"
+            )
+        keys, owner = await self._keys(), Owner(host, known.metadata.uid)
+        return await asyncio.to_thread(opened, found, owner, keys)
+
+    async def _find(self, host: str) -> SealedDefinitions | None:
+        for namespace in self._namespaces:
+            if found := await self._kube.get(SealedDefinitions, host, namespace):
+                return found
+        return None

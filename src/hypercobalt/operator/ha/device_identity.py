@@ -1,0 +1,181 @@
+"""Whose a fence device is, by the UUID of the system that it switches. Pure.
+
+The administrator's document binds a device to a host; the device and the host confirm it. What the
+host reports is hostile: with another UUID than its device's it is not fenced, which harms itself
+alone. A UUID that was proven for one host stays that host's: what another one reports later takes
+nothing from it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hypercobalt.adapters.fencing.devices import Identity
+from hypercobalt.api.core import Node
+from hypercobalt.api.fencing import FenceDeviceIdentity
+from hypercobalt.api.hypervisor import Hypervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The device switches the host."""
+
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherHost:
+    """The device switches another system, or whether it does cannot be decided."""
+
+    uuid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotProven:
+    """The device does not tell, or the host does not."""
+
+    why: str
+
+
+Verdict: TypeAlias = Proven | OtherHost | NotProven
+
+HolderOf = Callable[[str], str]
+"""Gives the other host for which a UUID was proven; "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is known of a device of a host.
+
+    Args:
+        device: for people.
+        identity: what the site demands of it.
+        claims: the UUIDs that the host reports, as it writes them first; see `claims`.
+        record: what the operator has recorded of it; None for nothing.
+        holder: see `HolderOf`.
+    """
+
+    device: str
+    identity: Identity
+    claims: tuple[str, ...]
+    record: FenceDeviceIdentity | None
+    holder: HolderOf
+
+
+def judge(question: Question, reported: frozenset[str], unread: str) -> Verdict:
+    """Decide whose a device is, while its host is well or when it is to be fenced.
+
+    Args:
+        question: see there.
+        reported: the UUIDs that the device may mean; none where it has none.
+        unread: why it could not be read; "" where it was.
+    """
+    device = question.device
+    if question.identity is Identity.IGNORED:
+        return NotProven(f"{device}: the document has identity: ignored")
+    if unread:
+        return NotProven(unread)
+    if not reported:
+        return NotProven(f"{device} reports no UUID of the system that it switches")
+    for found in sorted(reported):
+        if other := question.holder(found):
+            return OtherHost(
+                found, f"{device} reports the UUID {found}, which the device of host {other} has"
+            )
+    if (before := _proven_by(question.record)) in reported:
+        return Proven(before)
+    if not question.claims:
+        return NotProven(f"{device} reports a UUID, and the host has not reported its own yet")
+    if same := next((one for one in question.claims if one in reported), ""):
+        return Proven(same)
+    return OtherHost(
+        min(reported),
+        f"{device} reports the UUID {min(reported)}, and the host {question.claims[0]}: "
+        "it is another host's device",
+    )
+
+
+def refusal(question: Question, reported: frozenset[str], unread: str) -> str:
+    """Why a device must not be given an order now; "" where it may be.
+
+    A device that has proven itself before has to do so again, by the same UUID: what a host reports
+    that is about to be fenced changes nothing.
+    """
+    record = question.record
+    if question.identity is not Identity.IGNORED and record is not None and not record.proven:
+        return record.problem or f"{question.device} is another host's device"
+    verdict = judge(question, reported, unread)
+    before = _proven_by(record)
+    match verdict:
+        case OtherHost(_, why):
+            return why
+        case Proven(found) if before not in {"", found}:
+            return f"{question.device} reports the UUID {found}, and {before} before"
+        case NotProven(why) if question.identity is Identity.REQUIRED:
+            return f"{why}; identity: required"
+        case NotProven(why) if question.identity is Identity.OPTIONAL and before:
+            return f"{why}; it reported {before} before"
+        case _:
+            return ""
+
+
+def recorded(device: str, verdict: Verdict) -> FenceDeviceIdentity | None:
+    """What is kept of a verdict: nothing of one that decides nothing."""
+    match verdict:
+        case Proven(found):
+            return FenceDeviceIdentity(device=device, systemUUID=found, proven=True)
+        case OtherHost(found, why):
+            return FenceDeviceIdentity(device=device, systemUUID=found, proven=False, problem=why)
+        case NotProven():
+            return None
+
+
+def claims(hypervisor: Hypervisor | None, node: Node) -> tuple[str, ...]:
+    """The UUIDs that a host reports: by its agent, and by its kubelet.
+
+    Both byte orders of each count: firmware older than SMBIOS 2.6 is read in either.
+    """
+    info = node.status.nodeInfo
+    given = (
+        hypervisor.status.hostUUID if hypervisor is not None else None,
+        info.systemUUID if info is not None else None,
+    )
+    found = [one for text in given if (one := _uuid(text or "")) is not None]
+    swapped = (uuid.UUID(bytes=one.bytes_le) for one in found)
+    return tuple(dict.fromkeys(map(str, (*found, *swapped))))
+
+
+def record_of(hypervisor: Hypervisor | None, device: str) -> FenceDeviceIdentity | None:
+    """What the operator has recorded of one device of a host."""
+    found = hypervisor.status.fenceDevices if hypervisor is not None else ()
+    return next((one for one in found if one.device == device), None)
+
+
+def holder_among(hypervisors: Iterable[Hypervisor], name: str, found: str) -> str:
+    """The host, other than `name`, for which a UUID was proven; "" for none."""
+    return next(
+        (
+            one.metadata.name
+            for one in hypervisors
+            if one.metadata.name != name
+            and any(it.proven and it.systemUUID == found for it in one.status.fenceDevices)
+        ),
+        "",
+    )
+
+
+def _proven_by(record: FenceDeviceIdentity | None) -> str:
+    """The UUID by which a device was proven to be the host's; "" for none."""
+    return record.systemUUID if record is not None and record.proven else ""
+
+
+def _uuid(text: str) -> uuid.UUID | None:
+    try:
+        found = uuid.UUID(text)
+    except ValueError:
+        return None
+    return found if found.int else None

@@ -1,0 +1,78 @@
+"""A fence device that gives and takes nothing before it has proven that it is the host's.
+
+A reading counts as little as an order: "off" of another host's device is no proof of death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.fencing.port import FenceDevice, FenceError, FenceFailure, PowerState
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+LONGEST: Final = timedelta(seconds=10)
+"""For reading the UUID, out of the time of the first call; no more than half of that."""
+
+Refusal = Callable[[frozenset[str], str], str]
+"""Gives why the device must not be used, by the UUIDs it reports, or why it reports none."""
+
+
+class ProvenDevice:
+    """A `FenceDevice` that is asked whose it is, once, before its first call.
+
+    Args:
+        device: what is asked.
+        refusal: see `Refusal`; None where it need not prove anything.
+    """
+
+    def __init__(self, device: FenceDevice, refusal: Refusal | None) -> None:
+        self._device, self._refusal = device, refusal
+
+    @property
+    def name(self) -> str:
+        return self._device.name
+
+    async def systems(self, *, within: timedelta) -> frozenset[str]:
+        return await self._device.systems(within=within)
+
+    async def power(self, *, within: timedelta) -> PowerState:
+        return await self._device.power(within=await self._prove(within))
+
+    async def off(self, *, within: timedelta) -> None:
+        await self._device.off(within=await self._prove(within))
+
+    async def on(self, *, within: timedelta) -> None:
+        await self._device.on(within=await self._prove(within))
+
+    async def _prove(self, within: timedelta) -> timedelta:
+        """Gives the time that is left.
+
+        Raises:
+            FenceError: the device is another host's, or does not prove that it is not.
+        """
+        if self._refusal is None:
+            return within
+        began = asyncio.get_running_loop().time()
+        reported, unread = await read_systems(self._device, min(within / 2, LONGEST))
+        if why := self._refusal(reported, unread):
+            raise FenceError(f"{self.name}: not used: {why}", FenceFailure.NOT_THE_HOSTS)
+        self._refusal = None
+        took = timedelta(seconds=asyncio.get_running_loop().time() - began)
+        return max(within - took, timedelta(0))
+
+
+async def read_systems(device: FenceDevice, within: timedelta) -> tuple[frozenset[str], str]:
+    """The UUIDs that a device may mean, and why it could not be read; "" where it was."""
+    began = asyncio.get_running_loop().time()
+    try:
+        found, unread = await device.systems(within=within), ""
+    except FenceError as error:
+        found, unread = frozenset[str](), str(error)
+    seconds = round(asyncio.get_running_loop().time() - began, 2)
+    log.info("fence_device_identified", device=device.name, seconds=seconds, problem=unread)
+    return found, unread
