@@ -99,6 +99,9 @@ class World:
     async def has_provider(self, host: Host) -> bool:
         return False
 
+    async def left_over(self, name: str, provider: str) -> Host | None:
+        return None
+
     async def close(self) -> None:
         pass
 

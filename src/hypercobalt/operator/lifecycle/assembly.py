@@ -189,7 +189,7 @@ def steps_after_registration(
         HaEnabledSync(kube, hypervisors, settings.ha, fencing),
         ServiceSync(service.hosts, evictions, settings.ha),
         EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten, ha=settings.ha),
-        Offboarding(service.hosts),
+        Offboarding(service),
     )
 
 
