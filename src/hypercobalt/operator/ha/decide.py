@@ -194,8 +194,24 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         if facts.rejected:
             text = f"{facts.rejected}; {summary(facts.gates)}"
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
+        elif peer := _reached_by(facts):
+            text = (
+                f"{peer} alone reports that the host answers, and no other host could check that: "
+                f"the host is not switched off, but counts as dead once {_devices(facts)} reports "
+                f"the power as off; {summary(facts.gates)}"
+            )
+            plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         return _fence(facts, plan, settings)
     return plan if facts.silenced else _fenced(facts, plan, settings)
+
+
+def _reached_by(facts: Facts) -> str:
+    """The peer whose report keeps the host from being switched off; "" for none."""
+    return facts.verdict.reached_by if isinstance(facts.verdict, Dead) else ""
+
+
+def _devices(facts: Facts) -> str:
+    return facts.fence.power.devices or facts.fence.storage.devices or "a fence device"
 
 
 def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
@@ -247,7 +263,7 @@ def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         case fencing.Record(record):
             return replace(plan, fencing=record, look_again=AT_ONCE)
         case fencing.SwitchOff(record):
-            return then(plan, Fence(record))
+            return then(plan, Fence(record, _reached_by(facts)))
         case fencing.WaitUntil(at):
             return no_later(plan, at, facts.now)
         case fencing.Nothing():

@@ -198,6 +198,7 @@ class Observation:
             assertion=asserted.record,
             mine=mine,
             now=now,
+            question=signs.question,
         )
 
     def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:

@@ -39,8 +39,8 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import give_back, switch_off, vanished
-from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
+from hypercobalt.operator.ha.fences import give_back, read_off, switch_off, vanished
+from hypercobalt.operator.ha.keeping import is_over, is_silent, is_to_be_kept
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.peers import Peers
@@ -95,6 +95,8 @@ class HostFailureReconciler:
         self._finalizer = Finalizer(FINALIZER, self._kube, world.hypervisors)
         self._mine: dict[str, datetime] = {}
         """Deadlines of attempts that this process has recorded, until it makes the call."""
+        self._doubted: dict[str, datetime] = {}
+        """Questions whose doubted answers were reported, by host."""
 
     async def reconcile(self, name: str, /) -> Result:
         try:
@@ -122,12 +124,30 @@ class HostFailureReconciler:
         self._metrics.judged(name, () if over else facts.gates)
         if over:
             await self._peers.forget(name)
+        self._report_peers(facts)
         done = await self._act(facts, plan)
         done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._write(facts, done)
         if is_over(facts):
             await self._let_go(facts)
         return Result(done.look_again)
+
+    def _report_peers(self, facts: Facts) -> None:
+        """Name peers whose report on a silent host does not count, once for each question."""
+        question, name = facts.question, facts.hypervisor.metadata.name
+        if question is None or not is_silent(facts):
+            self._doubted.pop(name, None)
+            return
+        found = (*question.contradicted, *question.alone)
+        if not found or self._doubted.get(name) == question.sent:
+            return
+        self._doubted[name] = question.sent
+        for one in found:
+            log.warning("peer_doubted", hypervisor=name, peer=one.peer, text=one.text)
+            text = f"{one.peer} alone reports that {name} answers: {one.text or 'no evidence'}"
+            peer = self._world.hypervisors.get(one.peer)
+            for about in (facts.hypervisor, *((peer,) if peer is not None else ())):
+                self._events.record(about, "Warning", "PeerDoubted", text, action="RecoveringHost")
 
     async def _let_go(self, facts: Facts) -> None:
         """Let a Hypervisor go; those Evictions too that were made when it was being deleted."""
@@ -161,8 +181,8 @@ class HostFailureReconciler:
                 await self._peers.request(hypervisor)
             case SetMaintenance():
                 await self._set_maintenance(hypervisor, plan.action)
-            case Fence(record):
-                return await self._fence(facts, plan, record)
+            case Fence(record, reached_by):
+                return await self._fence(facts, plan, record, reached_by)
             case GiveBack(record):
                 return await self._give_back(facts, plan, record)
             case ForceDown(record):
@@ -192,8 +212,11 @@ class HostFailureReconciler:
         finally:
             self._observation.fleet.written(hypervisor.metadata.name)
 
-    async def _fence(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
-        """Switch the host off, or cut it off; called once, also if it fails."""
+    async def _fence(self, facts: Facts, plan: Plan, record: Fencing, reached_by: str) -> Plan:
+        """Switch the host off, or cut it off; called once, also if it fails.
+
+        Of a host that one peer reaches it is only read whether that is so already.
+        """
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
         within = (record.deadline or now) - now
@@ -201,7 +224,10 @@ class HostFailureReconciler:
         node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
         try:
             devices = await self._world.fences.devices(node, cuts)
-            answer = await switch_off(devices, cuts, within, self._guard)
+            if reached_by:
+                answer = await read_off(devices, cuts, within, reached_by)
+            else:
+                answer = await switch_off(devices, cuts, within, self._guard)
         except HypercobaltError as error:
             answer = fencing_record.Answer(False, str(error))
         self._guard()
