@@ -26,6 +26,7 @@ from tests.integration.operator.failing import (
 )
 from tests.integration.operator.lifecycle import QUICK, message, phase, set_spec
 from tests.integration.runtime.scripted import eventually
+from tests.records import record
 
 from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
 from hypercobalt.api.coordination import Event
@@ -373,9 +374,7 @@ async def test_recorded_attempt_of_another_leader_is_waited_out(
     attempt = Fencing(
         phase=FencingPhase.ATTEMPTING, bootID=dead.boot, attempts=1, deadline=deadline
     )
-    stored = await kube.get(Hypervisor, name)
-    assert stored is not None
-    await kube.patch_status(stored, replace(stored.status, fencing=attempt))
+    await record(kube, name, attempt)
     async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
         await dead.dies()
         await dead.until("Fenced", "True/Proven")

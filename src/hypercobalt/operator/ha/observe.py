@@ -123,7 +123,9 @@ class Observation:
         if hypervisor is None:
             return True
         status = hypervisor.status
-        open_ = status.fencing is not None and status.fencing.phase != FencingPhase.RELEASED
+        fencing = hypervisor.fencing
+        open_ = fencing is not None and fencing.phase != FencingPhase.RELEASED
+        open_ = open_ or status.fencing != fencing  # it shows what is not recorded
         in_ha = hypervisor.spec.maintenance == Maintenance.HA
         blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED

@@ -150,7 +150,7 @@ def is_able(peer: Hypervisor) -> bool:
     """Whether a host is beyond doubt itself, so that what it reports of others counts."""
     status = peer.status
     unwell = status.unhealthySince is not None or peer.spec.maintenance == Maintenance.HA
-    fenced = status.fencing is not None and status.fencing.phase != FencingPhase.RELEASED
+    fenced = peer.fencing is not None and peer.fencing.phase != FencingPhase.RELEASED
     well = is_true(peer.conditions, _Type.AGENT_REPORTING) and is_true(
         peer.conditions, _Type.NODE_HEALTHY
     )

@@ -12,7 +12,14 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.adapters.fencing.port import Cuts
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import (
+    ASSERTED_DEAD,
+    RECORD,
+    Fencing,
+    FencingMethod,
+    FencingPhase,
+    as_record,
+)
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
@@ -278,7 +285,7 @@ class HostFailureReconciler:
     async def _write(self, facts: Facts, plan: Plan) -> None:
         hypervisor, name = facts.hypervisor, facts.hypervisor.metadata.name
         part = conditions.part(hypervisor, plan, self._clock.now())
-        deadline = new_deadline(hypervisor.status.fencing, plan.fencing)
+        deadline = new_deadline(hypervisor.fencing, plan.fencing)
         if deadline is not None:
             # Noted before: of a write that fails it is not known whether it was stored.
             self._mine[name] = deadline
@@ -287,7 +294,8 @@ class HostFailureReconciler:
         try:
             if plan.removes_assertion:
                 await self._remove_assertion(hypervisor)
-            part = await self._put(hypervisor, plan, part)
+            written = await self._record(hypervisor, plan.fencing)
+            part = await self._put(written, plan, part)
         finally:
             if deadline is not None:
                 self._observation.fleet.written(name)
@@ -320,18 +328,36 @@ class HostFailureReconciler:
             hypervisor, "Warning", "FencingAssertionRemoved", text, action="RecoveringHost"
         )
 
-    async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
-        """Write the status, also over a newer one in which the fencing is as the plan found it.
+    async def _record(self, hypervisor: Hypervisor, record: Fencing | None) -> Hypervisor:
+        """Store the record of the fencing, before the status shows it.
 
         What a device has answered must not be lost to a write of another controller.
         """
+        if record is None or record == hypervisor.fencing:
+            return hypervisor
+
+        def changed(found: Hypervisor) -> Hypervisor:
+            """Leave alone a record that another process has changed meanwhile."""
+            if found.fencing != hypervisor.fencing:
+                return found
+            notes = {**found.metadata.annotations, RECORD: as_record(record)}
+            return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
+
+        name = hypervisor.metadata.name
+        written = await self._kube.modify(Hypervisor, name, changed)
+        if written is None or written.fencing != record:
+            raise TransientError(f"Hypervisor {name}: its fencing was recorded by another process")
+        return self._world.hypervisors.wrote(written)
+
+    async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
+        """Write the status, also over a newer one of a host whose record is as it was stored."""
         name, found = hypervisor.metadata.name, hypervisor
         for _ in range(_TRIES):
             try:
                 await self._statuses.put(found, part)
             except StaleError:
                 newest = await self._kube.get(Hypervisor, name)
-                if newest is None or newest.status.fencing != hypervisor.status.fencing:
+                if newest is None or newest.fencing != plan.fencing:
                     raise
                 found = self._world.hypervisors.wrote(newest)
                 part = conditions.part(found, plan, self._clock.now())

@@ -477,12 +477,12 @@ def test_instance_that_has_left_and_is_still_counted_is_named_once() -> None:
     assert isinstance(found.instances[-1].state, Stranded)
 
 
-PAUSED = Hypervisor(
-    metadata=ObjectMeta(name="here", annotations={PAUSE: "looking at it"}),
+GOES_ON = with_fields(
+    hypervisor("Fenced"),
     spec=HypervisorSpec(maintenance="ha", highAvailability=True, lifecycleEnabled=True),
-    status=hypervisor("Fenced").status,
 )
-GOES_ON = with_fields(PAUSED, metadata=ObjectMeta(name="here"))
+NOTES = {**GOES_ON.metadata.annotations, PAUSE: "looking at it"}
+PAUSED = with_fields(GOES_ON, metadata=ObjectMeta(name="here", annotations=NOTES))
 OFF = with_fields(GOES_ON, spec=with_fields(GOES_ON.spec, highAvailability=False))
 
 

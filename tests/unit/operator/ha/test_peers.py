@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.records import recorded
 from tests.unit.operator.ha.made import PROVEN, hypervisor
 from tests.unit.operator.samples import NOW, condition
 
@@ -57,7 +58,7 @@ def with_address(hypervisor: Hypervisor) -> Hypervisor:
 
 
 def recorded_dead(hypervisor: Hypervisor) -> Hypervisor:
-    return replace(hypervisor, status=replace(hypervisor.status, fencing=PROVEN))
+    return recorded(replace(hypervisor, status=replace(hypervisor.status, fencing=PROVEN)))
 
 
 class Fleet:
