@@ -163,7 +163,7 @@ class Observer:
             elsewhere=await self._elsewhere(facts),
             requests=await self._requests(facts),
             neighbours=self._neighbours(facts),
-            jobs=self._migrations.jobs,
+            jobs=self._migrations.jobs_of(facts.source),
             groups_refused=self._compute.moves.groups_refused,
             targets=self._targets(memory),
             moment=self.moment(),
