@@ -27,7 +27,7 @@ from hypercobalt.operator.eviction.model.states import Moment
 from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read, to_be_verified
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning.settled import settled
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.tasks import sole
 
@@ -122,7 +122,10 @@ class Observer:
             memory.host = None
         elif memory.host is None or _is_doubted(memory, hypervisor, at):
             names = host_names(hypervisor) if hypervisor is not None else (facts.source,)
-            memory.host, memory.host_at = await self._find(names), at
+            found = await self._find(names)
+            if found is not None and hypervisor is not None and not is_its_own(hypervisor, found):
+                found = None
+            memory.host, memory.host_at = found, at
         if memory.host is not None:
             memory.unknown_since = None
         elif memory.unknown_since is None:

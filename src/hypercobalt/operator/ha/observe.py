@@ -43,7 +43,7 @@ from hypercobalt.operator.ha.signs import (
     with_record,
 )
 from hypercobalt.operator.ha.silenced import is_kept, silenced
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -274,7 +274,7 @@ class Observation:
             host = next((one for one in known if one and own in {None, one.service_id}), None)
         except ComputeError as error:
             return _Compute(problem=str(error))
-        if host is None:
+        if host is None or not is_its_own(hypervisor, host):
             return _Compute()
         try:
             fresh = await hosts.get(host.name, fresh=True)
