@@ -306,6 +306,24 @@ def test_single_peer_that_reaches_a_host_is_named(
     assert (found.reached_by, found.evidence[3:]) == (reached_by, evidence)
 
 
+@pytest.mark.parametrize("lie", [True, False, None])
+@pytest.mark.parametrize("honest", [1, 2])
+def test_one_lying_peer_of_a_frozen_host_changes_nothing(honest: int, lie: bool | None) -> None:
+    """None: it does not answer."""
+    said = (*(False,) * honest, *(() if lie is None else (lie,)))
+    question = probed(*said, of=honest + 1, ago=WAITS.peers)
+    found = judge(replace(SILENT, question=question), WAITS, NOW)
+    assert isinstance(found, Dead)
+    assert not found.reached_by
+
+
+@pytest.mark.parametrize("lie", [True, False, None])
+def test_one_lying_peer_of_a_host_that_two_others_reach_changes_nothing(lie: bool | None) -> None:
+    said = (True, True) if lie is None else (True, True, lie)
+    question = probed(*said, of=3, ago=WAITS.peers)
+    assert isinstance(judge(replace(SILENT, question=question), WAITS, NOW), Alive)
+
+
 def test_text_of_a_peer_is_bounded() -> None:
     assert len(str(PeerAnswer("p0", True, "x" * 10_000))) < 200
 
