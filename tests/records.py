@@ -24,6 +24,10 @@ async def record(kube: Kube, name: str, fencing: Fencing) -> Hypervisor:
         notes = {**found.metadata.annotations, RECORD: as_record(fencing)}
         return replace(found, metadata=replace(found.metadata, annotations=notes))
 
-    written = await kube.modify(Hypervisor, name, changed)
+    def shown(found: Hypervisor) -> Hypervisor:
+        return replace(found, status=replace(found.status, fencing=fencing))
+
+    await kube.modify(Hypervisor, name, changed)
+    written = await kube.modify(Hypervisor, name, shown, subresource="status")
     assert written is not None
-    return await kube.patch_status(written, replace(written.status, fencing=fencing))
+    return written
