@@ -412,7 +412,7 @@ def test_the_journal_is_mounted_by_a_value_only_and_read_only(objects: list[Body
 
 @pytest.mark.parametrize("named", ["", "libvirt-ca"])
 def test_ca_is_the_config_maps_where_one_is_named(named: str) -> None:
-    objects = rendered(CHART, over(VALUES, {"certificates": {"caConfigMap": named}}))
+    objects = rendered(CHART, {"certificates": {"enabled": True, "caConfigMap": named}})
     pod = pod_of(objects)
     has = "--pki-ca-file=/ca/ca.crt" in pod["containers"][0]["args"]
     mounts = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "ca"]

@@ -98,7 +98,7 @@ def test_every_row_names_its_test_or_drill(row: list[str]) -> None:
 
 
 def test_claims_of_the_page_stand_in_tables() -> None:
-    """Reactions, peers, answers, gates, devices, proofs, partitions, parts, events, limits, files."""
+    """Reactions, peers, gates, devices, proofs, partitions, parts, events, limits, keys, files."""
     assert len(PROVEN) == 14
 
 
