@@ -154,24 +154,23 @@ def test_places_are_limited_by_source_and_targets(
 
 
 @pytest.mark.parametrize(
-    ("targets", "busy", "elsewhere", "free"),
+    ("borne", "busy", "elsewhere", "free"),
     [
         pytest.param(None, 0, 0, 10, id="the spec has a number"),
-        pytest.param(50, 0, 0, 10, id="many targets: what the source bears"),
-        pytest.param(3, 0, 0, 6, id="two for each of three targets"),
-        pytest.param(3, 4, 0, 2, id="some under way"),
-        pytest.param(3, 2, 3, 1, id="others move to the same targets"),
-        pytest.param(3, 0, 9, 1, id="others fill the targets: one goes all the same"),
-        pytest.param(3, 1, 9, 0, id="others fill the targets, and one goes"),
-        pytest.param(0, 0, 0, 2, id="none is known: the service may have one"),
+        pytest.param(100, 0, 0, 10, id="many targets: what the source bears"),
+        pytest.param(6, 0, 0, 6, id="fewer than the source bears"),
+        pytest.param(6, 4, 0, 2, id="some under way"),
+        pytest.param(6, 2, 3, 1, id="others move to the same targets"),
+        pytest.param(6, 0, 9, 1, id="others fill the targets: one goes all the same"),
+        pytest.param(6, 1, 9, 0, id="others fill the targets, and one goes"),
     ],
 )
 def test_moves_at_once_are_what_source_and_possible_targets_bear(
-    targets: int | None, busy: int, elsewhere: int, free: int
+    borne: int | None, busy: int, elsewhere: int, free: int
 ) -> None:
     moving = [assessed(server(str(n)), Moving()) for n in range(busy)]
     others = (Load("else", {f"x{n}": Going() for n in range(elsewhere)}),)
-    found = places(moving, others, POLICY, host="here", parallelism=None, targets=targets)
+    found = places(moving, others, POLICY, host="here", parallelism=None, borne=borne)
     assert found.free == free
 
 
