@@ -260,7 +260,6 @@ def test_moves_begin_as_far_as_the_targets_bear_them(of: Facts, policy: Policy, 
 
 
 SEVEN = [assessed(server(str(n))) for n in range(7)]
-EVACUATES = {"hypervisor": DEAD, "host": DOWN}
 
 
 @pytest.mark.parametrize(
@@ -311,7 +310,7 @@ def test_target_takes_as_many_moves_as_it_has_shown_to_bear_within_every_other_l
 
 
 def test_what_moves_have_shown_is_no_limit_of_an_evacuation() -> None:
-    of = read(targets=("x",), limits={"x": 2}, **EVACUATES)
+    of = read(targets=("x",), limits={"x": 2}, hypervisor=DEAD, host=DOWN)
     assert len(planned(of, *(replace(one, state=EVACUATED) for one in SEVEN)).actions) == 7
 
 

@@ -175,7 +175,10 @@ def test_host_with_one_target_is_never_emptied_much_later_than_with_two_at_once(
     count: int, alone: float, borne: int
 ) -> None:
     """Up to so many moves at once keep their speed; more share what these get."""
-    seconds = lambda wave: alone * max(1.0, wave / borne)  # noqa: E731 - a table in one line
+
+    def seconds(wave: int) -> float:
+        return alone * max(1.0, wave / borne)
+
     two = sum(seconds(min(2, count - done)) for done in range(0, count, 2))
     assert emptied(count, seconds) <= two * 1.01 + 2 * alone
 
