@@ -89,6 +89,7 @@ ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u
         pytest.param((BEGUN, WAITING), True, id="begun, without a record yet"),
         pytest.param((ARRIVED, WAITING), False, id="one has arrived"),
         pytest.param((UNDER_WAY, due(5)), False, id="one waits for another attempt"),
+        pytest.param((UNDER_WAY, replace(UNDER_WAY, state=Waiting())), False, id="a record of it"),
         pytest.param((UNDER_WAY, FAILED), True, id="one goes, one has failed"),
         pytest.param((), False, id="nothing is left"),
     ],

@@ -55,6 +55,7 @@ def waves(*lengths: float, policy: Policy = POLICY, failed: Iterable[int] = ()) 
         pytest.param((60, 60, 60, 60), [4, 8, 10, 10], id="they keep their speed"),
         pytest.param((60, 70, 75, 75), [4, 8, 10, 10], id="they take a little longer"),
         pytest.param((60, 80, 85, 80), [4, 4, 4, 4], id="they take longer: no more at once"),
+        pytest.param((60, 90, 90), [4, 4, 4], id="half as long again is not much longer"),
         pytest.param((60, 120, 60), [4, 2, 3], id="the link is full: back, then one by one"),
         pytest.param((60, 60, 150, 60, 60), [4, 8, 4, 5, 6], id="eight are too many"),
         pytest.param((2, 3, 3, 3), [4, 8, 10, 10], id="a second is no measure"),
@@ -70,6 +71,7 @@ def test_limit_follows_the_speed_of_the_moves(
 def test_limit_falls_when_a_move_fails() -> None:
     assert waves(60, 60, 60, 60, failed=[2]) == [4, 8, 4, 5]
     assert waves(60, 60, failed=[0]) == [2, 4], "what was there at first stays"
+    assert waves(60, 60, 60, 60, failed=[1, 2]) == [4, 2, 2, 3], "once fallen, it rises by one"
 
 
 ONE, TWO = ended(), ended(60, 60)
@@ -106,7 +108,10 @@ RISEN = after(None, ONE, ONE)
         pytest.param([ended(1, 60, memory=99)] * 4, 4, id="of much smaller ones"),
         pytest.param([replace(ended(600, 60), kind=MoveKind.COLD)] * 4, 4, id="in another way"),
         pytest.param([ended(60, 60, memory=2048)] * 4, 8, id="of about the same size"),
+        pytest.param([ended(60, 60, memory=512)] * 4, 8, id="of half the size"),
         pytest.param([ended(60, 60)] * 3, 4, id="fewer than a round"),
+        pytest.param([ended(60, 60)] * 3 + [ended(60, 130)], 8, id="three of four at once"),
+        pytest.param([ended(60, 60)] * 2 + [ended(60, 130)] * 2, 4, id="two of four at once"),
         pytest.param([ended(60, 60)] * 3 + [ended(90, 60)], 8, id="one of four is slower"),
         pytest.param([ended(60, 60)] * 2 + [ended(300, 60)] * 2, 2, id="half of them are"),
         pytest.param([ended(90, 60, failed=True), ended(200, 61)], 2, id="it falls once a round"),
@@ -122,6 +127,8 @@ def test_only_comparable_moves_under_the_present_limit_count(
 def test_target_without_moves_begins_anew_after_a_time() -> None:
     assert limit_of(RISEN, POLICY, RISEN.seen_at + KEPT) == 4
     assert limit_of(RISEN, POLICY, RISEN.seen_at + KEPT + 1) == LOWEST
+    last = RISEN.seen_at + KEPT
+    assert with_end(RISEN, ended(60, last - 60), POLICY, last).limit == 4
     late = RISEN.seen_at + KEPT + 1
     assert after(RISEN, ended(200, late)).first == (ended(200, late),)
 
