@@ -152,7 +152,7 @@ def choose_starts(
     chooses: bool,
     networks: Networks,
     others: Sequence[Load],
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, int],
 ) -> Starts:
     """Choose the moves that begin now.
 
@@ -169,7 +169,7 @@ def choose_starts(
     """
     taken = {server for load in others for server in load.servers}
     reservations, limit = _reserved(instances, others), per_target(policy, chooses=chooses)
-    shown = (limits or {}) if limit and not policy.per_target else {}
+    shown = limits if limit and not policy.per_target else {}
     waiting = {id_: found for id_, found in ready(instances).items() if id_ not in taken}
     chosen: list[Start] = []
     homeless: dict[str, str] = {}
