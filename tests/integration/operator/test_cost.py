@@ -47,7 +47,8 @@ def in_service(hypervisor: Hypervisor) -> bool:
         # The existing operator makes 62 for 20, and 302 for 100; a busy machine polls more often.
         pytest.param(20, 6, 10, 62, id="20"),
         pytest.param(20, 1, 10, 62, id="20 to one target"),
-        pytest.param(20, 1, 2, 62, id="20 to one target that bears two at once"),
+        # 61 on a quiet machine: ten times two moves, each time with two looks.
+        pytest.param(20, 1, 2, 75, id="20 to one target that bears two at once"),
         pytest.param(100, 6, 10, 200, id="100"),
     ],
 )

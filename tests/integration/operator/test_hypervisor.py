@@ -73,15 +73,15 @@ async def test_every_new_node_has_its_hypervisor_before_what_follows_is_made(
     await asyncio.gather(*(add_node(kube, one) for one in names))
     listed = await kube.list(Hypervisor)
     made = dict[str, int]()
-    async with kube.watch(Hypervisor, resource_version=listed.resource_version) as events:
-        async with operator(kubeconfig):
-            async with asyncio.timeout(DEADLINE):
-                async for event in events:
-                    if event.change is Change.ADDED and event.key in names:
-                        made[event.key] = int(event.resource_version)
-                    if made.keys() == names:
-                        break
-            await asyncio.gather(*(until_settled(kube, one) for one in names))
+    since = listed.resource_version
+    async with kube.watch(Hypervisor, resource_version=since) as events, operator(kubeconfig):
+        async with asyncio.timeout(DEADLINE):
+            async for event in events:
+                if event.change is Change.ADDED and event.key in names:
+                    made[event.key] = int(event.resource_version)
+                if made.keys() == names:
+                    break
+        await asyncio.gather(*(until_settled(kube, one) for one in names))
     listed_after = await kube.list(Certificate, "monsoon3")
     issued = (one for one in listed_after.items if one.metadata.name.partition("-")[2] in names)
     followed = [int(one.metadata.resourceVersion) for one in issued]
