@@ -60,6 +60,7 @@ class Result:
     existing_seconds: float | None
     api_writes: int
     openstack_calls: int
+    calls: dict[str, int]
 
 
 @contextlib.asynccontextmanager
@@ -157,6 +158,7 @@ async def measure(
             existing_seconds=UPSTREAM.get(instances),
             api_writes=writes(metrics),
             openstack_calls=sum(calls.values()),
+            calls=calls,
         )
 
 

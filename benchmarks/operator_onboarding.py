@@ -5,7 +5,8 @@
 The embedded API server, a simulated OpenStack and `cobalt operator` run as processes of their own.
 Nodes that skip the smoke test have two aggregates and a trait to get, and an agent that reports
 libvirt (this process: its writes are not the operator's). Time runs from the start of the operator
-until the last Hypervisor is Ready, and its certificate and Gardener's objects are there. Then it is
+until the last Hypervisor exists, and until the last is Ready, and its certificate and Gardener's
+objects are there. Then it is
 left alone, and at last single Hypervisors are put into maintenance: how long until a call
 reaches OpenStack.
 
@@ -27,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.empty_server import empty_server
-from benchmarks.operator_nodes import QUIET, Goal, add_nodes, node, operator
+from benchmarks.operator_nodes import QUIET, Goal, Good, add_nodes, node, operator
 from benchmarks.runtime_sample import describe, table, write_json
 from benchmarks.simulated_cloud import Cloud, simulated_cloud
 
@@ -38,6 +39,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube, load_connection
+from hypercobalt.runtime.client.requests import Selection
 
 ZONES = ("zone-0", "zone-1", "zone-2")
 AGGREGATES = ("general", "tenant_filter_tests")
@@ -51,6 +53,7 @@ with 2 and 109 MiB with 1,000 Nodes, 0.1 % of a core."""
 @dataclass(slots=True)
 class Result:
     nodes: int
+    hypervisors_seconds: float
     seconds: float
     existing_seconds: str
     writes_per_node: float
@@ -130,10 +133,15 @@ async def measure(kubeconfig: Path, count: int, idle: float, longest: float) -> 
         await add_nodes(kube, count, wanted)
         goal, agents = Goal(kube, count, is_ready), Agents(kube)
         goal.hypervisors.add_handler(agents)
-        tasks = [asyncio.create_task(one) for one in (*goal.follow(), agents.run())]
+        there = Good(kube, Selection(Hypervisor), count)
+        follow = (*goal.follow(), agents.run(), there.informer.run())
+        tasks = [asyncio.create_task(one) for one in follow]
         stack.callback(lambda: [task.cancel() for task in tasks])
         started = time.perf_counter()
         async with operator(kubeconfig, "nova", cloud.environment) as running:
+            async with asyncio.timeout(longest):
+                await there.wait()
+            exist = time.perf_counter() - started
             await goal.wait(longest)
             seconds = time.perf_counter() - started
             await running.quiet()
@@ -151,6 +159,7 @@ async def measure(kubeconfig: Path, count: int, idle: float, longest: float) -> 
             ]
         return Result(
             nodes=count,
+            hypervisors_seconds=round(exist, 2),
             seconds=round(seconds, 2),
             existing_seconds=EXISTING.get(count, "-"),
             writes_per_node=round(writes / count, 2),

@@ -410,6 +410,17 @@ def test_the_journal_is_mounted_by_a_value_only_and_read_only(objects: list[Body
     assert journal <= mounts(rendered(CHART, {"logs": {"enabled": True}}))
 
 
+@pytest.mark.parametrize("named", ["", "libvirt-ca"])
+def test_ca_is_the_config_maps_where_one_is_named(named: str) -> None:
+    objects = rendered(CHART, {"certificates": {"enabled": True, "caConfigMap": named}})
+    pod = pod_of(objects)
+    has = "--pki-ca-file=/ca/ca.crt" in pod["containers"][0]["args"]
+    mounts = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "ca"]
+    volumes = [one["configMap"]["name"] for one in pod["volumes"] if one["name"] == "ca"]
+    assert (has, volumes) == (bool(named), [named] if named else [])
+    assert all(one["readOnly"] for one in mounts)
+
+
 def test_keys_made_on_the_host_need_no_secret() -> None:
     values: Body = {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}}
     grants = granted(rendered(CHART, values))

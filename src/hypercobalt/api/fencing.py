@@ -1,17 +1,26 @@
-"""Fencing of a dead host, as `Hypervisor.status.fencing` keeps it: what was tried, what is proven.
+"""Fencing of a dead host: what was tried, what is proven.
 
 An attempt is written before anything is switched off, and the proof before an instance is started
-elsewhere; so a process that takes over has both.
+elsewhere; so a process that takes over has both. The record is the annotation `RECORD` of the
+Hypervisor, which no agent may write: a captured host writes the status of its own, and would prove
+itself dead. `status.fencing` shows it, to people and to the host's agent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Final
+
+import msgspec
 
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.schema import Field, Limits
+
+RECORD: Final = "kvm.cloud.sap/fencing-record"
+"""Annotation of a Hypervisor: the operator's own record of the fencing, as JSON."""
 
 ASSERTED_DEAD: Final = "kvm.cloud.sap/fenced"
 """Annotation of a Hypervisor: an administrator asserts that this boot (`status.bootID`) is dead."""
@@ -189,6 +198,41 @@ class FenceDeviceIdentity(Struct, frozen=True):
         ),
     ]
     problem: Annotated[str | None, Field("Why it is not the host's.")] = None
+
+
+def recorded(annotations: Mapping[str, str]) -> Fencing | None:
+    """The record among the annotations of a Hypervisor; None without one that can be read."""
+    text = annotations.get(RECORD)
+    return _decoded(text) if text is not None else None
+
+
+def as_record(fencing: Fencing) -> str:
+    """The annotation of a record."""
+    return msgspec.json.encode(fencing).decode()
+
+
+@lru_cache(maxsize=256)
+def _decoded(text: str) -> Fencing | None:
+    """Kept, since one pass over a failed host looks at its record a dozen times."""
+    try:
+        return msgspec.json.decode(text, type=Fencing)
+    except msgspec.DecodeError:
+        return None
+
+
+def proves_dead(fencing: Fencing | None, boot: str | None) -> bool:
+    """Whether a record proves the boot dead that the host has reported last.
+
+    A proof is about one boot, so a host that has never reported its boot ID is not fenced, nor is
+    one that shows life since.
+    """
+    return (
+        fencing is not None
+        and fencing.phase == FencingPhase.FENCED
+        and fencing.livesSince is None
+        and bool(boot)
+        and fencing.bootID == boot
+    )
 
 
 def proven_boots(fencing: Fencing) -> frozenset[str]:

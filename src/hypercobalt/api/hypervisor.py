@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
-from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingPhase, proves_dead, recorded
 from hypercobalt.api.hypervisor_conditions import (
     NETWORK_BROKEN,
     PORTS_UNBOUND,
@@ -286,6 +286,11 @@ class Hypervisor(CustomObject, frozen=True):
     def conditions(self) -> tuple[Condition, ...]:
         return self.status.conditions
 
+    @property
+    def fencing(self) -> Fencing | None:
+        """The operator's own record of the fencing; `status.fencing` is what it shows of that."""
+        return recorded(self.metadata.annotations)
+
 
 def is_evicted(hypervisor: Hypervisor) -> bool:
     """Whether the host is known to be empty: after a failed or cancelled eviction it is not."""
@@ -300,17 +305,14 @@ def is_evicted(hypervisor: Hypervisor) -> bool:
 def is_fenced(hypervisor: Hypervisor) -> bool:
     """Whether the last boot that the host has reported is proven dead: nothing of it runs.
 
-    A proof is about one boot, so a host that has never reported its boot ID is not fenced, nor is
-    one that shows life since.
+    By the operator's own record; what the status shows may be the host's own word.
     """
-    fencing, boot = hypervisor.status.fencing, hypervisor.status.bootID
-    return (
-        fencing is not None
-        and fencing.phase == FencingPhase.FENCED
-        and fencing.livesSince is None
-        and bool(boot)
-        and fencing.bootID == boot
-    )
+    return proves_dead(hypervisor.fencing, hypervisor.status.bootID)
+
+
+def is_shown_fenced(hypervisor: Hypervisor) -> bool:
+    """Whether the status shows that: for the agent of the host, which it holds back."""
+    return proves_dead(hypervisor.status.fencing, hypervisor.status.bootID)
 
 
 _EMPTIED: Final = frozenset(
@@ -323,8 +325,8 @@ def is_emptied_alive(hypervisor: Hypervisor) -> bool:
 
     It moves those that run: one that crashes meanwhile is recovered as anywhere.
     """
-    fencing, recovery = hypervisor.status.fencing, hypervisor.status.recovery
-    unfenced = fencing is None or fencing.phase == FencingPhase.RELEASED
+    recovery, records = hypervisor.status.recovery, (hypervisor.fencing, hypervisor.status.fencing)
+    unfenced = all(one is None or one.phase == FencingPhase.RELEASED for one in records)
     has_host = hypervisor.spec.maintenance == Maintenance.HA
     return has_host and unfenced and recovery is not None and recovery.phase in _EMPTIED
 

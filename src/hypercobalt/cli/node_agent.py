@@ -85,7 +85,8 @@ def node_agent(
         request, which is the default: the key is made on this host, and a CertificateRequest for
         ISSUER_NAME gets its certificate. Else CERTIFICATE_SOURCE.
     pki_ca_file
-        The CA of the certificates, for an issuer that does not give it.
+        The CA of the certificates: a certificate of another one is not installed. Without it the
+        CA that is installed first counts, and a new one has to be named here.
     host_root
         Root of the host's file system, for os-release; in a container, where it is mounted.
     migration_names

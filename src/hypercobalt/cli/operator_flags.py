@@ -192,7 +192,8 @@ class EvictionFlags:
         Moves away from one host at once; an Eviction's spec.parallelism replaces it.
     max_parallel_per_target
         Moves to one host at once, each with its target named; 0 leaves the targets to the compute
-        service, and begins two moves for each host that could take the next instance.
+        service, and begins two moves for each host that could take the next instance, more once it
+        has shown that it bears them.
     max_parallel
         Moves at once, over all Evictions.
     eviction_order

@@ -82,6 +82,17 @@ class Hosts(Protocol):
         """Whether a resource provider of the host is there, which its service may leave behind."""
         ...
 
+    async def left_over(self, name: str, provider: str) -> Host | None:
+        """What is left of a host whose service is gone: its resource provider, without a service.
+
+        Args:
+            name: the host's; the provider has it too, or its first label where one of both is
+                short. Any other provider is not this host's, whoever has its UUID.
+            provider: its UUID, from a source that is not trusted; one of a listed host is that
+                host's.
+        """
+        ...
+
     async def remove_provider(self, host: Host) -> None:
         """Remove the host's resource provider with its empty allocations; likewise.
 

@@ -151,6 +151,18 @@ def overtaken(
     )
 
 
+def unproven(shown: Fencing, now: datetime) -> Fencing:
+    """The first record of a host whose status shows one that the operator has not made.
+
+    The host may have written it, or an operator before records were kept apart. What it proves does
+    not count; what it warns of does: a call that may be under way, storage that is to be given
+    back, instances that may run elsewhere.
+    """
+    if shown.phase == FencingPhase.RELEASED:
+        return shown
+    return overtaken(shown, ("no operator has recorded the proof",), now)
+
+
 def reordered(stored: Fencing, now: datetime) -> Fencing:
     """The record once its agent is silent: it may have missed what was started since its report."""
     return replace(stored, startedAt=_anew(stored, now))

@@ -2,8 +2,14 @@
 
 Ready False is written by a living kubelet. Ready Unknown means only that its heartbeats stopped: a
 dead host, a dead kubelet or a partition. So a host is a candidate for fencing only when nothing of
-it answers: neither kubelet nor agent nor compute service, and none of the peers has reached a
-program there. A kernel that answers is no sign of life: it answers for frozen programs, too.
+it answers: neither kubelet nor agent nor compute service, and no program there to its peers. A
+kernel that answers is no sign of life: it answers for frozen programs, too.
+
+A peer may be captured, and lie either way. What it reports decides nothing alone: two peers have to
+reach the host, and more than have not reached it. One that is contradicted is named and not
+counted. One that no other peer could contradict keeps the host from being switched off, and no
+more: power that is off already is still a proof. That peers do not reach a host means nothing while
+kubelet, agent or compute service answer.
 
 Waits are counted from the stored `unhealthySince`, which neither a change between False and Unknown
 nor another leader moves.
@@ -13,11 +19,11 @@ Source: Kubernetes, node lifecycle controller; medik8s node-healthcheck-operator
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-
-from hypercobalt.api.incident import PeerReport
+from typing import Final
 
 
 class Agent(Enum):
@@ -50,19 +56,66 @@ class Waits:
     healthy: timedelta = timedelta(minutes=2)
 
 
+_LONGEST: Final = 120  # characters of what a peer reports
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAnswer:
+    """What one peer has answered to one question.
+
+    Args:
+        peer: its name, by the operator.
+        reached: a program of the host has answered.
+        text: which, in the words of the peer.
+    """
+
+    peer: str
+    reached: bool
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.peer} ({self.text[:_LONGEST] or 'a program answers'})"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A request to peers to probe a host.
 
     Args:
         sent: when; the name of the request, too.
-        peers: names of the hosts that probe it; () when no host can.
-        reports: their answers to it.
+        peers: names of the hosts that probe it, and are beyond doubt; () when no host can.
+        answers: the first of each of them to it.
     """
 
     sent: datetime
     peers: tuple[str, ...] = ()
-    reports: tuple[PeerReport, ...] = ()
+    answers: tuple[PeerAnswer, ...] = ()
+
+    @property
+    def reached(self) -> tuple[PeerAnswer, ...]:
+        """Those of peers that reach the host."""
+        return tuple(one for one in self.answers if one.reached)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether enough peers reach the host for that to count as a sign of life."""
+        return len(self.reached) >= _ENOUGH and 2 * len(self.reached) > len(self.answers)
+
+    @property
+    def contradicted(self) -> tuple[PeerAnswer, ...]:
+        """Peers that reach the host, but do not count, since others have not reached it."""
+        missed = len(self.answers) > len(self.reached)
+        return self.reached if missed and not self.is_reached else ()
+
+    @property
+    def alone(self) -> tuple[PeerAnswer, ...]:
+        """The one peer that reaches the host where no other has answered."""
+        missed = len(self.answers) > len(self.reached)
+        return () if missed or self.is_reached else self.reached
+
+
+_ENOUGH: Final = 2
+"""Peers that have to reach a host: one alone may be captured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +198,16 @@ class RebootGrace:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A candidate for fencing: nothing answers, waits are over. No proof of death."""
+    """A candidate for fencing: nothing answers, waits are over. No proof of death.
+
+    Args:
+        evidence: the silence.
+        reached_by: the one peer that reports otherwise, and that no other can contradict: the host
+            may not be switched off.
+    """
 
     evidence: tuple[str, ...]
+    reached_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +241,7 @@ def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
         back = signs.fenced and signs.agent is Agent.ALIVE and signs.boot not in signs.fenced
         return Returned(signs.boot) if back else Well()
     since = min(signs.unhealthy_since or now, now)  # of a clock that has gone back: from now on
-    if life := _life(signs):
+    if life := _life(signs, waits, now):
         until = since + waits.live
         return Alive(life, until if now < until else None, movable=signs.compute is True)
     return _silent(signs, waits, since, now)
@@ -198,7 +258,7 @@ def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _life(signs: Signs) -> tuple[str, ...]:
+def _life(signs: Signs, waits: Waits, now: datetime) -> tuple[str, ...]:
     """What shows that the host lives though its Node is not Ready."""
     found: list[str] = []
     if signs.ready == "False":
@@ -207,9 +267,15 @@ def _life(signs: Signs) -> tuple[str, ...]:
         found.append("the node agent renews its Lease")
     if signs.compute:
         found.append("its compute service answers")
-    reports = signs.question.reports if signs.question else ()
-    reached = (one.evidence or "a program answers" for one in reports if one.answers)
-    return (*found, *(f"a peer reaches it: {text}" for text in reached))
+    question = signs.question
+    if question is not None and question.is_reached and _is_over(question, waits, now):
+        found.extend(f"a peer reaches it: {one}" for one in question.reached)
+    return tuple(found)
+
+
+def _is_over(question: Question, waits: Waits, now: datetime) -> bool:
+    """Whether all peers have answered, or had their time: the first ones decide nothing."""
+    return len(question.answers) >= len(question.peers) or now >= question.sent + waits.peers
 
 
 def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostVerdict:
@@ -219,9 +285,9 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
         return Suspected(evidence, probe=True)
     if signs.agent is Agent.UNKNOWN or signs.compute is None:
         return Suspected(evidence)
-    complete = len(question.reports) >= len(question.peers)
     dead = since if signs.loops else since + waits.dead
-    until = max(dead, now if complete else question.sent + waits.peers)
+    asked = now if _is_over(question, waits, now) else question.sent + waits.peers
+    until = max(dead, asked)
     if now < until:
         return Suspected(evidence, until)
     if signs.leaving and now < since + waits.reboot:
@@ -229,7 +295,7 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
     powered = min(signs.powered_since, now) if signs.powered_since is not None else None
     if powered is not None and now < powered + waits.reboot:
         return RebootGrace(evidence, powered + waits.reboot)
-    return Dead(evidence)
+    return Dead(evidence, next((one.peer for one in question.alone), ""))
 
 
 def _silence(signs: Signs) -> tuple[str, ...]:
@@ -248,11 +314,17 @@ def _silence(signs: Signs) -> tuple[str, ...]:
         compute.get(signs.compute, ""),
     ]
     if signs.question is not None:
-        found.append(_of_peers(signs.question))
+        found.extend(_of_peers(signs.question))
     return tuple(one for one in found if one)
 
 
-def _of_peers(question: Question) -> str:
+def _of_peers(question: Question) -> Iterator[str]:
+    missed = len(question.answers) - len(question.reached)
     if not question.peers:
-        return "no other host can be probed"
-    return f"{len(question.reports)} of {len(question.peers)} peers have tried and not reached it"
+        yield "no other host can be probed"
+    elif missed or not question.reached:
+        yield f"{missed} of {len(question.peers)} peers have tried and not reached it"
+    for one in question.contradicted:
+        yield f"{one} alone reports that it answers, which does not count"
+    for one in question.alone:
+        yield f"{one} reports that it answers, and no other peer could check that"

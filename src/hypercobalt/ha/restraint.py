@@ -16,7 +16,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.ha_switch import switched_off
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_emptied_alive, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_emptied_alive, is_shown_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 
 FRESH: Final = timedelta(seconds=5)
@@ -44,7 +44,7 @@ def returning(hypervisor: Hypervisor, *, of_this_boot: bool) -> str:
         of_this_boot: the reaction is to what has happened since the host booted. What a former
             boot has ended may be evacuated by now.
     """
-    if is_fenced(hypervisor):
+    if is_shown_fenced(hypervisor):
         return "the host is fenced"
     if hypervisor.spec.maintenance != Maintenance.HA:
         return ""

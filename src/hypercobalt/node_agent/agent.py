@@ -153,7 +153,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         agent.observe("self-fencing", fence.run)
     agent.act("shutdown-drain", ShutdownDrain(host.shutdown, kube, hypervisor, board).run)
     if settings.pki is not None:
-        installer = tls_files.installer(settings.pki, host.units, board)
+        installer = tls_files.installer(settings.pki, host.units, board, settings.ca)
         _certificates(settings, agent, manager, installer, hypervisor)
     manager.add_check(
         "libvirt", lambda: None if state.settled else "libvirt not read yet", readiness=True

@@ -77,7 +77,7 @@ class Settings(AgentSettings):
         pki: directory for certificates; None installs none.
         issuer: cert-manager Issuer; "" requests no certificate.
         issuer_kind: Issuer in the agent's namespace, or ClusterIssuer.
-        ca: file with the CA, where the issuer does not give it.
+        ca: the administrator's file with the CA; None: the first CA that comes is pinned.
         addresses: of the host, for its Certificate.
         host_root: where the host's file system is; in a container it is mounted somewhere else.
         names: how Migrations are called.

@@ -190,7 +190,7 @@ def add_controllers(
     if options.issuing.source is CertificateSource.REQUEST:
         add_approval(manager, options.issuing, options.agent_namespaces, shared.nodes, metrics)
     else:
-        add_certificates(manager, options.issuing, shared.nodes, metrics)
+        add_certificates(manager, options.issuing, shared.nodes, shared.creation, metrics)
 
 
 def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
@@ -255,6 +255,7 @@ def _add_hypervisors(
     kube, clock = manager.kube, manager.clock
     pods = AgentPods(kube, options.agent_namespaces, metrics)
     manager.add_service("agent-pods", pods.run)
+    shared.nodes.add_handler(hypervisor.NewNodes(shared.informer, shared.creation))
     manager.add(
         Controller(
             hypervisor.NAME,
@@ -267,6 +268,7 @@ def _add_hypervisors(
                 # A dead host whose Node is gone is fenced by the labels that it had.
                 copied=(*copied_labels(options.label_selector), *labels_of(options.fence_devices)),
                 recovers=recovers,
+                precedence=shared.creation,
                 clock=clock,
                 events=shared.events,
             ),
@@ -285,6 +287,7 @@ def _add_hypervisors(
                 primary(shared.informer, when=ready.worth_a_pass),
                 *((switches.judged.watch,) if switches is not None else ()),
             ),
+            yields_to=shared.creation,
         )
     )
     manager.add(
@@ -292,6 +295,7 @@ def _add_hypervisors(
             taint.NAME,
             taint.TaintReconciler(shared.hypervisors, shared.statuses),
             watches=(primary(shared.informer, when=generation_changed),),
+            yields_to=shared.creation,
         )
     )
 
@@ -341,5 +345,6 @@ def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
                 owned(budgets, Node, when=generation_changed),
                 owned(deployments, Node, when=generation_changed),
             ),
+            yields_to=shared.creation,
         )
     )

@@ -25,13 +25,18 @@ from hypercobalt.runtime import (
     tasks,
 )
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.precedence import Precedence
 from hypercobalt.runtime.write_cache import WriteCache
 
 T = TypeVar("T", bound=Object)
 
 
 def add_certificates(
-    manager: Manager, issuing: Issuing, nodes: Informer[Node], metrics: Metrics
+    manager: Manager,
+    issuing: Issuing,
+    nodes: Informer[Node],
+    creation: Precedence,
+    metrics: Metrics,
 ) -> None:
     """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
     selection = Selection(Certificate, issuing.namespace)
@@ -43,6 +48,7 @@ def add_certificates(
             certificates.NAME,
             certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
             watches=(primary(nodes), owned(informer, Node)),
+            yields_to=creation,
         )
     )
 

@@ -47,11 +47,13 @@ from hypercobalt.runtime import (
     AlreadyExistsError,
     Cache,
     Clock,
+    Informer,
     Kube,
     Recorder,
     Result,
 )
 from hypercobalt.runtime.finalizer import Finalizer
+from hypercobalt.runtime.precedence import Precedence
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -222,6 +224,46 @@ def _of_memory(hypervisor: Hypervisor) -> Iterable[Incident]:
     return (one for one in found if one.type == IncidentType.MEMORY_FAILURE)
 
 
+class NewNodes:
+    """A handler of both kinds: a Node whose Hypervisor is not there yet goes first.
+
+    Agents, evictions and everybody who looks need the object; what OpenStack and others need of
+    the host can follow.
+
+    Args:
+        hypervisors: those that are there.
+        precedence: that other controllers yield to.
+    """
+
+    def __init__(self, hypervisors: Informer[Hypervisor], precedence: Precedence) -> None:
+        self._hypervisors, self._precedence = hypervisors.cache, precedence
+        hypervisors.add_handler(_Made(precedence))
+
+    def on_add(self, obj: Node) -> None:
+        if self._hypervisors.get(obj.metadata.name) is None and not takes_all_along(obj):
+            self._precedence.begin(obj.metadata.name)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        """Whatever changes, its first pass is under way or over."""
+
+    def on_delete(self, obj: Node) -> None:
+        self._precedence.end(obj.metadata.name)
+
+
+class _Made:
+    def __init__(self, precedence: Precedence) -> None:
+        self._precedence = precedence
+
+    def on_add(self, obj: Hypervisor) -> None:
+        self._precedence.end(obj.metadata.name)
+
+    def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
+        """It was there before."""
+
+    def on_delete(self, obj: Hypervisor) -> None:
+        """Its Node, if there is one, leads to a pass as any other."""
+
+
 class HypervisorReconciler:
     """The shell around `decide`.
 
@@ -233,6 +275,7 @@ class HypervisorReconciler:
         pods: the agents' pods.
         copied: keys of the labels to copy from a Node.
         recovers: this operator recovers hosts that fail; else what it kept for that is let go.
+        precedence: that Nodes without a Hypervisor have; their first pass ends it.
     """
 
     def __init__(
@@ -245,9 +288,11 @@ class HypervisorReconciler:
         *,
         copied: Collection[str],
         recovers: bool,
+        precedence: Precedence,
         clock: Clock,
         events: Recorder,
     ) -> None:
+        self._precedence = precedence
         self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
         self._nodes, self._hypervisors, self._pods = nodes, hypervisors, pods
         self._statuses = statuses
@@ -255,6 +300,12 @@ class HypervisorReconciler:
         self._recovery = Finalizer(FINALIZER, self._kube, hypervisors)
 
     async def reconcile(self, name: str, /) -> Result:
+        try:
+            return await self._pass(name)
+        finally:
+            self._precedence.end(name)
+
+    async def _pass(self, name: str) -> Result:
         node, known = self._nodes.get(name), self._hypervisors.get(name)
         if known is not None and not self._recovers and self._recovery.is_on(known):
             await self._recovery.remove(known)  # of a host that failed before `--ha` was changed
@@ -267,6 +318,8 @@ class HypervisorReconciler:
         if known is None and takes_all_along(node):
             return Result()
         hypervisor = known or await self._create(node)
+        if hypervisor is None:
+            return Result(timedelta(0))  # its turn comes again, after those that have none yet
         if hypervisor.metadata.deletionTimestamp is not None and not is_kept(hypervisor):
             return Result()
         report = self._agent_pods(hypervisor, node)
@@ -284,7 +337,8 @@ class HypervisorReconciler:
         if await self._kube.get(Node, name) is None:  # or it is not a hypervisor any more
             await self._statuses.put(hypervisor, orphaned(hypervisor, self._clock.now()))
 
-    async def _create(self, node: Node) -> Hypervisor:
+    async def _create(self, node: Node) -> Hypervisor | None:
+        """Create one; gives one of that name that was there already."""
         wanted = first(node, self._copied)
         log.info("creating_hypervisor", hypervisor=node.metadata.name)
         try:
@@ -295,7 +349,8 @@ class HypervisorReconciler:
             if known is None:
                 raise
             return known
-        return self._hypervisors.added(made)
+        self._hypervisors.added(made)
+        return None
 
     def _agent_pods(self, hypervisor: Hypervisor, node: Node) -> Report | None:
         if agents_must_leave(hypervisor, node):

@@ -12,6 +12,7 @@ from typing import Final
 from hypercobalt.api.addresses import is_host_address
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import LONGEST_NAME, MOST_NAMES, Hypervisor
+from hypercobalt.compute.model import Host
 from hypercobalt.errors import ConfigurationError
 
 HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
@@ -120,6 +121,15 @@ def host_names(hypervisor: Hypervisor) -> tuple[str, ...]:
     """What a compute service may call the host: its hostname label, then the Node's name."""
     label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, "")
     return tuple(dict.fromkeys(name for name in (label, hypervisor.metadata.name) if name))
+
+
+def is_its_own(hypervisor: Hypervisor, found: Host) -> bool:
+    """Whether a host that was found by name is the one that was registered for the Hypervisor.
+
+    A kubelet writes the hostname label of its Node, so for a moment the host of that name may be
+    another's, until `Registered` shows that.
+    """
+    return hypervisor.status.serviceId in {None, "", found.service_id}
 
 
 def _listed(node: Node, annotation: str) -> list[str] | None:

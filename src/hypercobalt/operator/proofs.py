@@ -38,14 +38,14 @@ class Proofs:
         power = await self._power(host)
         node = await self._kube.get(Node, host)
         found = await self._kube.get(Hypervisor, host)
-        if found is None or found.status.fencing is None or not is_fenced(found):
-            why = "status.fencing is not about its last boot"
+        if found is None or found.fencing is None or not is_fenced(found):
+            why = "the operator has no record of that about its last boot"
             return f"Hypervisor {host} is no longer proven dead: {why}"
         info = node.status.nodeInfo if node is not None else None
         latest = Latest(info.bootID if info is not None else "", power=power)
-        if against := doubts(found.status.fencing, latest):
+        if against := doubts(found.fencing, latest):
             return f"Hypervisor {host} is no longer proven dead: {'; '.join(against)}"
         if power is Power.UNKNOWN:
-            device = found.status.fencing.device or "its fence device"
+            device = found.fencing.device or "its fence device"
             return f"Hypervisor {host} is proven dead, but {device} no longer confirms that"
         return ""

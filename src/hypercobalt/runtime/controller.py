@@ -27,6 +27,7 @@ from hypercobalt.runtime.client.watch import join_key, key_of
 from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.informer import Informer
 from hypercobalt.runtime.metrics import Metrics
+from hypercobalt.runtime.precedence import Precedence
 from hypercobalt.runtime.queue import KeyBackoff, QueueClosedError, WorkQueue
 from hypercobalt.runtime.tasks import first, sole
 
@@ -197,6 +198,7 @@ class Controller:
         concurrency: most passes at once, each for another key: they wait for the API server, to
             which a client has 16 connections.
         backoff: waits after errors.
+        yields_to: what goes before each of its passes.
     """
 
     def __init__(
@@ -207,8 +209,9 @@ class Controller:
         watches: Sequence[Watch],
         concurrency: int = 8,
         backoff: KeyBackoff | None = None,
+        yields_to: Precedence | None = None,
     ) -> None:
-        self.name = name
+        self.name, self._yields_to = name, yields_to
         self._reconciler, self._watches = reconciler, watches
         self._concurrency, self._backoff = concurrency, backoff
 
@@ -227,7 +230,7 @@ class Controller:
         log.info("controller_started", controller=self.name, concurrency=self._concurrency)
         async with asyncio.TaskGroup() as tasks:
             for number in range(self._concurrency):
-                tasks.create_task(worker.run(), name=f"{self.name}-{number}")
+                tasks.create_task(worker.run(stop, self._yields_to), name=f"{self.name}-{number}")
             await stop.wait()
             queue.close(drain=False)
 
@@ -257,13 +260,15 @@ class _Worker:
         self._seconds = metrics.reconcile_seconds.labels(name)
         self._active = metrics.active_workers.labels(name)
 
-    async def run(self) -> None:
+    async def run(self, stop: asyncio.Event, yields_to: Precedence | None) -> None:
         while True:
             try:
                 key = await self._queue.get()
             except QueueClosedError:
                 return
             try:
+                if yields_to is not None and not yields_to.is_free:
+                    await first(yields_to.free(), stop.wait())
                 with reconcile_context(self._name, key):
                     await self._pass(key)
             finally:

@@ -34,6 +34,7 @@ from hypercobalt.runtime.client.watch import key_of
 from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.queue import QueueClosedError, WorkQueue
+from hypercobalt.runtime.tasks import sleep_unless
 
 log = get_logger(__name__)
 
@@ -143,7 +144,8 @@ class Recorder:
         """Write until `stop`, then write what is left within a few seconds."""
         async with asyncio.TaskGroup() as tasks:
             writers = [tasks.create_task(self._work(), name=f"events-{n}") for n in range(WRITERS)]
-            await stop.wait()
+            while not await sleep_unless(stop, SERIES_ENDS.total_seconds()):
+                self._forget_ended()
             for key in self._unwritten():
                 self._queue.add(key)
             self._queue.close(drain=True)
@@ -152,6 +154,13 @@ class Recorder:
                 writer.cancel()
         if late:
             log.warning("events_not_flushed", left=len(self._unwritten()))
+
+    def _forget_ended(self) -> None:
+        """Drop series that are written and that no repetition continues: 3 KB for each."""
+        now = self._clock.monotonic()
+        for key, series in list(self._series.items()):
+            if series.is_written and now - series.last >= SERIES_ENDS.total_seconds():
+                del self._series[key]
 
     def _unwritten(self) -> list[str]:
         return [key for key, series in self._series.items() if not series.is_written]

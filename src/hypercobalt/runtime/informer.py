@@ -25,6 +25,7 @@ from hypercobalt.runtime.client.errors import GoneError, WatchClosedError
 from hypercobalt.runtime.client.reader import IDLE, PAGE, WATCH_LENGTH, Reader
 from hypercobalt.runtime.client.requests import Selection, resource_name
 from hypercobalt.runtime.client.retry import Backoff
+from hypercobalt.runtime.client.transport import AT_ONCE
 from hypercobalt.runtime.client.watch import Change, WatchEvent, key_of
 from hypercobalt.runtime.metrics import Metrics
 
@@ -56,6 +57,7 @@ class Informer(Generic[T]):
         managers: see `Cache`.
         idle: longest silence before a watch counts as dead.
         retry: the waits between attempts while the server cannot be reached.
+        gather: see `Reader.watch`.
 
     Attributes:
         breaks: how often the watch has broken; what happened meanwhile was seen late.
@@ -73,11 +75,12 @@ class Informer(Generic[T]):
         idle: timedelta = IDLE,
         page: int = PAGE,
         retry: Backoff = RETRY,
+        gather: timedelta = AT_ONCE,
     ) -> None:
         self.selection = selection
         self.cache: Cache[T] = Cache(indexes, share=share, managers=managers)
         self.breaks = 0
-        self._kube, self._idle, self._page = kube, idle, page
+        self._kube, self._idle, self._page, self._gather = kube, idle, page, gather
         self._retry, self._failures, self._trouble = retry, 0, ""
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
@@ -160,6 +163,7 @@ class Informer(Generic[T]):
             resource_version=self._version,
             length=WATCH_LENGTH,
             idle=self._idle,
+            gather=self._gather,
         ) as events:
             self._hear()
             async for event in events:
@@ -207,7 +211,8 @@ class Informer(Generic[T]):
         if known is not None and known.metadata.resourceVersion == meta.resourceVersion:
             return
         self.cache.put(obj)
-        self._objects.set(len(self.cache))
+        if known is None:
+            self._objects.set(len(self.cache))
         for handler in self._handlers:
             if known is None:
                 handler.on_add(obj)

@@ -404,6 +404,23 @@ async def forget(nova: Nova, host: Host) -> None:
         await nova.hosts.remove_provider(host)
 
 
+async def test_provider_is_a_hosts_leftover_by_its_name_alone(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    found = await host(nova)
+    known = world.by_id[found.hypervisor_id]
+    own = known.hostname
+    assert await nova.hosts.left_over(own, found.hypervisor_id) is None, "Nova lists the host"
+    await nova.hosts.remove(found)
+    known.provider = True
+    left = await nova.hosts.left_over(own, found.hypervisor_id)
+    assert left is not None
+    assert (left.hypervisor_id, left.service_id) == (found.hypervisor_id, "")
+    for name in ("node2", f"{own}0", "x"):
+        assert await nova.hosts.left_over(name, found.hypervisor_id) is None, name
+    for id_ in ("", "../os-services/1", found.hypervisor_id.upper(), found.service_id):
+        assert await nova.hosts.left_over(own, id_) is None, id_
+
+
 async def test_an_empty_host_is_forgotten(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     found = await host(nova)

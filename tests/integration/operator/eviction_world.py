@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.integration.operator.conftest import DEADLINE, until
+from tests.records import record
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
@@ -98,6 +99,9 @@ class World:
 
     async def has_provider(self, host: Host) -> bool:
         return False
+
+    async def left_over(self, name: str, provider: str) -> Host | None:
+        return None
 
     async def close(self) -> None:
         pass
@@ -209,9 +213,8 @@ async def fence(kube: Kube, name: str, *, proven: bool = True) -> Hypervisor:
     fencing = Fencing(
         phase="Fenced", bootID="1", method="BMC", proof="power is off", forcedDownAt=now
     )
-    status = HypervisorStatus(
-        bootID="1" if proven else "2", fencing=fencing, numInstances=0, conditions=()
-    )
+    await record(kube, name, fencing)
+    status = HypervisorStatus(bootID="1" if proven else "2", numInstances=0, conditions=())
     made = Hypervisor(metadata=ObjectMeta(name=name), status=status)
     return await kube.as_manager("fencing").apply(made, force=True, subresource="status")
 

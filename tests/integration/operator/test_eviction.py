@@ -915,19 +915,29 @@ async def test_progress_that_a_node_agent_reports_counts_and_its_end_wakes_the_e
     began = SystemClock().now().replace(microsecond=0)
     status = MigrationStatus(started=began, type="unbounded", memRemaining="1.0 MiB")
     made = await kube.patch_status(made, status)
-    await eventually(lambda: seen.jobs == {server: Job(began, Left(1 << 20))})
+    await eventually(lambda: seen.jobs_of(name) == {server: Job(began, Left(1 << 20))})
     assert not enqueued
     await kube.patch_status(made, msgspec.structs.replace(status, type="completed"))
     await eventually(lambda: enqueued == ["an-eviction"])
-    assert seen.jobs == {server: Job(began, Left(1 << 20), "completed")}
+    assert seen.jobs_of(name) == {server: Job(began, Left(1 << 20), "completed")}
     again = ObjectMeta(name=f"{server}-2", namespace="monsoon3", labels=labels)
     second = await kube.create(Migration(metadata=again, spec=MigrationSpec()))
     later = began + timedelta(seconds=5)
     await kube.patch_status(second, MigrationStatus(started=later, type="unbounded"))
-    await eventually(lambda: seen.jobs == {server: Job(later)})
+    await eventually(lambda: seen.jobs_of(name) == {server: Job(later)})
+    seen.follow("of-another-host", f"{name}-2")
+    liar = ObjectMeta(
+        name=f"{server}-3", namespace="monsoon3", labels={SERVER: server, ORIGIN: f"{name}-2"}
+    )
+    lie = await kube.create(Migration(metadata=liar, spec=MigrationSpec()))
+    over = MigrationStatus(started=later + timedelta(days=1), type="completed")
+    await kube.patch_status(lie, over)
+    await eventually(lambda: server in seen.jobs_of(f"{name}-2"))
+    assert seen.jobs_of(name) == {server: Job(later)}, "as its own host reports it"
+    await kube.delete(Migration, lie.metadata.name, "monsoon3")
     await kube.delete(Migration, made.metadata.name, "monsoon3")
     await kube.delete(Migration, second.metadata.name, "monsoon3")
-    await eventually(lambda: not seen.jobs)
+    await eventually(lambda: not seen.jobs_of(name))
     seen.release("an-eviction")
     stop.set()
     await asyncio.wait_for(running, 5)

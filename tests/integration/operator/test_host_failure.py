@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from tests.integration.operator.failing import (
 )
 from tests.integration.operator.lifecycle import QUICK, message, phase, set_spec
 from tests.integration.runtime.scripted import eventually
+from tests.records import record
 
 from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
 from hypercobalt.api.coordination import Event
@@ -38,6 +40,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.peers import probes
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.ha.fencing import Pace
 from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
 from hypercobalt.runtime import Kube, NotFoundError
 
@@ -173,6 +176,74 @@ async def test_host_that_answers_only_a_new_request_migrates(
     assert cut_off.device.orders == []
 
 
+async def reports_on(kube: Kube, peer: str, host: str, asked: str, *, answers: bool) -> None:
+    """What the agent of a peer writes about a host."""
+    report = PeerReport(host=host, answers=answers, asked=asked, evidence="libvirt (TLS)")
+    mine = HypervisorStatus(peerReports=(report,), conditions=())
+    peers = kube.as_manager("peers")
+    meta = ObjectMeta(name=peer)
+    await peers.apply(Hypervisor(metadata=meta, status=mine), force=True, subresource="status")
+
+
+async def answers_for_ever(kube: Kube, liars: dict[str, bool], host: str) -> None:
+    """Have peers answer each question about a host at once, truly or not, until cancelled."""
+    answered: dict[str, str] = {}
+    while True:
+        for peer, answers in liars.items():
+            found = await kube.get(Hypervisor, peer)
+            for probe in probes(found) if found is not None else ():
+                if probe.name == host and answered.get(peer) != probe.asked:
+                    answered[peer] = probe.asked
+                    await reports_on(kube, peer, host, probe.asked, answers=answers)
+        await asyncio.sleep(0.05)
+
+
+async def test_peer_that_lies_about_a_frozen_host_stops_no_recovery(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    liar, honest = (one.name for one in site.hosts[1:])
+    patient = dataclasses.replace(SOON.waits, peers=timedelta(seconds=20))
+    settings = dataclasses.replace(SOON, waits=patient)
+    async with operator(kubeconfig, site.compute, site.fences, ha=settings, lifecycle=QUICK):
+        frozen = await start(site)
+        peers = answers_for_ever(kube, {liar: True, honest: False}, name)
+        answering = asyncio.create_task(peers)
+        await frozen.dies()
+        fenced = await frozen.until("Fenced", "True/Proven")
+        await recovered(site, name)
+        answering.cancel()
+        await eventually(lambda: has_event(kube, name, "PeerDoubted"), seconds=20)
+        await eventually(lambda: has_event(kube, liar, "PeerDoubted"), seconds=20)
+    assert frozen.device.orders == [PowerState.OFF]
+    evidence = fenced.status.fencing.evidence if fenced.status.fencing else ()
+    assert any(f"{liar} (libvirt (TLS)) alone reports" in text for text in evidence)
+
+
+async def test_host_that_its_only_peer_reaches_is_not_switched_off_but_counts_as_dead_once_off(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name, hosts=2)
+    (peer,) = (one.name for one in site.hosts[1:])
+    patient = dataclasses.replace(SOON.waits, peers=timedelta(seconds=20))
+    pace = Pace(pause=timedelta(0), longest=timedelta(0))
+    site.fences.power_lasts = timedelta(seconds=1)
+    settings = dataclasses.replace(SOON, waits=patient, pace=pace)
+    async with operator(kubeconfig, site.compute, site.fences, ha=settings, lifecycle=QUICK):
+        silent = await start(site)
+        answering = asyncio.create_task(answers_for_ever(kube, {peer: True}, name))
+        await silent.dies()
+        held = await silent.until("Fenced", "Unknown/Failed")
+        assert f"{peer} alone reports that the host answers" in message(held, "Fenced")
+        assert silent.device.orders == []
+        assert not site.compute.world.hosts[name].forced_down
+        silent.device.state = PowerState.OFF
+        await silent.until("Fenced", "True/Proven")
+        await recovered(site, name)
+        answering.cancel()
+    assert silent.device.orders == []
+
+
 async def test_peer_that_reaches_a_program_stops_the_fence(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
@@ -187,18 +258,12 @@ async def test_peer_that_reaches_a_program_stops_the_fence(
         (probe,) = probes(probed)
         assert (probe.name, probe.address) == (name, "192.0.2.1")
         for one in site.hosts[1:]:
-            report = PeerReport(
-                host=name, answers=one.name == peer, asked=probe.asked, evidence="libvirt (TLS)"
-            )
-            mine = Hypervisor(
-                metadata=ObjectMeta(name=one.name), status=HypervisorStatus(peerReports=(report,))
-            )
-            await kube.as_manager("peers").apply(mine, force=True, subresource="status")
+            await reports_on(kube, one.name, name, probe.asked, answers=True)
         found = await until(
             kube,
             Hypervisor,
             name,
-            lambda hv: "a peer reaches it: libvirt (TLS)" in message(hv, "RecoveryBlocked"),
+            lambda hv: f"a peer reaches it: {peer} (libvirt (TLS))" in message(hv, BLOCKED),
         )
         assert found.status.fencing is None
         site.compute.world.change_host(name, up=True)
@@ -309,9 +374,7 @@ async def test_recorded_attempt_of_another_leader_is_waited_out(
     attempt = Fencing(
         phase=FencingPhase.ATTEMPTING, bootID=dead.boot, attempts=1, deadline=deadline
     )
-    stored = await kube.get(Hypervisor, name)
-    assert stored is not None
-    await kube.patch_status(stored, replace(stored.status, fencing=attempt))
+    await record(kube, name, attempt)
     async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
         await dead.dies()
         await dead.until("Fenced", "True/Proven")

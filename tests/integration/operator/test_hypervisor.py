@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.integration.operator.conftest import (
     AGENTS,
+    DEADLINE,
     REAL,
     add_node,
     let_go,
@@ -24,6 +26,7 @@ from tests.integration.operator.conftest import (
 )
 from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import ConfigMap, Node, NodeAddress, NodeCondition, NodeStatus
@@ -37,9 +40,12 @@ from hypercobalt.operator.node_facts import (
     OFFBOARDING_TAINT,
 )
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.client.watch import Change
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+NEW = 30
+"""Nodes at once, several times as many as passes."""
 GROUP = "worker.garden.sapcloud.io/group"
 
 
@@ -58,6 +64,29 @@ async def test_new_node_becomes_a_hypervisor_with_few_writes(
     assert reason(made, "Ready") == "False/Onboarding"
     assert reason(made, "Tainted") == "False/NoKubectl"
     assert reason(made, "NodeHealthy") == "True/Healthy"
+
+
+async def test_every_new_node_has_its_hypervisor_before_what_follows_is_made(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    names = {f"{name}-{number}" for number in range(NEW)}
+    await asyncio.gather(*(add_node(kube, one) for one in names))
+    listed = await kube.list(Hypervisor)
+    made = dict[str, int]()
+    since = listed.resource_version
+    async with kube.watch(Hypervisor, resource_version=since) as events, operator(kubeconfig):
+        async with asyncio.timeout(DEADLINE):
+            async for event in events:
+                if event.change is Change.ADDED and event.key in names:
+                    made[event.key] = int(event.resource_version)
+                if made.keys() == names:
+                    break
+        await asyncio.gather(*(until_settled(kube, one) for one in names))
+    listed_after = await kube.list(Certificate, "monsoon3")
+    issued = (one for one in listed_after.items if one.metadata.name.partition("-")[2] in names)
+    followed = [int(one.metadata.resourceVersion) for one in issued]
+    assert len(followed) == NEW
+    assert max(made.values()) < min(followed), "the rest of one host came before another host"
 
 
 async def test_restarted_operator_has_nothing_to_write(

@@ -13,6 +13,7 @@ from tests.integration.operator.conftest import operator, until
 from tests.integration.operator.documented import UNMANAGED, Cloud
 from tests.integration.operator.eviction_world import add_eviction_of, ended, state
 from tests.integration.operator.lifecycle import QUICK
+from tests.records import record
 from tests.simulated_openstack.http import Request
 from tests.simulated_openstack.model import Server
 
@@ -63,8 +64,7 @@ def sent(cloud: Cloud, to: Server) -> list[dict[str, object]]:
 async def test_instances_of_a_dead_host_are_evacuated_and_are_as_they_were(cloud: Cloud) -> None:
     ran, off, broken = (server(cloud, state) for state in ("active", "stopped", "error"))
     moving = server(cloud, "active", "powering-off")
-    cloud.host.forced_down = True
-    await cloud.registered(DISABLED, spec=UNMANAGED, bootID="1", fencing=DEAD)
+    await dead_host(cloud)
     await add_eviction_of(cloud.kube, cloud.name, mode="evacuate", trigger="NodeFailure")
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
         done = await over(cloud)
@@ -86,7 +86,8 @@ async def until_unlocked(one: Server) -> None:
 
 async def dead_host(cloud: Cloud) -> Hypervisor:
     cloud.host.forced_down = True
-    return await cloud.registered(DISABLED, spec=UNMANAGED, bootID="1", fencing=DEAD)
+    await cloud.registered(DISABLED, spec=UNMANAGED, bootID="1")
+    return await record(cloud.kube, cloud.name, DEAD)
 
 
 async def test_server_that_was_locked_before_stays_so_with_its_reason(cloud: Cloud) -> None:

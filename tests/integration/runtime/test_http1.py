@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from hypercobalt.runtime.client.http1 import KEPT_SECONDS, Http1
+from hypercobalt.runtime.client.http1 import GATHER, KEPT_SECONDS, Http1
 
 SECONDS = {"connect": 5.0, "read": 0.3, "write": 5.0, "pool": None}
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -166,3 +166,53 @@ async def test_server_that_is_not_there_is_a_connect_error() -> None:
     for _ in range(2):
         with pytest.raises(httpx2.ConnectError):
             await get(server, pool)
+
+
+EVENTS = 40
+
+
+async def test_chunks_that_arrive_within_a_moment_are_read_together() -> None:
+    """Being woken for each is what a busy watch costs; none of its chunks is lost or late."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+        for number in range(EVENTS):
+            writer.write(b"3\r\n%02d\n\r\n" % number)
+            await writer.drain()
+            await asyncio.sleep(0.01)  # apart, as events are
+        writer.write(b"0\r\n\r\n")
+        writer.close()
+
+    async def pieces(seconds: float) -> list[bytes]:
+        listening = await asyncio.start_server(accept, "127.0.0.1", 0)
+        pool = Http1(None, 1, ())
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        extensions = {"timeout": SECONDS, GATHER: seconds}
+        try:
+            response = await pool.handle_async_request(
+                httpx2.Request("GET", url, extensions=extensions)
+            )
+            return [piece async for piece in response.stream]  # type: ignore[union-attr]
+        finally:
+            await pool.aclose()
+            listening.close()
+
+    apart, together = await pieces(0.0), await pieces(0.2)
+    assert b"".join(apart) == b"".join(together) == b"".join(b"%02d\n" % n for n in range(EVENTS))
+    assert len(together) < len(apart) / 3
+
+
+async def test_connection_that_ends_while_its_chunks_gather_is_an_error() -> None:
+    async with serving(OK + b"Transfer-Encoding: chunked\r\nUntil-End: 1\r\n\r\n1\r\na\r\n") as (
+        server,
+        pool,
+    ):
+        url = f"http://127.0.0.1:{server.port}/"
+        extensions = {"timeout": SECONDS, GATHER: 0.05}
+        response = await pool.handle_async_request(
+            httpx2.Request("GET", url, extensions=extensions)
+        )
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await response.aread()
+        await response.aclose()

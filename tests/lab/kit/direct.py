@@ -10,11 +10,13 @@ from dataclasses import replace as with_changes
 
 from msgspec.structs import replace
 
+from hypercobalt.adapters.libvirt.documents.evacuated import NAMESPACE, TAG
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound
 from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.shared_disks import files, mark_of
@@ -107,6 +109,10 @@ class LabWorld:
 
     async def copy_definition(self, name: str) -> None:
         document = await self.vms.host(A).run("virsh", "dumpxml", "--inactive", name)
+        mark = moving_from(A)
+        attributes = f"host='{mark.host}' boot='{mark.boot}' pending='yes'"
+        element = f"<{TAG} xmlns:hypercobalt='{NAMESPACE}' {attributes}/>"
+        document = document.replace("<devices>", f"<metadata>{element}</metadata><devices>", 1)
         await self.vms.host(B).run("virsh", "define", "/dev/stdin", stdin=document)
 
     async def set_autostart(self, name: str) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
+from tests.records import recorded
 
 from hypercobalt.api.fencing import (
     Fencing,
@@ -14,7 +15,7 @@ from hypercobalt.api.fencing import (
     is_declared_dead,
     is_ordered,
 )
-from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced, is_shown_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 
@@ -42,7 +43,9 @@ def test_a_host_is_fenced_for_the_boot_that_it_has_reported_last(
     boot: str | None, fencing: Fencing | None, expected: bool
 ) -> None:
     status = HypervisorStatus(bootID=boot, fencing=fencing)
-    assert is_fenced(Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)) is expected
+    shown = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
+    assert (is_fenced(recorded(shown)), is_shown_fenced(shown)) == (expected, expected)
+    assert not is_fenced(shown), "the host's own word"
 
 
 @pytest.mark.parametrize(

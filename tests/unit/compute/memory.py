@@ -15,6 +15,7 @@ from hypercobalt.adapters.libvirt.fake import FakeDaemons, FakeLibvirt
 from hypercobalt.adapters.libvirt.fake_domains import document_of
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.definitions import NotStoredError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
@@ -59,7 +60,8 @@ class Memory:
         self.daemons.seconds[made.uuid] = 60 if slow else 1
 
     async def copy_definition(self, name: str) -> None:
-        self.host(B).here[identity(name)] = self.host(A).here[identity(name)]
+        copy = replace(self.host(A).here[identity(name)], evacuated=moving_from(A))
+        self.host(B).here[identity(name)] = copy
 
     async def set_autostart(self, name: str) -> None:
         self.host(A).autostarted.add(identity(name))

@@ -15,7 +15,7 @@ from tests.contracts.compute import (
     Site,
     servers_of_a_dead_host_are_evacuated_as_they_were,
 )
-from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
+from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named, until
 from tests.unit.compute.memory import ALLOWED, C, Fixed, Memory, identity, place
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
@@ -249,6 +249,12 @@ async def test_a_source_that_does_not_answer_is_waited_for(world: Memory) -> Non
         world.host(A).disconnect()
         with pytest.raises(UnreachableError):
             await service.moves.moves(A)
+        looks = world.host(A).calls["domains"]
+
+        async def is_followed() -> bool:
+            return world.host(A).calls["domains"] > looks + 1
+
+        await until(is_followed)
         world.host(A).connect()
         assert (await ended(service, server)).status == "error"
 

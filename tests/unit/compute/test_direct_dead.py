@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace as with_fields
+from tests.records import recorded
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
@@ -185,19 +186,19 @@ def _true(type_: str) -> Condition:
 def test_host_is_dead_for_the_boot_that_was_fenced(
     phase: FencingPhase, boot: str, fenced: bool, fenced_boot: str, since: dict[str, datetime]
 ) -> None:
-    found = place(
-        Hypervisor(
-            metadata=ObjectMeta(name="kvm-1"),
-            status=HypervisorStatus(
-                internalIp="192.0.2.1",
-                hostUUID="11111111-1111-4111-8111-111111111111",
-                bootID=boot,
-                fencing=with_fields(Fencing(phase=phase, bootID="boot-1"), **since),
-                conditions=(_true("Ready"), _true("LibVirtConnection")),
-            ),
+    shown = Hypervisor(
+        metadata=ObjectMeta(name="kvm-1"),
+        status=HypervisorStatus(
+            internalIp="192.0.2.1",
+            hostUUID="11111111-1111-4111-8111-111111111111",
+            bootID=boot,
+            fencing=with_fields(Fencing(phase=phase, bootID="boot-1"), **since),
+            conditions=(_true("Ready"), _true("LibVirtConnection")),
         ),
-        DirectSettings(),
     )
+    by_itself = place(shown, DirectSettings())
+    assert (by_itself.fenced, by_itself.fenced_boot, by_itself.closed) == (False, "", "")
+    found = place(recorded(shown), DirectSettings())
     assert (found.fenced, found.fenced_boot) == (fenced, fenced_boot)
     assert ("not back in service" in found.closed) is bool(fenced_boot)
 
@@ -243,7 +244,7 @@ def test_host_is_cut_off_only_while_that_is_its_proof(
 ) -> None:
     fenced = Fencing(phase=FencingPhase.FENCED, bootID="boot-1", method=method)
     status = HypervisorStatus(bootID=boot, fencing=fenced if method else None)
-    host = Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)
+    host = recorded(Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status))
     assert place(host, DirectSettings()).cut_off is cut_off
 
 

@@ -182,7 +182,7 @@ def test_the_document_has_the_devices() -> None:
             disks=(
                 Disk("vda", path="/local/a.img"),
                 Disk("vdb", path="/dev/sdb", block=True, readonly=True),
-                Disk("vdc"),
+                Disk("vdc", volume="rbd:p/i"),
                 Disk("sda", "cdrom"),
             ),
             ports=("p-1",),

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hypercobalt.api.incident import PeerReport
 from hypercobalt.ha.node_failure import (
     Agent,
     Alive,
     Contradicted,
     Dead,
     HostVerdict,
+    PeerAnswer,
     Question,
     RebootGrace,
     Returned,
@@ -32,15 +32,14 @@ B0, B1 = frozenset({"b0"}), frozenset({"b1"})
 SILENT = Signs(
     "Unknown", "b1", "b1", Agent.SILENT, False, unhealthy_since=LONG_AGO, question=REQUESTED
 )
+MUTE = PeerAnswer("p1", True)
 WELL = Signs("True", "b1", "b1", Agent.ALIVE, True)
 
 
 def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -> Question:
     peers = tuple(f"p{number}" for number in range(of or len(answers)))
-    reports = tuple(
-        PeerReport(host="kvm-a", answers=one, evidence="libvirt reported 9.0.0") for one in answers
-    )
-    return Question(NOW - ago, peers, reports)
+    found = zip(peers, answers, strict=False)
+    return Question(NOW - ago, peers, tuple(PeerAnswer(*one, "libvirt") for one in found))
 
 
 @pytest.mark.parametrize(
@@ -52,8 +51,43 @@ def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -
         pytest.param(replace(SILENT, ready="False"), Alive, id="a living kubelet reports False"),
         pytest.param(replace(SILENT, agent=Agent.ALIVE), Alive, id="unknown with a fresh Lease"),
         pytest.param(replace(SILENT, compute=True), Alive, id="unknown, libvirt answers"),
+        pytest.param(replace(SILENT, question=probed(True, True)), Alive, id="both peers reach it"),
         pytest.param(
-            replace(SILENT, question=probed(False, True)), Alive, id="one peer reaches a program"
+            replace(SILENT, question=probed(False, True, True)), Alive, id="most peers reach it"
+        ),
+        pytest.param(
+            replace(SILENT, question=probed(True, True, of=3, ago=WAITS.peers)),
+            Alive,
+            id="two reach it, one is late",
+        ),
+        pytest.param(
+            replace(SILENT, question=probed(True, False)), Dead, id="one of two peers reaches it"
+        ),
+        pytest.param(
+            replace(SILENT, question=probed(True, False, False)), Dead, id="one of three reaches it"
+        ),
+        pytest.param(
+            replace(SILENT, question=probed(True, True, False, False)), Dead, id="two of four do"
+        ),
+        pytest.param(
+            replace(SILENT, question=probed(True, of=2, ago=timedelta(seconds=1))),
+            Suspected,
+            id="the first answer decides nothing",
+        ),
+        pytest.param(
+            replace(SILENT, agent=Agent.ALIVE, question=probed(False, False, False)),
+            Alive,
+            id="no peer reaches a host whose agent lives",
+        ),
+        pytest.param(
+            replace(SILENT, compute=True, question=probed(False, False, False)),
+            Alive,
+            id="no peer reaches a host whose compute service answers",
+        ),
+        pytest.param(
+            replace(SILENT, ready="False", question=probed(False, False, False)),
+            Alive,
+            id="no peer reaches a host whose kubelet reports",
         ),
         pytest.param(replace(SILENT, question=None), Suspected, id="no probe was requested yet"),
         pytest.param(replace(SILENT, compute=None), Suspected, id="compute service not read"),
@@ -226,14 +260,72 @@ def test_wrong_proof_names_what_shows_that_the_boot_lives(
 
 
 def test_report_of_a_peer_is_evidence_of_life() -> None:
-    silent = PeerReport(host="kvm-a", answers=True, evidence="")
-    question = replace(probed(True), reports=(*probed(True).reports, silent))
+    question = replace(probed(True, True), answers=(PeerAnswer("p0", True, "libvirt"), MUTE))
     found = judge(replace(SILENT, question=question), WAITS, NOW)
     assert isinstance(found, Alive)
     assert found.evidence == (
-        "a peer reaches it: libvirt reported 9.0.0",
-        "a peer reaches it: a program answers",
+        "a peer reaches it: p0 (libvirt)",
+        "a peer reaches it: p1 (a program answers)",
     )
+
+
+@pytest.mark.parametrize(
+    ("question", "reached_by", "evidence"),
+    [
+        pytest.param(
+            probed(True, False),
+            "",
+            (
+                "1 of 2 peers have tried and not reached it",
+                "p0 (libvirt) alone reports that it answers, which does not count",
+            ),
+            id="contradicted",
+        ),
+        pytest.param(
+            probed(True),
+            "p0",
+            ("p0 (libvirt) reports that it answers, and no other peer could check that",),
+            id="the only peer",
+        ),
+        pytest.param(
+            probed(True, of=3, ago=WAITS.peers),
+            "p0",
+            ("p0 (libvirt) reports that it answers, and no other peer could check that",),
+            id="the only one in time",
+        ),
+        pytest.param(
+            probed(False), "", ("1 of 1 peers have tried and not reached it",), id="not reached"
+        ),
+    ],
+)
+def test_single_peer_that_reaches_a_host_is_named(
+    question: Question, reached_by: str, evidence: tuple[str, ...]
+) -> None:
+    found = judge(replace(SILENT, question=question), WAITS, NOW)
+    assert isinstance(found, Dead)
+    assert (found.reached_by, found.evidence[3:]) == (reached_by, evidence)
+
+
+@pytest.mark.parametrize("lie", [True, False, None])
+@pytest.mark.parametrize("honest", [1, 2])
+def test_one_lying_peer_of_a_frozen_host_changes_nothing(honest: int, lie: bool | None) -> None:
+    """None: it does not answer."""
+    said = (*(False,) * honest, *(() if lie is None else (lie,)))
+    question = probed(*said, of=honest + 1, ago=WAITS.peers)
+    found = judge(replace(SILENT, question=question), WAITS, NOW)
+    assert isinstance(found, Dead)
+    assert not found.reached_by
+
+
+@pytest.mark.parametrize("lie", [True, False, None])
+def test_one_lying_peer_of_a_host_that_two_others_reach_changes_nothing(lie: bool | None) -> None:
+    said = (True, True) if lie is None else (True, True, lie)
+    question = probed(*said, of=3, ago=WAITS.peers)
+    assert isinstance(judge(replace(SILENT, question=question), WAITS, NOW), Alive)
+
+
+def test_text_of_a_peer_is_bounded() -> None:
+    assert len(str(PeerAnswer("p0", True, "x" * 10_000))) < 200
 
 
 def test_waits_are_those_of_the_page() -> None:

@@ -98,8 +98,8 @@ def test_every_row_names_its_test_or_drill(row: list[str]) -> None:
 
 
 def test_claims_of_the_page_stand_in_tables() -> None:
-    """Reactions, answers, gates, devices, proofs, partitions, parts, events, limits, files."""
-    assert len(PROVEN) == 13
+    """Reactions, peers, gates, devices, proofs, partitions, parts, events, limits, keys, files."""
+    assert len(PROVEN) == 14
 
 
 def test_page_has_every_drill_and_whether_ci_runs_it() -> None:

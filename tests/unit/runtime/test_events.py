@@ -126,6 +126,18 @@ async def test_written_events_make_way_for_those_of_further_objects(
     assert not dropped("hypercobalt_events_dropped_total", {"reason": "full"})
 
 
+async def test_events_that_nothing_repeats_any_more_take_no_memory(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        recorder.record(NODE, "Normal", "Once", "x", action="Testing")
+        await asyncio.sleep(600)
+        recorder.record(NODE, "Normal", "Lately", "x", action="Testing")
+        await asyncio.sleep(130)
+        assert [one.event.reason for one in recorder._series.values()] == ["Lately"]
+    assert counts(server) == [1, 1]
+
+
 async def test_event_without_an_answer_holds_up_no_others(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics
 ) -> None:

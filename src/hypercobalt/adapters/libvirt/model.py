@@ -120,6 +120,7 @@ class Disk:
         path: of the file or block device on the host; "" for network disks and empty drives.
         block: the path is a block device.
         readonly: the guest cannot write to it.
+        volume: what it is on the network or in a pool, `rbd:pool/image`; "" for a path.
     """
 
     target: str
@@ -127,6 +128,7 @@ class Disk:
     path: str = ""
     block: bool = False
     readonly: bool = False
+    volume: str = ""
 
 
 @dataclass(frozen=True, slots=True)

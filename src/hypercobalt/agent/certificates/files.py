@@ -135,6 +135,20 @@ class Layout:
         data = {key: content for key, content in found.items() if content}
         return self.plan(data) if len(data) == len(KEYS) else ()
 
+    def installed_ca(self) -> bytes | None:
+        """What the services trust now, by all files of the CA; None without one.
+
+        One of them may have been damaged by hand.
+
+        Raises:
+            OSError: one is there and cannot be read.
+        """
+        found = list[bytes]()
+        for path in self.files[CA]:
+            with suppress(FileNotFoundError):
+                found.append((self.root / path).read_bytes())
+        return b"\n".join(found) or None
+
     def mark_loaded(self, files: tuple[File, ...]) -> None:
         """Remember that the services have loaded these files.
 

@@ -1,7 +1,8 @@
 """Puts a host's certificate in place, has the services load it, and reports that in a condition.
 
-A certificate that is not the host's changes no file, and what is in place is checked again at each
-pass: one that has expired since shows in the condition.
+A certificate that is not the host's changes no file, nor does one whose CA is another than the host
+trusts (`trust`). What is in place is checked again at each pass: one that has expired since shows
+in the condition.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
+from pathlib import Path
 from typing import Protocol
 
 from hypercobalt.agent.certificates.check import CertificateFilesError, Validity
-from hypercobalt.agent.certificates.files import File, Layout
+from hypercobalt.agent.certificates.files import CA, File, Layout
+from hypercobalt.agent.certificates.trust import foreign
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.host_certificate import CertificateReason, HostNames
 from hypercobalt.errors import TransientError
@@ -46,6 +49,7 @@ class Installer:
         load: has the services load them; raises TransientError when they have not.
         board: takes the condition.
         condition: its type.
+        ca: the administrator's file with the CA, if there is one.
     """
 
     def __init__(
@@ -54,9 +58,10 @@ class Installer:
         load: Callable[[], Awaitable[None]],
         board: Conditions,
         condition: str,
+        ca: Path | None = None,
     ) -> None:
         self.layout, self._load_files = layout, load
-        self._board, self._condition = board, condition
+        self._board, self._condition, self._ca = board, condition, ca
 
     async def put(self, files: tuple[File, ...], names: HostNames, source: str) -> Installed:
         """Install files and have them loaded.
@@ -70,6 +75,7 @@ class Installer:
             if not await asyncio.to_thread(self.layout.is_loaded, files):
                 log.info("certificate_install_started", source=source)
                 self.report(CertificateReason.INSTALLING, f"{source} is being installed")
+                await asyncio.to_thread(self._check_ca, files)
                 await asyncio.to_thread(self.layout.install, files, names.all)
                 if not await self._load(files):
                     return Installed.NOT_LOADED
@@ -80,6 +86,19 @@ class Installer:
             return Installed.UNFIT
         self.report(CertificateReason.READY, f"{source} is installed")
         return Installed.IN_USE
+
+    def _check_ca(self, files: tuple[File, ...]) -> None:
+        """Compare the CA with those that the host may trust.
+
+        Raises:
+            CertificateFilesError: it is none of them.
+            OSError: the administrator's file cannot be read.
+        """
+        path = self.layout.files[CA][0]
+        offered = next(file.content for file in files if file.path == path)
+        configured = self._ca.read_bytes() if self._ca is not None else None
+        if why := foreign(offered, self.layout.installed_ca(), configured):
+            raise CertificateFilesError(why)
 
     async def validity(self, names: HostNames) -> Validity | None:
         """For how long the installed certificate is good for the names; None if it is not."""

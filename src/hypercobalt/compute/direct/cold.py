@@ -3,21 +3,33 @@
 The order makes every crash harmless: it is defined on the target, never started there by us, and
 only then forgotten by the source. What is between is a domain that is off on both; the next attempt
 goes on from there. So it never runs twice by our doing.
+
+Until the source has forgotten it, the definition on the target has a mark. One without it is not
+touched: a captured host may define a domain with the UUID of another host's guest.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
-from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.carrying import NotCarriedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.shared_disks import files
-from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.site import Site, also_on
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
+
+_COLD: Final = "cold-move"
+"""In place of a boot, in the mark of a definition that a move has left."""
+
+
+def moving_from(host: str) -> Evacuated:
+    """The mark of a definition that a move from a host has not finished with."""
+    return Evacuated(host, _COLD, pending=True)
 
 
 class ColdMoveError(TransientError):
@@ -40,6 +52,7 @@ class ColdMove:
     ) -> None:
         self._site, self._move, self._domain = site, move, domain
         self._source, self._target = source, target
+        self._mark = moving_from(source.name)
 
     async def run(self) -> None:
         """Transfer it, and record how that went."""
@@ -75,11 +88,13 @@ class ColdMove:
         """
         site, uuid = self._site, self._domain.uuid
         others = site.hosts.others(self._source.name)
-        for place, view, _ in await site.look_everywhere(uuid, others):
+        for place, view, found in await site.look_everywhere(uuid, others):
             if view is HostView.RUNS:
                 site.records.change(self._move, site.clock.now(), target=place.name)
                 await site.daemon(self._source).undefine(uuid)
                 return True
+            if view is HostView.OFF and (found is None or found.evacuated != self._mark):
+                raise ColdMoveError(also_on(self._domain, place))
             if view is HostView.OFF and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
             elif view not in {HostView.ABSENT, HostView.OFF, HostView.FENCED}:
@@ -94,7 +109,8 @@ class ColdMove:
         definition = await site.daemon(source).document(uuid)
         carried = replace(definition, xml=self._written(definition.xml))
         # Started with its host only where it belongs: nothing starts it on both.
-        await site.daemon(target).define(replace(carried, autostart=False))
+        copy = replace(definition, xml=self._written(definition.xml, self._mark), autostart=False)
+        await site.daemon(target).define(copy)
         await self._expect(source, HostView.OFF)
         await self._expect(target, HostView.OFF)
         await site.daemon(source).undefine(uuid)
@@ -102,12 +118,11 @@ class ColdMove:
             await site.daemon(source).define(definition)
             await site.daemon(target).undefine(uuid)
             raise ColdMoveError(f"{self._domain.name} was started on {source.name} meanwhile")
-        if definition.autostart:
-            await site.daemon(target).define(carried)
+        await site.daemon(target).define(carried)
 
-    def _written(self, xml: str) -> str:
+    def _written(self, xml: str, mark: Evacuated | None = None) -> str:
         try:
-            return self._site.carrying.written(xml, self._domain.uuid)
+            return self._site.carrying.written(xml, self._domain.uuid, mark=mark)
         except NotCarriedError as exc:
             raise ColdMoveError(str(exc)) from None
 

@@ -184,13 +184,13 @@ def _without_address(hypervisor: Hypervisor) -> Place:
 
 
 def _is_cut_off(hypervisor: Hypervisor) -> bool:
-    fencing = hypervisor.status.fencing
+    fencing = hypervisor.fencing
     by_storage = fencing is not None and fencing.method == FencingMethod.STORAGE
     return by_storage and is_fenced(hypervisor)
 
 
 def _fenced_boot(hypervisor: Hypervisor) -> str:
-    fencing = hypervisor.status.fencing
+    fencing = hypervisor.fencing
     if fencing is None or not is_declared_dead(fencing):
         return ""
     return fencing.bootID or "unknown"

@@ -15,6 +15,8 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
+from hypercobalt.compute.direct.claims import disks_taken
+from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, why_not
@@ -87,6 +89,9 @@ class Evacuation:
             why = f"it is off on {', '.join(there)}, to where it was evacuated"
         if not why and self._domain.active:
             why = self._is_anothers(there, source)
+        if not why:
+            others = [place for place in places if place.name != source.name]
+            why = disks_taken(self._domain, await site.everywhere(others))
         if why:
             raise EvacuationError(f"{self._domain.name} is not started on {target.name}: {why}")
         for place, _, domain in looked:
@@ -101,7 +106,7 @@ class Evacuation:
         """
         for host, copy in there.items():
             left = copy.reason == ShutoffReason.MIGRATED
-            pending = copy.evacuated == self._marked(pending=True)
+            pending = copy.evacuated in {self._marked(pending=True), moving_from(source.name)}
             if host != source.name and not left and not pending:
                 return f"it is defined on {host}, too, and has not left that by a migration"
         return ""

@@ -111,6 +111,10 @@ class DirectHosts:
     async def has_provider(self, host: Host) -> bool:
         return False
 
+    async def left_over(self, name: str, provider: str) -> Host | None:
+        """See the port. A host of which no Hypervisor is left leaves nothing."""
+        return None
+
     async def remove_provider(self, host: Host) -> None:
         """Do nothing: resource providers need Placement."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hypercobalt.compute.direct.claims import ports_taken
 from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.logs import get_logger
@@ -26,6 +27,8 @@ async def settle_ports(site: Site) -> None:
         for domain in listed.get(place.name, ()):
             ports = [port for port in domain.devices.ports if port in between]
             is_here = view_of(domain) in {HostView.RUNS, HostView.OFF}
-            if ports and is_here and not site.records.under_way(domain.uuid):
+            if ports and (why := ports_taken(domain, listed)):
+                log.warning("ports_not_settled", server=domain.uuid, host=place.name, why=why)
+            elif ports and is_here and not site.records.under_way(domain.uuid):
                 log.info("ports_settled", server=domain.uuid, host=place.name)
                 await site.ports.bind(ports, (place.name,))

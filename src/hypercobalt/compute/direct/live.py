@@ -18,8 +18,9 @@ from hypercobalt.compute.direct import obstacles, port_claims
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide
 from hypercobalt.compute.direct.records import BytesLeft
-from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.site import Site, also_on
 from hypercobalt.compute.direct.tls_errors import explained
+from hypercobalt.compute.errors import ConflictError
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
@@ -83,6 +84,11 @@ class LiveMove:
 
     async def _prepare(self) -> MigrationOptions:
         site, source, target = self._site, self._source, self._target
+        for place, view, _ in await site.look_everywhere(
+            self._domain.uuid, site.hosts.others(source.name)
+        ):
+            if view in {HostView.OFF, HostView.RUNS, HostView.HELD}:
+                raise ConflictError(also_on(self._domain, place))
         running, defined = await self._documents()
         disks = [disk for disk in self._domain.devices.disks if disk.path]
         shared = [await site.sharing.shares(disk, source, target) for disk in disks]

@@ -10,7 +10,7 @@ from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, ended_here, why_not
-from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.site import Site, also_on
 from hypercobalt.compute.errors import ConflictError, MayRunElsewhereError
 from hypercobalt.logs import get_logger
 
@@ -45,6 +45,11 @@ async def restart(site: Site, place: Place, domain: Domain) -> None:
     await daemon.boot(uuid)
 
 
+def is_foreign(copy: Domain) -> bool:
+    """Whether no move and no evacuation has left the copy of a domain there."""
+    return copy.evacuated is None
+
+
 async def _check(site: Site, place: Place, domain: Domain) -> None:
     looked = await site.look_everywhere(domain.uuid, site.hosts.others(place.name))
     views = {one.name: view for one, view, _ in looked}
@@ -53,6 +58,9 @@ async def _check(site: Site, place: Place, domain: Domain) -> None:
     refused = f"{domain.name} is not restarted on {place.name}"
     if why := why_not(answers | here, place.name):
         raise ConflictError(f"{refused}: {why}")
+    foreign = next((one for one, _, copy in looked if copy is not None and is_foreign(copy)), None)
+    if domain.devices.ports and foreign is not None:
+        raise ConflictError(f"{refused}: {also_on(domain, foreign)}")
     if domain.active or ended_here(domain):
         return
     if why := why_not(views | here, place.name):

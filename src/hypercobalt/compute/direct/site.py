@@ -10,7 +10,7 @@ from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons
 from hypercobalt.compute.direct.answers import Answers
 from hypercobalt.compute.direct.carrying import Carrying
-from hypercobalt.compute.direct.definitions import Stored
+from hypercobalt.compute.direct.definitions import Stored, stored_domain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities, daemon_of
@@ -19,7 +19,16 @@ from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.model import Move
+from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
+
+
+def also_on(domain: Domain, place: Place) -> str:
+    """Why nothing is done with a domain that a second host has."""
+    return (
+        f"{domain.name} ({domain.uuid}) is defined on {place.name} as well, and not by a move: "
+        "undefine it on the host that it does not belong to"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,22 @@ class Site:
             for place, domains in zip(targets, found, strict=True)
             if domains is not None
         }
+
+    async def everywhere(self, places: Iterable[Place]) -> dict[str, tuple[Domain, ...]]:
+        """What is on each of some hosts, by its name; of those that do not answer what is stored.
+
+        A host that neither answers nor has stored anything is left out.
+        """
+        targets = tuple(places)
+        listed = await self.listed(targets)
+        for place in targets:
+            if place.name not in listed:
+                try:
+                    kept = await self.stored.of(place.name)
+                except TransientError:
+                    continue
+                listed[place.name] = tuple(stored_domain(kept, uuid) for uuid in kept.domains)
+        return listed
 
     async def look_everywhere(
         self, uuid: str, places: Iterable[Place]

@@ -65,7 +65,7 @@ class World:
         """Have a compute service register."""
         made = Host(
             name,
-            str(uuid.uuid5(_NAMESPACE, f"hypervisor {name}")),
+            provider_of(name),
             str(uuid.uuid5(_NAMESPACE, f"service {name}")),
             enabled=enabled,
             servers=tuple(servers),
@@ -97,6 +97,11 @@ class World:
         error = self.fault(what, about) if self.fault else None
         if error is not None:
             raise error
+
+
+def provider_of(name: str) -> str:
+    """UUID of the resource provider of the host of a name."""
+    return str(uuid.uuid5(_NAMESPACE, f"hypervisor {name}"))
 
 
 class FakeHosts:
@@ -150,14 +155,27 @@ class FakeHosts:
 
     async def remove(self, host: Host) -> None:
         await self._world.call("hosts.remove", host.name)
-        known = await self.get(host.name)
-        if known is not None and known.servers:
-            raise RefusedError(f"host {host.name} still has servers: {', '.join(known.servers)}")
-        self._world.hosts.pop(host.name, None)
+        # As Nova: by the id of the service, whatever the caller takes the host's name for.
+        hosts = self._world.hosts.values()
+        named = next((one.name for one in hosts if one.service_id == host.service_id), None)
+        known = self.find(named) if named is not None else None
+        if known is None:
+            return
+        if known.servers:
+            raise RefusedError(f"host {known.name} still has servers: {', '.join(known.servers)}")
+        self._world.hosts.pop(known.name, None)
 
     async def has_provider(self, host: Host) -> bool:
         await self._world.call("hosts.has_provider", host.name)
         return host.hypervisor_id in self._world.traits
+
+    async def left_over(self, name: str, provider: str) -> Host | None:
+        await self._world.call("hosts.left_over", name)
+        listed = {one.hypervisor_id for one in self._world.hosts.values()}
+        is_named = provider == provider_of(name) and provider in self._world.traits
+        if provider in listed or not is_named:
+            return None
+        return Host(name, provider, "", enabled=False, up=False)
 
     async def remove_provider(self, host: Host) -> None:
         await self._world.call("hosts.remove_provider", host.name)

@@ -9,6 +9,7 @@ all where Nova has taken the provider along; `remove_provider` is two, and one o
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
@@ -46,6 +47,7 @@ _LISTING = (2, 87)
 _WRITING = (2, 95)
 _PLACING = (1, 39)
 _NOT_FOUND, _CONFLICT = 404, 409
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 class _Named(Names[Host]):
@@ -126,6 +128,20 @@ class Hosts:
     async def has_provider(self, host: Host) -> bool:
         about, path = f"find the resource provider of host {host.name}", _provider(host)
         return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
+
+    async def left_over(self, name: str, provider: str) -> Host | None:
+        """See the port. One call, and a listing of the fleet where the provider's name fits."""
+        if not _UUID.fullmatch(provider):
+            return None
+        about, path = f"find what is left of host {name}", f"/resource_providers/{provider}"
+        answer = await self._placement(about, "GET", path, _NOT_FOUND)
+        if not answer.ok:
+            return None
+        found = read(answer, _Provider)
+        host = Host(name, found.uuid, "", enabled=False, up=False)
+        is_its_own = found.uuid == provider and bool(Names([(host, (found.name,))]).best(name))
+        listed = await self._fleet.seen(fresh=True) if is_its_own else None
+        return host if listed is not None and provider not in listed.answer.ids else None
 
     async def remove_provider(self, host: Host) -> None:
         about, path = f"delete the resource provider of host {host.name}", _provider(host)
@@ -299,6 +315,11 @@ class _Hypervisor(msgspec.Struct, frozen=True):
 class _Hypervisors(msgspec.Struct, frozen=True):
     hypervisors: tuple[_Hypervisor, ...]
     links: tuple[Link, ...] = msgspec.field(default=(), name="hypervisors_links")
+
+
+class _Provider(msgspec.Struct, frozen=True):
+    uuid: str
+    name: str = ""
 
 
 class _ServiceState(msgspec.Struct, frozen=True):

@@ -44,8 +44,15 @@ def layout(root: Path) -> Layout:
     )
 
 
-def installer(root: Path, units: Units, board: Conditions) -> Installer:
-    """Installs certificates for libvirt and reports `TLSCertificateInstalled`."""
+def installer(root: Path, units: Units, board: Conditions, ca: Path | None = None) -> Installer:
+    """Installs certificates for libvirt and reports `TLSCertificateInstalled`.
+
+    Args:
+        root: directory for certificates.
+        units: of the host.
+        board: takes the condition.
+        ca: the administrator's file with the CA, if there is one.
+    """
 
     async def load() -> None:
         """By a unit of the host, or else by a restart of libvirtd, which disturbs no guest."""
@@ -59,4 +66,4 @@ def installer(root: Path, units: Units, board: Conditions) -> Installer:
                 raise HostError(f"{error}; {worse}") from worse
 
     condition = HypervisorConditionType.TLS_CERTIFICATE_INSTALLED
-    return Installer(layout(root), load, board, condition)
+    return Installer(layout(root), load, board, condition, ca)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
-from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, is_shown_fenced
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.ha.cases import Case, Step
@@ -130,7 +130,7 @@ class Reactions:
         this_boot = case.type is not IncidentType.ENDED_BY_BOOT
         hindrance = restraint(view.hypervisor) or self._withheld()
         if view.hypervisor and (waits := returning(view.hypervisor, of_this_boot=this_boot)):
-            hindrance = Restraint(waits, for_good=this_boot and is_fenced(view.hypervisor))
+            hindrance = Restraint(waits, for_good=this_boot and is_shown_fenced(view.hypervisor))
         instance, now = self._store.get(uuid), self._clock.now()
         if hindrance:
             self._store.put(held(instance, case.id, hindrance, now))

@@ -141,7 +141,7 @@ def _facts(hypervisor: Hypervisor) -> tuple[object, ...]:
     disabled = {
         (c.status, c.reason) for c in hypervisor.conditions if c.type == "HypervisorDisabled"
     }
-    status, fencing = hypervisor.status, hypervisor.status.fencing
+    status, fencing = hypervisor.status, hypervisor.fencing
     proof = (
         (fencing.phase, fencing.bootID, fencing.forcedDownAt, fencing.livesSince, status.bootID)
         if fencing

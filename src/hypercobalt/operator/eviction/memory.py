@@ -13,8 +13,15 @@ from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase, ha
 from hypercobalt.compute.model import Host, Move, Server
 from hypercobalt.operator.eviction.assessing.deaths import Death
 from hypercobalt.operator.eviction.model.decision import Going, Load
-from hypercobalt.operator.eviction.model.tracks import Track
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.tracks import Begun, Track
 from hypercobalt.operator.eviction.planning.estimate import Timings
+from hypercobalt.operator.eviction.planning.target_limits import (
+    Bearing,
+    EndedMove,
+    limit_of,
+    with_end,
+)
 
 _NEVER = float("-inf")
 
@@ -31,10 +38,26 @@ class Listing:
     moves: tuple[Move, ...]
     deaths: frozenset[Death] = frozenset()
 
-    def goes_on_as(self, moves: Iterable[Move]) -> bool:
-        """Whether every move that was under way still is: new ones may have begun."""
-        now = {move.id for move in moves if not move.ended}
-        return all(move.ended or move.id in now for move in self.moves)
+    def goes_on_as(self, moves: Iterable[Move], begun: Iterable[str] = ()) -> bool:
+        """Whether every move that was under way still is: new ones may have begun.
+
+        Args:
+            moves: records as they are now.
+            begun: servers whose moves were begun since, and had no record: they have one now.
+        """
+        going = [move for move in moves if not move.ended]
+        ids, servers = {move.id for move in going}, {move.server for move in going}
+        still = all(move.ended or move.id in ids for move in self.moves)
+        return still and servers.issuperset(begun)
+
+    def explains(self, moves: Iterable[Move], servers: Iterable[Server]) -> bool:
+        """Whether moves that were read before the servers show how each missing one has left.
+
+        A record that is new, or was open, is of a move that may have taken its server along.
+        """
+        over = {move.id for move in self.moves if move.ended}
+        moved = {move.server for move in moves if move.id not in over}
+        return {one.id for one in self.servers} <= moved | {one.id for one in servers}
 
 
 @dataclass(slots=True)
@@ -53,7 +76,7 @@ class Memory:
         load: what is under way.
         listing: the last one, if only the end of a move makes a difference to it.
         listed_at: when the servers were listed last.
-        targets: hosts that could take the next instance, counted at `targets_at`.
+        targets: hosts that could take the next instance, read at `targets_at`.
     """
 
     uid: str
@@ -69,8 +92,13 @@ class Memory:
     load: Load | None = None
     listing: Listing | None = None
     listed_at: float = _NEVER
-    targets: int = 0
+    targets: tuple[str, ...] = ()
     targets_at: float = _NEVER
+
+    @property
+    def begun(self) -> frozenset[str]:
+        """Servers whose moves were begun, of which no record was seen yet."""
+        return frozenset(id_ for id_, one in self.tracks.items() if isinstance(one.follows, Begun))
 
     def counted(self, at: float, *, lingering: bool) -> bool:
         """Take whether what is listed nowhere is counted; gives whether that is new."""
@@ -83,10 +111,16 @@ class Memory:
 
 
 class Memories:
-    """Of all Evictions."""
+    """Of all Evictions.
 
-    def __init__(self) -> None:
+    Args:
+        policy: of the site.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
         self._by_name: dict[str, Memory] = {}
+        self._targets: dict[str, Bearing] = {}
 
     def of(self, eviction: Eviction) -> Memory:
         """What is remembered of an Eviction; of an earlier one of that name nothing is."""
@@ -117,6 +151,16 @@ class Memories:
             else:
                 found.append(Load(eviction.spec.hypervisor, _moving(eviction.status)))
         return tuple(load for load in found if load.servers)
+
+    def ended(self, moves: Iterable[EndedMove], at: float) -> None:
+        """Take in moves of any Eviction that have ended, for what their targets bear."""
+        for one in moves:
+            known = self._targets.get(one.target)
+            self._targets[one.target] = with_end(known, one, self._policy, at)
+
+    def limits(self, at: float) -> Mapping[str, int]:
+        """Moves at once that each target bears, where it has shown that."""
+        return {host: limit_of(one, self._policy, at) for host, one in self._targets.items()}
 
 
 def _moving(status: EvictionStatus) -> Mapping[str, Going]:

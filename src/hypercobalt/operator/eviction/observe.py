@@ -13,7 +13,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, is_claimed, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.errors import ComputeError
-from hypercobalt.compute.model import Capacity, Host, Server, ServerAction
+from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
@@ -27,7 +27,7 @@ from hypercobalt.operator.eviction.model.states import Moment
 from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read, to_be_verified
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning.settled import settled
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.tasks import sole
 
@@ -122,7 +122,10 @@ class Observer:
             memory.host = None
         elif memory.host is None or _is_doubted(memory, hypervisor, at):
             names = host_names(hypervisor) if hypervisor is not None else (facts.source,)
-            memory.host, memory.host_at = await self._find(names), at
+            found = await self._find(names)
+            if found is not None and hypervisor is not None and not is_its_own(hypervisor, found):
+                found = None
+            memory.host, memory.host_at = found, at
         if memory.host is not None:
             memory.unknown_since = None
         elif memory.unknown_since is None:
@@ -163,7 +166,7 @@ class Observer:
             elsewhere=await self._elsewhere(facts),
             requests=await self._requests(facts),
             neighbours=self._neighbours(facts),
-            jobs=self._migrations.jobs,
+            jobs=self._migrations.jobs_of(facts.source),
             groups_refused=self._compute.moves.groups_refused,
             targets=self._targets(memory),
             moment=self.moment(),
@@ -174,19 +177,21 @@ class Observer:
     ) -> tuple[Listing, bool]:
         """List moves, and servers where one has moved or died, or in time; gives if they are known.
 
-        The servers are read first: one that leaves in between is then still seen, rather than
-        neither here nor on its way.
+        Moves are read after the servers, unless those read before show how each missing server has
+        left: one that leaves in between must not be neither here nor on its way.
         """
         started, known = self._clock.monotonic(), memory.listing
         recent = started - memory.listed_at <= _SERVERS_AGE
+        moves: tuple[Move, ...] | None = None
         if known is not None and recent and known.deaths == deaths:
             moves = await self._compute.moves.moves(host)
-            if known.goes_on_as(moves):
+            if known.goes_on_as(moves, memory.begun):
                 return replace(known, moves=moves), True
         servers = await self._compute.moves.servers(host)
-        listing = Listing(servers, await self._compute.moves.moves(host), deaths)
+        if moves is None or known is None or not known.explains(moves, servers):
+            moves = await self._compute.moves.moves(host)
         memory.listed_at = started
-        return listing, False
+        return Listing(servers, moves, deaths), False
 
     async def _elsewhere(self, facts: Facts) -> Mapping[str, Server]:
         found = await _each(to_be_verified(facts), self._compute.moves.server)
@@ -212,7 +217,7 @@ class Observer:
             if name in targets and not is_claimed(hypervisor)
         }
 
-    def _targets(self, memory: Memory) -> int | None:
+    def _targets(self, memory: Memory) -> tuple[str, ...] | None:
         fresh = self._clock.monotonic() - memory.targets_at <= _TARGETS_AGE
         return memory.targets if fresh else None
 
@@ -223,7 +228,8 @@ class Observer:
             return facts
         found = await self._candidates(servers, facts.networks)
         if first is not None:
-            memory.targets, memory.targets_at = len(found[need(first)]), facts.moment.at
+            memory.targets = tuple(one.host for one in found[need(first)])
+            memory.targets_at = facts.moment.at
         return replace(facts, candidates=found, targets=self._targets(memory))
 
     async def _candidates(

@@ -103,6 +103,7 @@ def plan(
             chooses=facts.chooses_target,
             networks=facts.networks,
             others=others,
+            limits=_limits(facts),
         )
     stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first
     chosen = () if stale else starts.chosen
@@ -154,8 +155,21 @@ def _places(
         policy,
         host=host.name,
         parallelism=facts.eviction.spec.parallelism,
-        targets=facts.targets if _is_limited_by_targets(facts, policy) else None,
+        borne=_borne(facts, policy) if _is_limited_by_targets(facts, policy) else None,
     )
+
+
+def _limits(facts: Facts) -> Mapping[str, int]:
+    """What targets have shown to bear; by an evacuation nothing is copied."""
+    return {} if course_of(facts) is Course.EVACUATE else facts.limits
+
+
+def _borne(facts: Facts, policy: Policy) -> int | None:
+    """Moves that the hosts bear together which could take the next instance."""
+    if facts.targets is None:
+        return None
+    limits, lowest = _limits(facts), policy.per_possible_target
+    return max(sum(limits.get(host, lowest) for host in facts.targets), lowest)
 
 
 def _remedies(instances: Iterable[Assessment], *, restarts: bool) -> dict[str, Action]:

@@ -66,7 +66,7 @@ class EvictionReconciler:
         self._kube, self._events, self._evictions = kube, events, evictions
         self._observer, self._actions, self._policy = observer, actions, policy
         self._migrations = migrations
-        self._memories = Memories()
+        self._memories = Memories(policy)
         self._finalizer = Finalizer(FINALIZER, kube, evictions)
 
     async def reconcile(self, name: str, /) -> Result:
@@ -85,7 +85,8 @@ class EvictionReconciler:
             facts = replace(facts, eviction=kept)
         facts = replace(facts, held=held_by(facts, self._evictions.all()))
         instances = assess(facts, memory.tracks, self._policy)
-        memory.timings.observe(instances, facts.moment)
+        ended = memory.timings.observe(instances, facts.moment)
+        self._memories.ended(ended, facts.moment.at)
         facts, planned = await self._plan(facts, instances, memory)
         if any(isinstance(action, Restart) for action in planned.actions.values()):
             # Nothing else shows that a restart was begun: it is written first.
@@ -102,6 +103,7 @@ class EvictionReconciler:
         facts = await self._observer.answer(facts, open_questions, memory)
         # From here to the load nothing is awaited: another Eviction must not take the same places.
         others = as_of(before, self._memories.others(self._evictions.all(), name))
+        facts = replace(facts, limits=self._memories.limits(facts.moment.at))
         planned = plan(facts, instances, others, memory.timings, self._policy)
         memory.load = planned.load or memory.load
         return facts, planned

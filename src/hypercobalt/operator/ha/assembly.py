@@ -119,6 +119,7 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
             *wanted,
             status.bootID,
             status.recentBoots,
+            status.guestsStopped,
             status.fencing,
             status.assertion,
             status.unhealthySince,

@@ -67,7 +67,7 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     plan, found = _next(facts, settings), facts.assertion
     if found is None:
         return plan
-    overtaken = fencing_record.is_overtaken(facts.hypervisor.status.fencing, plan.fencing)
+    overtaken = fencing_record.is_overtaken(facts.hypervisor.fencing, plan.fencing)
     if (found.disproved or overtaken) and is_removable(found):
         return replace(plan, removes_assertion=True)  # and its record
     if found.disproved or overtaken:
@@ -82,7 +82,11 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
     # A moment ahead of the clock was taken before the clock went back: the wait begins again.
     since = None if well else min(stored.unhealthySince or facts.now, facts.now)
     since = since and since.replace(microsecond=0)
-    plan = Plan(since, stored.fencing, look_again=settings.poll)
+    recorded = facts.hypervisor.fencing
+    plan = Plan(since, recorded, look_again=settings.poll)
+    if recorded is None and stored.fencing is not None:
+        record = fencing_record.unproven(stored.fencing, facts.now)
+        return replace(plan, fencing=record, look_again=AT_ONCE)
     if plan.fencing is not None:
         lasts = max(facts.fence.power.lasts, facts.fence.storage.lasts)
         record = fencing_record.by_this_clock(plan.fencing, lasts, facts.now)
@@ -90,13 +94,13 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
             return replace(plan, fencing=record, look_again=AT_ONCE)
     if is_stopped(facts):
         return _stopped(facts, plan, settings)
-    if stored.fencing is not None and (life := _life_after_proof(facts)):
-        by_storage = stored.fencing.method == FencingMethod.STORAGE
+    if recorded is not None and (life := _life_after_proof(facts)):
+        by_storage = recorded.method == FencingMethod.STORAGE
         powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
-        record = fencing_record.overtaken(stored.fencing, life, facts.now, powered=powered)
+        record = fencing_record.overtaken(recorded, life, facts.now, powered=powered)
         return replace(plan, fencing=record, look_again=AT_ONCE)
-    if stored.fencing is not None and facts.stopped and not facts.latest.agent:
-        record = fencing_record.reordered(stored.fencing, facts.now)
+    if recorded is not None and facts.stopped and not facts.latest.agent:
+        record = fencing_record.reordered(recorded, facts.now)
         return replace(plan, fencing=record, look_again=AT_ONCE)
     match facts.verdict:
         case Contradicted(evidence):
@@ -135,7 +139,7 @@ def is_stopped(facts: Facts) -> bool:
 
 def _life_after_proof(facts: Facts) -> tuple[str, ...]:
     """The signs that a host ran after it was proven dead; its instances are unknown then."""
-    stored = facts.hypervisor.status.fencing
+    stored = facts.hypervisor.fencing
     if stored is None or not is_fenced(facts.hypervisor):
         return ()
     match facts.verdict:
@@ -194,8 +198,24 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         if facts.rejected:
             text = f"{facts.rejected}; {summary(facts.gates)}"
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
+        elif peer := _reached_by(facts):
+            text = (
+                f"{peer} alone reports that the host answers, and no other host could check that: "
+                f"the host is not switched off, but counts as dead once {_devices(facts)} reports "
+                f"the power as off; {summary(facts.gates)}"
+            )
+            plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         return _fence(facts, plan, settings)
     return plan if facts.silenced else _fenced(facts, plan, settings)
+
+
+def _reached_by(facts: Facts) -> str:
+    """The peer whose report keeps the host from being switched off; "" for none."""
+    return facts.verdict.reached_by if isinstance(facts.verdict, Dead) else ""
+
+
+def _devices(facts: Facts) -> str:
+    return facts.fence.power.devices or facts.fence.storage.devices or "a fence device"
 
 
 def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
@@ -228,7 +248,7 @@ def _unconfirmed(facts: Facts) -> str:
 
 
 def _device(facts: Facts) -> str:
-    stored = facts.hypervisor.status.fencing
+    stored = facts.hypervisor.fencing
     return (stored.device if stored is not None else None) or "its fence device"
 
 
@@ -247,7 +267,7 @@ def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         case fencing.Record(record):
             return replace(plan, fencing=record, look_again=AT_ONCE)
         case fencing.SwitchOff(record):
-            return then(plan, Fence(record))
+            return then(plan, Fence(record, _reached_by(facts)))
         case fencing.WaitUntil(at):
             return no_later(plan, at, facts.now)
         case fencing.Nothing():

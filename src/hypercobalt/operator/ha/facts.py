@@ -14,7 +14,7 @@ from hypercobalt.api.recovery import Recovery
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.guard import Gate
-from hypercobalt.ha.node_failure import HostVerdict
+from hypercobalt.ha.node_failure import HostVerdict, Question
 from hypercobalt.operator.ha.fences import Setup
 
 FINALIZER: Final = "kvm.cloud.sap/recovery"
@@ -47,6 +47,7 @@ class Facts:
         assertion: the record of an assertion that the host is dead; None for none.
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
+        question: to peers, with their answers; None: none counts.
     """
 
     hypervisor: Hypervisor
@@ -65,6 +66,7 @@ class Facts:
     assertion: Assertion | None
     mine: datetime | None
     now: datetime
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,11 @@ class Fence:
 
     Args:
         fencing: the record.
+        reached_by: the peer that alone reports that the host answers: the devices are read only.
     """
 
     fencing: Fencing
+    reached_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

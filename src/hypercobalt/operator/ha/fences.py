@@ -80,6 +80,30 @@ def vanished(hypervisor: Hypervisor) -> Node:
     )
 
 
+async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: str) -> Answer:
+    """Read whether a host is cut off already; nothing is ordered.
+
+    Args:
+        devices: of that kind, with the timeout of each.
+        cuts: what they cut it off from.
+        within: for all of them.
+        reached_by: the peer because of which nothing is ordered.
+    """
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            state = await read_state(devices, cuts)
+    except TimeoutError:
+        state = None
+    names = ", ".join(device.name for device, _ in devices)
+    what = "the power" if cuts is Cuts.POWER else "the access to the storage"
+    if state is PowerState.OFF:
+        return Answer(True, f"{names} reports that {what} is off already")
+    found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
+    return Answer(
+        False, f"{names} {found}, and {reached_by} alone reports that the host answers: no order"
+    )
+
+
 async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: LeaderGuard) -> Answer:
     """Cut a host off from one thing, and read that it is.
 

@@ -106,7 +106,7 @@ def _is_recovered_now(hypervisor: Hypervisor) -> bool:
     """
     evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
     over = evicting is not None and evicting.status == "False"
-    fencing = hypervisor.status.fencing
+    fencing = hypervisor.fencing
     held_up = fencing is not None and fencing.phase == FencingPhase.FAILED
     return hypervisor.spec.maintenance == Maintenance.HA and not (over or held_up)
 

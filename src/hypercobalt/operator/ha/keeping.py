@@ -45,7 +45,7 @@ def is_over(facts: Facts) -> bool:
     attempt may still switch the host off, or that it has to get its storage back: it is kept until
     the former is over, and for the latter as long as the host answers.
     """
-    stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
+    stored, going = facts.hypervisor.fencing, facts.hypervisor.metadata.deletionTimestamp
     counts_as_dead = stored is not None and is_declared_dead(stored)
     cut_off = stored is not None and stored.storageDevice is not None
     if stored is not None and may_act_late(stored, facts.now):

@@ -43,7 +43,7 @@ from hypercobalt.operator.ha.signs import (
     with_record,
 )
 from hypercobalt.operator.ha.silenced import is_kept, silenced
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -123,7 +123,9 @@ class Observation:
         if hypervisor is None:
             return True
         status = hypervisor.status
-        open_ = status.fencing is not None and status.fencing.phase != FencingPhase.RELEASED
+        fencing = hypervisor.fencing
+        open_ = fencing is not None and fencing.phase != FencingPhase.RELEASED
+        open_ = open_ or status.fencing != fencing  # it shows what is not recorded
         in_ha = hypervisor.spec.maintenance == Maintenance.HA
         blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
@@ -198,6 +200,7 @@ class Observation:
             assertion=asserted.record,
             mine=mine,
             now=now,
+            question=signs.question,
         )
 
     def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:
@@ -271,7 +274,7 @@ class Observation:
             host = next((one for one in known if one and own in {None, one.service_id}), None)
         except ComputeError as error:
             return _Compute(problem=str(error))
-        if host is None:
+        if host is None or not is_its_own(hypervisor, host):
             return _Compute()
         try:
             fresh = await hosts.get(host.name, fresh=True)

@@ -3,13 +3,16 @@
 The request is an annotation of a few Hypervisors; their agents report in `status.peerReports`. So
 no agent watches the fleet, and a request costs three writes. Requests are kept in memory only: a
 new leader makes a new one.
+
+A peer may be captured. It counts only if the request names it, with its first report on that
+request, and while it is beyond doubt itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,11 +20,12 @@ import msgspec
 from msgspec.structs import replace
 
 from hypercobalt.api.conditions import is_true
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.peers import PROBE, Probe, probes
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.node_failure import Question
+from hypercobalt.ha.node_failure import PeerAnswer, Question
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
@@ -39,8 +43,11 @@ _Type = HypervisorConditionType
 
 @dataclass(frozen=True, slots=True)
 class _Request:
+    """A request, and the first answer of each peer to it."""
+
     at: datetime
     peers: tuple[str, ...]
+    answers: dict[str, PeerAnswer] = field(default_factory=dict[str, PeerAnswer])
 
     @property
     def id(self) -> str:
@@ -65,19 +72,33 @@ class Peers:
         # Its time is ahead of a clock that was set back: its wait would never be over.
         if request is None or not timedelta(0) <= self._clock.now() - request.at <= LASTS:
             return None
-        reports = (
-            report
-            for peer in request.peers
-            if (found := self._hypervisors.get(peer)) is not None
-            for report in found.status.peerReports
-        )
-        mine = tuple(one for one in reports if (one.host, one.asked) == (name, request.id))
-        return Question(request.at, request.peers, mine)
+        able = {peer: found for peer in request.peers if (found := self._able(peer)) is not None}
+        for peer, found in able.items():
+            self._take(request, name, peer, found)
+        answers = (request.answers[peer] for peer in able if peer in request.answers)
+        return Question(request.at, tuple(able), tuple(answers))
+
+    def _able(self, peer: str) -> Hypervisor | None:
+        found = self._hypervisors.get(peer)
+        accused = peer in self._requests
+        return found if found is not None and is_able(found) and not accused else None
+
+    def _take(self, request: _Request, name: str, peer: str, found: Hypervisor) -> None:
+        """Take in the first report of a peer on a request; what it reports later is ignored."""
+        if peer in request.answers:
+            return
+        key = (name, request.id)
+        for one in found.status.peerReports:
+            if (one.host, one.asked) == key:
+                text = "".join(c if c.isprintable() else "?" for c in one.evidence or "")
+                request.answers[peer] = PeerAnswer(peer, one.answers, text)
+                return
 
     async def request(self, suspect: Hypervisor) -> None:
         """Have a few healthy hosts probe one; a failed write counts as a peer that is silent."""
         name, address = suspect.metadata.name, suspect.status.internalIp or ""
-        peers = choose(name, self._hypervisors.all()) if address else ()
+        others = (one for one in self._hypervisors.all() if one.metadata.name not in self._requests)
+        peers = choose(name, others) if address else ()
         request = self._requests[name] = _Request(self._clock.now(), peers)
         log.info("probing_peers", hypervisor=name, peers=peers)
         probe = Probe(name, address, request.id)
@@ -121,14 +142,20 @@ class Peers:
 
 def choose(name: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:
     """A few hosts whose agents report, spread over the fleet, the same for the same host."""
-    able = (
-        one.metadata.name
-        for one in hypervisors
-        if one.metadata.name != name
-        and is_true(one.conditions, _Type.AGENT_REPORTING)
-        and is_true(one.conditions, _Type.NODE_HEALTHY)
-    )
+    able = (one.metadata.name for one in hypervisors if one.metadata.name != name and is_able(one))
     return tuple(sorted(able, key=lambda one: _spread(name, one))[:MOST])
+
+
+def is_able(peer: Hypervisor) -> bool:
+    """Whether a host is beyond doubt itself, so that what it reports of others counts."""
+    status = peer.status
+    unwell = status.unhealthySince is not None or peer.spec.maintenance == Maintenance.HA
+    fenced = peer.fencing is not None and peer.fencing.phase != FencingPhase.RELEASED
+    well = is_true(peer.conditions, _Type.AGENT_REPORTING) and is_true(
+        peer.conditions, _Type.NODE_HEALTHY
+    )
+    going = peer.metadata.deletionTimestamp is not None
+    return well and not (unwell or fenced or going)
 
 
 def _spread(name: str, peer: str) -> bytes:

@@ -81,7 +81,7 @@ class PowerReader:
             self._forget(name)
             return Power.OFF
         node = self._nodes.get(name) or vanished(hypervisor)
-        proof = hypervisor.status.fencing if is_fenced(hypervisor) else None
+        proof = hypervisor.fencing if is_fenced(hypervisor) else None
         method = proof.method if proof is not None else None
         asserted = proof is None and bool(asserted_death(hypervisor, node).by)
         over = _is_recovered(hypervisor)

@@ -12,7 +12,14 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.adapters.fencing.port import Cuts
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import (
+    ASSERTED_DEAD,
+    RECORD,
+    Fencing,
+    FencingMethod,
+    FencingPhase,
+    as_record,
+)
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
@@ -39,8 +46,8 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import give_back, switch_off, vanished
-from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
+from hypercobalt.operator.ha.fences import give_back, read_off, switch_off, vanished
+from hypercobalt.operator.ha.keeping import is_over, is_silent, is_to_be_kept
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.peers import Peers
@@ -95,6 +102,8 @@ class HostFailureReconciler:
         self._finalizer = Finalizer(FINALIZER, self._kube, world.hypervisors)
         self._mine: dict[str, datetime] = {}
         """Deadlines of attempts that this process has recorded, until it makes the call."""
+        self._doubted: dict[str, datetime] = {}
+        """Questions whose doubted answers were reported, by host."""
 
     async def reconcile(self, name: str, /) -> Result:
         try:
@@ -122,12 +131,30 @@ class HostFailureReconciler:
         self._metrics.judged(name, () if over else facts.gates)
         if over:
             await self._peers.forget(name)
+        self._report_peers(facts)
         done = await self._act(facts, plan)
         done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._write(facts, done)
         if is_over(facts):
             await self._let_go(facts)
         return Result(done.look_again)
+
+    def _report_peers(self, facts: Facts) -> None:
+        """Name peers whose report on a silent host does not count, once for each question."""
+        question, name = facts.question, facts.hypervisor.metadata.name
+        if question is None or not is_silent(facts):
+            self._doubted.pop(name, None)
+            return
+        found = (*question.contradicted, *question.alone)
+        if not found or self._doubted.get(name) == question.sent:
+            return
+        self._doubted[name] = question.sent
+        for one in found:
+            log.warning("peer_doubted", hypervisor=name, peer=one.peer, text=one.text)
+            text = f"{one.peer} alone reports that {name} answers: {one.text or 'no evidence'}"
+            peer = self._world.hypervisors.get(one.peer)
+            for about in (facts.hypervisor, *((peer,) if peer is not None else ())):
+                self._events.record(about, "Warning", "PeerDoubted", text, action="RecoveringHost")
 
     async def _let_go(self, facts: Facts) -> None:
         """Let a Hypervisor go; those Evictions too that were made when it was being deleted."""
@@ -161,8 +188,8 @@ class HostFailureReconciler:
                 await self._peers.request(hypervisor)
             case SetMaintenance():
                 await self._set_maintenance(hypervisor, plan.action)
-            case Fence(record):
-                return await self._fence(facts, plan, record)
+            case Fence(record, reached_by):
+                return await self._fence(facts, plan, record, reached_by)
             case GiveBack(record):
                 return await self._give_back(facts, plan, record)
             case ForceDown(record):
@@ -192,8 +219,11 @@ class HostFailureReconciler:
         finally:
             self._observation.fleet.written(hypervisor.metadata.name)
 
-    async def _fence(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
-        """Switch the host off, or cut it off; called once, also if it fails."""
+    async def _fence(self, facts: Facts, plan: Plan, record: Fencing, reached_by: str) -> Plan:
+        """Switch the host off, or cut it off; called once, also if it fails.
+
+        Of a host that one peer reaches it is only read whether that is so already.
+        """
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
         within = (record.deadline or now) - now
@@ -201,7 +231,10 @@ class HostFailureReconciler:
         node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
         try:
             devices = await self._world.fences.devices(node, cuts)
-            answer = await switch_off(devices, cuts, within, self._guard)
+            if reached_by:
+                answer = await read_off(devices, cuts, within, reached_by)
+            else:
+                answer = await switch_off(devices, cuts, within, self._guard)
         except HypercobaltError as error:
             answer = fencing_record.Answer(False, str(error))
         self._guard()
@@ -252,7 +285,7 @@ class HostFailureReconciler:
     async def _write(self, facts: Facts, plan: Plan) -> None:
         hypervisor, name = facts.hypervisor, facts.hypervisor.metadata.name
         part = conditions.part(hypervisor, plan, self._clock.now())
-        deadline = new_deadline(hypervisor.status.fencing, plan.fencing)
+        deadline = new_deadline(hypervisor.fencing, plan.fencing)
         if deadline is not None:
             # Noted before: of a write that fails it is not known whether it was stored.
             self._mine[name] = deadline
@@ -261,7 +294,8 @@ class HostFailureReconciler:
         try:
             if plan.removes_assertion:
                 await self._remove_assertion(hypervisor)
-            part = await self._put(hypervisor, plan, part)
+            written = await self._record(hypervisor, plan.fencing)
+            part = await self._put(written, plan, part)
         finally:
             if deadline is not None:
                 self._observation.fleet.written(name)
@@ -294,18 +328,36 @@ class HostFailureReconciler:
             hypervisor, "Warning", "FencingAssertionRemoved", text, action="RecoveringHost"
         )
 
-    async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
-        """Write the status, also over a newer one in which the fencing is as the plan found it.
+    async def _record(self, hypervisor: Hypervisor, record: Fencing | None) -> Hypervisor:
+        """Store the record of the fencing, before the status shows it.
 
         What a device has answered must not be lost to a write of another controller.
         """
+        if record is None or record == hypervisor.fencing:
+            return hypervisor
+
+        def changed(found: Hypervisor) -> Hypervisor:
+            """Leave alone a record that another process has changed meanwhile."""
+            if found.fencing != hypervisor.fencing:
+                return found
+            notes = {**found.metadata.annotations, RECORD: as_record(record)}
+            return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
+
+        name = hypervisor.metadata.name
+        written = await self._kube.modify(Hypervisor, name, changed)
+        if written is None or written.fencing != record:
+            raise TransientError(f"Hypervisor {name}: its fencing was recorded by another process")
+        return self._world.hypervisors.wrote(written)
+
+    async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
+        """Write the status, also over a newer one of a host whose record is as it was stored."""
         name, found = hypervisor.metadata.name, hypervisor
         for _ in range(_TRIES):
             try:
                 await self._statuses.put(found, part)
             except StaleError:
                 newest = await self._kube.get(Hypervisor, name)
-                if newest is None or newest.status.fencing != hypervisor.status.fencing:
+                if newest is None or newest.fencing != plan.fencing:
                     raise
                 found = self._world.hypervisors.wrote(newest)
                 part = conditions.part(found, plan, self._clock.now())

@@ -93,14 +93,13 @@ def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
 
 def is_awaited(hypervisor: Hypervisor) -> bool:
     """Whether a host was declared dead, and the agent of its next boot has not reported yet."""
-    status = hypervisor.status
-    stored = status.fencing
-    return stored is not None and is_declared_dead(stored) and stored.bootID == status.bootID
+    stored, boot = hypervisor.fencing, hypervisor.status.bootID
+    return stored is not None and is_declared_dead(stored) and stored.bootID == boot
 
 
 def is_unreleased(hypervisor: Hypervisor) -> bool:
     """Whether the record of a fencing is not closed yet."""
-    stored = hypervisor.status.fencing
+    stored = hypervisor.fencing
     return stored is not None and stored.phase != FencingPhase.RELEASED
 
 

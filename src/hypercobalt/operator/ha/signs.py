@@ -13,6 +13,7 @@ from hypercobalt.api.fencing import (
     FencingMethod,
     FencingPhase,
     is_declared_dead,
+    is_ordered,
     proven_boots,
 )
 from hypercobalt.api.hypervisor import Hypervisor
@@ -39,14 +40,18 @@ class Asserted:
 
 
 def stopped(hypervisor: Hypervisor) -> str:
-    """What shows that the agent of the last boot has ended all its instances; "" for nothing."""
+    """What shows that the agent of the last boot has ended all its instances; "" for nothing.
+
+    It is the host's own word, so it counts only as the answer to an order that the operator has
+    recorded: about this boot, of that moment.
+    """
     status = hypervisor.status
-    found, order = status.guestsStopped, status.fencing
-    if found is None or order is None or order.phase == FencingPhase.RELEASED:
+    found, order, boot = status.guestsStopped, hypervisor.fencing, status.bootID or ""
+    if found is None or order is None or not is_ordered(order, boot):
         return ""
     if found.startedAt is None:
         return ""  # an agent that has fenced its own host may have started instances since
-    if not status.bootID or found.bootID != status.bootID or found.startedAt != order.startedAt:
+    if found.bootID != boot or found.startedAt != order.startedAt:
         return ""
     return f"the node agent of boot {found.bootID} has ended every instance"
 
@@ -120,7 +125,7 @@ def with_power(asserted: Asserted, power: Power, devices: str) -> Asserted:
 
 def declared_dead(hypervisor: Hypervisor) -> frozenset[str]:
     """The boots that count as dead until their host is taken back; none for another host."""
-    fencing = hypervisor.status.fencing
+    fencing = hypervisor.fencing
     if fencing is None or not is_declared_dead(fencing):
         return frozenset()
     # An agent that has ended the instances lives, and proves nothing wrong by that.
@@ -129,7 +134,7 @@ def declared_dead(hypervisor: Hypervisor) -> frozenset[str]:
 
 def powered_since(hypervisor: Hypervisor, node: Node) -> datetime | None:
     """Since when the power of a host is on that was proven dead; None once it has reported."""
-    fencing, info = hypervisor.status.fencing, node.status.nodeInfo
+    fencing, info = hypervisor.fencing, node.status.nodeInfo
     if fencing is None or fencing.phase == FencingPhase.RELEASED:
         return None
     boots = {hypervisor.status.bootID or "", info.bootID if info is not None else ""} - {""}

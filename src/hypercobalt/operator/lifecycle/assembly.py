@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hypercobalt.api.core import Node
@@ -38,6 +38,7 @@ from hypercobalt.runtime import (
     mapped,
     primary,
 )
+from hypercobalt.runtime.precedence import Precedence
 from hypercobalt.runtime.write_cache import WriteCache
 
 WORKERS: Final = 32
@@ -58,6 +59,7 @@ class Shared:
         hypervisors: their newest state.
         statuses: writes their status.
         events: records Events.
+        creation: of Hypervisors, which goes before the rest of what a new Node needs.
     """
 
     nodes: Informer[Node]
@@ -65,6 +67,7 @@ class Shared:
     hypervisors: WriteCache[Hypervisor]
     statuses: StatusWriter
     events: Recorder
+    creation: Precedence = field(default_factory=Precedence)
 
 
 def service_of(hypervisor: Hypervisor) -> Iterable[str]:
@@ -167,7 +170,11 @@ def add_lifecycle(
         sweep.source.watch,
         drift.source.watch,
     )
-    manager.add(Controller(NAME, reconciler, watches=watches, concurrency=WORKERS))
+    manager.add(
+        Controller(
+            NAME, reconciler, watches=watches, concurrency=WORKERS, yields_to=shared.creation
+        )
+    )
 
 
 def steps_after_registration(
@@ -189,7 +196,7 @@ def steps_after_registration(
         HaEnabledSync(kube, hypervisors, settings.ha, fencing),
         ServiceSync(service.hosts, evictions, settings.ha),
         EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten, ha=settings.ha),
-        Offboarding(service.hosts),
+        Offboarding(service),
     )
 
 

@@ -39,8 +39,10 @@ log = get_logger(__name__)
 
 FLEET: Final = 1000
 """Hosts up to which the periods are kept to: as many as one page of Nova's listing has."""
-READ_AGAIN: Final = 60
-"""Providers whose traits are read in a period although their generation is the same."""
+READ_AGAIN: Final = 2
+"""Providers whose traits are read in a period although their generation is the same: a thousand in
+eight hours. Placement counts the generation up with each change of traits; only where its database
+was restored does it not, and each of these reads costs a pass."""
 
 _Type = HypervisorConditionType
 
@@ -125,6 +127,8 @@ class Drift:
         self._hosts, self._aggregates = Compared(), Compared()
         self._names: dict[str, str] = {}
         """The names of the hosts that the service lists."""
+        self._waits: dict[str, tuple[Hypervisor, frozenset[Kind]]] = {}
+        """What each host waits for, as the object had it that was looked at last."""
         self._compared_at = clock.monotonic()
         self.source = Source()
 
@@ -141,6 +145,7 @@ class Drift:
         self._hosts.forget(name)
         self._aggregates.forget(name)
         self._names.pop(name, None)
+        self._waits.pop(name, None)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Compare until `stop`."""
@@ -159,7 +164,7 @@ class Drift:
         known, now = self._hypervisors(), self._clock.monotonic()
         period = (self._period * growth(len(known))).total_seconds()
         due = now - self._compared_at >= period
-        waiting = [(one, set(waits_for(one))) for one in known]
+        waiting = [(one, self._waits_of(one)) for one in known]
         kinds = set(Kind) if due else {kind for _, kinds in waiting for kind in kinds}
         if due:
             self._compared_at = now
@@ -174,6 +179,14 @@ class Drift:
         if Kind.TRAITS in kinds and self._service.traits is not None:
             also = READ_AGAIN if due else 0
             await self._compare(self._compare_traits(known, self._service.traits, also))
+
+    def _waits_of(self, hypervisor: Hypervisor) -> frozenset[Kind]:
+        """What a host waits for; an object that was looked at before is the same as then."""
+        name = hypervisor.metadata.name
+        seen = self._waits.get(name)
+        if seen is None or seen[0] is not hypervisor:
+            seen = self._waits[name] = hypervisor, frozenset(waits_for(hypervisor))
+        return seen[1]
 
     def _look_themselves(self, hosts: list[Hypervisor], known: Sequence[Hypervisor]) -> bool:
         """Have few hosts of many look for themselves: cheaper than the pages of a listing."""

@@ -2,7 +2,9 @@
 
 Each thing that is waited for is in the message, and looked at again: nothing sleeps for ever. That
 the host is empty is read from OpenStack, not from the status, and its resource provider goes also
-when its service has gone already.
+when its service has gone already. Ids in the status name nothing that is deleted: a captured host
+could have written them. The service is the one that this very pass has found by the host's name, a
+provider that was left behind has to have the Node's name in Placement.
 
 Source: openstack-hypervisor-operator, internal/controller/offboarding_controller.go.
 """
@@ -17,7 +19,7 @@ from hypercobalt.api.hypervisor import Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import OffboardedReason, RegisteredReason
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host
-from hypercobalt.compute.port import Hosts
+from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type
@@ -31,6 +33,8 @@ SERVICE: Final = "cannot delete service"
 PROVIDER: Final = "cannot get resource provider"
 CLEAN_UP: Final = "cannot clean up resource provider"
 """How a message begins, as the existing operator's: people match these texts."""
+
+_CLAIMED: Final = RegisteredReason.CLAIMED
 
 
 class Next(Enum):
@@ -107,8 +111,8 @@ class Offboarding:
         labels=frozenset({HOSTNAME_LABEL}),
     )
 
-    def __init__(self, hosts: Hosts) -> None:
-        self._hosts = hosts
+    def __init__(self, service: ComputeService) -> None:
+        self._hosts, self._service = service.hosts, service.name
 
     async def run(self, facts: Facts) -> Outcome:
         plan = decide(facts)
@@ -133,12 +137,16 @@ class Offboarding:
             return Outcome(_waits(facts, text, "Servers"), POLL)
         if host is not None and (outcome := await self._forget(facts, host)) is not None:
             return outcome
+        status, text = facts.hypervisor.status, DONE
+        if host is None and (status.serviceId or status.hypervisorId):
+            name = facts.hypervisor.metadata.name
+            text = f"{DONE}; {self._service} has no host {name}: nothing was deleted there"
         done = replace(facts, host=None).with_status(aggregates=())
         done = done.with_condition(
             Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
         )
         return Outcome(
-            done.with_condition(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, DONE)
+            done.with_condition(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, text)
         )
 
     async def _forget(self, facts: Facts, host: Host) -> Outcome | None:
@@ -146,7 +154,8 @@ class Offboarding:
         log.info("removing_host", host=host.name, service=host.service_id)
         failing = SERVICE
         try:
-            await self._hosts.remove(host)
+            if host.service_id:
+                await self._hosts.remove(host)
             failing = PROVIDER
             if await self._hosts.has_provider(host):
                 failing = CLEAN_UP
@@ -156,16 +165,19 @@ class Offboarding:
         return None
 
     async def _find(self, facts: Facts) -> Host | None:
-        """The host as it is now; what is left of it by our notes when its service is gone."""
+        """The host as it is now, if this pass has found it to be this Hypervisor's; else its rest.
+
+        What is left of a host whose service is gone is a resource provider with the Node's name.
+        """
         for name in host_names(facts.hypervisor):
             found = await self._hosts.get(name, fresh=True)
             if found is not None:
-                return found if found.service_id == facts.hypervisor.status.serviceId else None
-        status = facts.hypervisor.status
-        if not status.hypervisorId or not status.serviceId:
+                own = facts.host is not None and facts.host.service_id == found.service_id
+                return found if own else None
+        meta, status = facts.hypervisor.metadata, facts.hypervisor.status
+        if not status.hypervisorId or facts.holds(Type.REGISTERED, "False", _CLAIMED):
             return None
-        last = host_names(facts.hypervisor)[0]
-        return Host(last, status.hypervisorId, status.serviceId, enabled=False, up=False)
+        return await self._hosts.left_over(meta.name, status.hypervisorId)
 
 
 def _waits(facts: Facts, text: str, what: str) -> Facts:

@@ -94,7 +94,12 @@ class LastPass:
         if self._version is None:
             self._meanwhile.append(inputs)
             return False
-        return inputs != self._left if version >= self._version else self._adds(inputs)
+        if version < self._version:
+            return self._adds(inputs)
+        if inputs != self._left:
+            return True
+        self._found = self._left = inputs  # equal, but of an object that is kept anyhow
+        return False
 
     def leave(self, left: tuple[object, ...]) -> None:
         """Note what the pass is about to write."""

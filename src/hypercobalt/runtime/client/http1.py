@@ -15,16 +15,21 @@ import asyncio
 import ssl
 import sys
 from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from socket import SO_RCVLOWAT, SOL_SOCKET
 from typing import Final
 
 import httpx2
 
 from hypercobalt.errors import words
+from hypercobalt.runtime.client.chunked import Chunked
 
 KEPT_SECONDS: Final = 60.0
 """How long an idle connection is kept."""
+
+GATHER: Final = "gather"
+"""Extension of a request: seconds in which more chunks may arrive before they are read."""
 
 SocketOption = tuple[int, int, int]
 
@@ -140,7 +145,7 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.idle_since = 0.0
-        self.read_seconds = 0.0
+        self.read_seconds = self.gather_seconds = 0.0
 
     @property
     def is_good(self) -> bool:
@@ -155,6 +160,7 @@ class _Connection:
         """Send a request and read the head of its response."""
         timeout = request.extensions["timeout"]
         self.read_seconds = timeout["read"]
+        self.gather_seconds = request.extensions.get(GATHER, 0.0)
         with _errors(httpx2.WriteTimeout, httpx2.WriteError):
             self._writer.write(_request(request) + await request.aread())
             async with asyncio.timeout(timeout["write"]):
@@ -168,16 +174,38 @@ class _Connection:
 
     async def body(self, head: _Head) -> AsyncIterator[bytes]:
         """The pieces of a body."""
-        if head.chunked:
-            while size := int((await self._line()).partition(b";")[0], 16):
-                async for piece in self._pieces(size):
-                    yield piece
-                await self._line()
-            while await self._line():
-                pass  # trailers
-            return
-        async for piece in self._pieces(head.length):
+        pieces = self._chunks() if head.chunked else self._pieces(head.length)
+        async for piece in pieces:
             yield piece
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """All that has come of the chunks, each time."""
+        chunks = Chunked()
+        while not chunks.ended:
+            async with asyncio.timeout(self.read_seconds):
+                data = await self._reader.read(_PIECE)
+            if not data:
+                raise asyncio.IncompleteReadError(b"", None)
+            if piece := chunks.feed(data):
+                yield piece
+            if self.gather_seconds and len(data) < _PIECE and not chunks.ended:
+                await self._gather()
+
+    async def _gather(self) -> None:
+        """Let bytes arrive for a moment, without being woken for each of them.
+
+        The kernel reports the socket when much has come, or it has ended.
+
+        Source: socket(7), SO_RCVLOWAT.
+        """
+        socket = self._writer.get_extra_info("socket")
+        with suppress(OSError):  # it is closed: the next read shows that
+            socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, _PIECE)
+        try:
+            await asyncio.sleep(self.gather_seconds)
+        finally:
+            with suppress(OSError):
+                socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, 1)
 
     async def _pieces(self, length: int | None) -> AsyncIterator[bytes]:
         left = length
@@ -191,10 +219,6 @@ class _Connection:
                 return
             else:
                 raise asyncio.IncompleteReadError(b"", left)
-
-    async def _line(self) -> bytes:
-        async with asyncio.timeout(self.read_seconds):
-            return (await self._reader.readuntil(b"\r\n"))[:-2]
 
 
 class _Body(httpx2.AsyncByteStream):

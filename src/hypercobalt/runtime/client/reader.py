@@ -15,7 +15,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.runtime.client.collection import ListResult, read_pages
 from hypercobalt.runtime.client.errors import GoneError, NotFoundError
 from hypercobalt.runtime.client.requests import Selection, make_call
-from hypercobalt.runtime.client.transport import Transport
+from hypercobalt.runtime.client.transport import AT_ONCE, Transport
 from hypercobalt.runtime.client.watch import WatchEvent, read_events
 
 T = TypeVar("T", bound=Object)
@@ -75,12 +75,14 @@ class Reader:
         resource_version: str = "",
         length: timedelta = WATCH_LENGTH,
         idle: timedelta = IDLE,
+        gather: timedelta = AT_ONCE,
     ) -> AsyncGenerator[AsyncIterator[WatchEvent[T]]]:
         """Open a watch: `async with kube.watch(Kind) as events: async for event in events: ...`.
 
         It starts after `resource_version`; without one it starts with every object there is. The
         server ends it in good order after `length`; `idle` is the longest silence, bookmarks
-        included, before the connection counts as dead.
+        included, before the connection counts as dead. Events that arrive within `gather` of each
+        other are read together: where there are many, being woken for each costs the most.
 
         Raises:
             GoneError: that version is no longer kept; from here or from the iterator.
@@ -92,5 +94,5 @@ class Reader:
             params["resourceVersion"] = resource_version
         params |= Selection(type_, namespace, labels, fields).params
         call = make_call("watch", "GET", type_, (namespace, None), params=params)
-        async with self._transport.stream(call, idle) as chunks:
+        async with self._transport.stream(call, idle, gather) as chunks:
             yield read_events(chunks, type_, call.about)

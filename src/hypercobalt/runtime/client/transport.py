@@ -28,6 +28,7 @@ from hypercobalt.runtime.client.errors import (
     from_status,
     read_status,
 )
+from hypercobalt.runtime.client.http1 import GATHER
 from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.retry import (
     Backoff,
@@ -43,6 +44,8 @@ log = get_logger(__name__)
 
 _FIRST_ERROR = 400
 _NO_ANSWER = "<error>"
+AT_ONCE = timedelta(0)
+"""Of `gather`: what arrives is read as it comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,31 +158,34 @@ class Transport:
             self._session = None
 
     @asynccontextmanager
-    async def stream(self, call: Call, idle: timedelta) -> AsyncGenerator[AsyncIterator[bytes]]:
+    async def stream(
+        self, call: Call, idle: timedelta, gather: timedelta = AT_ONCE
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Open a watch; gives an iterator over the chunks of its body.
 
         Args:
             call: the watch; its deadline is for the answer's head.
             idle: longest silence before the connection counts as dead.
+            gather: chunks may arrive for so long before they are read.
 
         Raises:
             ApiError: the server refused; also what `send` raises.
             WatchClosedError: from the iterator, when the connection broke or went silent.
         """
-        exchange = await self._open_watch(call, idle)
+        exchange = await self._open_watch(call, idle, gather)
         try:
             yield _chunks(exchange, call, idle)
         finally:
             await exchange.aclose()
 
-    async def _open_watch(self, call: Call, idle: timedelta) -> Exchange:
+    async def _open_watch(self, call: Call, idle: timedelta, gather: timedelta) -> Exchange:
         credential = await self._credentials.current()
         try:
-            return await self._open(call, credential, read=idle, watch=True)
+            return await self._open(call, credential, read=idle, gather=gather)
         except UnauthorizedError:
             self._credentials.rejected(credential)
             fresh = await self._credentials.current()
-            return await self._open(call, fresh, read=idle, watch=True)
+            return await self._open(call, fresh, read=idle, gather=gather)
 
     async def _within_deadline(self, call: Call) -> bytes:
         deadline = call.deadline or self._limits.deadline
@@ -232,7 +238,7 @@ class Transport:
         await asyncio.sleep(wait)
 
     async def _attempt(self, call: Call, credential: Credential) -> bytes:
-        exchange = await self._open(call, credential, read=self._limits.attempt, watch=False)
+        exchange = await self._open(call, credential, read=self._limits.attempt)
         try:
             return await exchange.read()
         except httpx2.TransportError as exc:
@@ -241,10 +247,18 @@ class Transport:
             await exchange.aclose()
 
     async def _open(
-        self, call: Call, credential: Credential, *, read: timedelta, watch: bool
+        self,
+        call: Call,
+        credential: Credential,
+        *,
+        read: timedelta,
+        gather: timedelta | None = None,
     ) -> Exchange:
-        session = await self._session_for(credential)
+        """Send a call; `gather` is that of a watch."""
+        session, watch = await self._session_for(credential), gather is not None
         request = self._build(call, credential, read)
+        if gather:
+            request.extensions[GATHER] = gather.total_seconds()
         code = _NO_ANSWER
         try:
             exchange = await session.open(request, watch=watch)

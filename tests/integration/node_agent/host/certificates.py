@@ -86,6 +86,13 @@ def of(leaf: trustme.LeafCert) -> dict[str, bytes]:
 DATA = data()
 
 
+def of_another_ca() -> dict[str, bytes]:
+    """A certificate for the host, with the CA that has made it."""
+    other = trustme.CA()
+    leaf = other.issue_cert(NODE, "192.0.2.1", "2001:db8::1")
+    return {**of(leaf), "ca.crt": other.cert_pem.bytes()}
+
+
 def host_units(*, update: str = "loaded") -> FakeUnits:
     return FakeUnits(
         UnitState(UPDATE_UNIT, load=update, active="inactive"),
@@ -98,7 +105,11 @@ Answer = Callable[[CertificateRequest], CertificateRequestStatus]
 
 
 def sign(
-    request: CertificateRequest, *, days_old: int = 0, ca: Authority = CA
+    request: CertificateRequest,
+    *,
+    days_old: int = 0,
+    ca: Authority = CA,
+    issuer: x509.Name | None = None,
 ) -> CertificateRequestStatus:
     """What an issuer makes of a request: a certificate that is good for one more day."""
     signing_request = x509.load_pem_x509_csr(request.spec.request)
@@ -106,7 +117,7 @@ def sign(
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
-        .issuer_name(CA.subject)
+        .issuer_name(issuer or CA.subject)
         .subject_name(signing_request.subject)
         .public_key(signing_request.public_key())
         .serial_number(x509.random_serial_number())

@@ -19,6 +19,7 @@ from tests.integration.node_agent.host.certificates import (
     data,
     host_units,
     of,
+    of_another_ca,
 )
 from tests.integration.node_agent.host.conftest import (
     DEADLINE,
@@ -68,9 +69,10 @@ def begin(
     units: FakeUnits,
     *,
     resync: timedelta = timedelta(minutes=5),
+    ca: Path | None = None,
 ) -> None:
     concern = FromSecret(
-        installer(root, units, site.board),
+        installer(root, units, site.board, ca),
         site.hypervisor,
         site.secret,
         addresses=("192.0.2.1", "no address"),
@@ -118,6 +120,57 @@ async def test_a_renewed_secret_replaces_the_old_one(
         await notified.wait()
     await site.until(TYPE, "Ready")
     assert is_loaded(tmp_path, renewed)
+
+
+@pytest.mark.parametrize("configured", [False, True], ids=["pinned by use", "by its file"])
+async def test_certificate_of_a_foreign_ca_is_not_installed_with_that_ca(
+    kube: Kube, site: Site, tmp_path: Path, *, configured: bool
+) -> None:
+    root, ca = tmp_path / "pki", tmp_path / "ca.crt"
+    ca.write_bytes(DATA["ca.crt"])
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, root, host_units(), ca=ca if configured else None)
+    await site.until(TYPE, "Ready")
+    foreign = of_another_ca()
+    await put_secret(kube, foreign)
+    refused = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+    assert "its CA is not" in refused.message
+    assert is_loaded(root, DATA)
+    await put_secret(kube, {**foreign, "ca.crt": DATA["ca.crt"] + foreign["ca.crt"]})
+    await site.until(TYPE, "FailedToUpdateTLSCertificate")
+    assert (root / "CA/cacert.pem").read_bytes() == DATA["ca.crt"]
+
+
+async def test_first_ca_of_a_host_has_to_be_in_the_administrators_file(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    root, ca = tmp_path / "pki", tmp_path / "ca.crt"
+    ca.write_bytes(DATA["ca.crt"])
+    await create_hypervisor(kube)
+    await put_secret(kube, of_another_ca())
+    begin(site, root, host_units(), ca=ca)
+    refused = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+    assert "not in the file of --pki-ca-file" in refused.message
+    assert not (root / "CA/cacert.pem").exists()
+    await put_secret(kube, DATA)
+    await site.until(TYPE, "Ready")
+
+
+async def test_ca_changes_by_the_administrators_file(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    root, ca = tmp_path / "pki", tmp_path / "ca.crt"
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    new = of_another_ca()
+    ca.write_bytes(DATA["ca.crt"] + new["ca.crt"])
+    begin(site, root, host_units(), ca=ca)
+    await site.until(TYPE, "Ready")
+    await put_secret(kube, new)
+    await site.until(TYPE, "Installing")
+    await site.until(TYPE, "Ready")
+    assert is_loaded(root, new)
 
 
 async def test_a_restarted_agent_does_not_rewrite_an_installed_secret(
@@ -240,7 +293,7 @@ async def test_files_changed_by_hand_are_put_right_in_time(
     ("content", "why"),
     [
         (lambda: data("kvm-b"), NODE),
-        (lambda: {**data(), "ca.crt": trustme.CA().cert_pem.bytes()}, "issuer"),
+        (lambda: {**data(), "ca.crt": trustme.CA().cert_pem.bytes()}, "its CA is not the one"),
         (lambda: data() | {"tls.crt": expired().cert_chain_pems[0].bytes()}, "do not fit"),
         (lambda: of(expired()), "expired"),
     ],

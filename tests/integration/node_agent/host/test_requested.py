@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from tests.authority import Authority
-from tests.integration.node_agent.host.certificates import host_units, issuing, sign
+from msgspec.structs import replace
+from tests.authority import Authority, pem
+from tests.integration.node_agent.host.certificates import CA, host_units, issuing, sign
 from tests.integration.node_agent.host.conftest import (
     DEADLINE,
     NAMESPACE,
@@ -170,6 +171,27 @@ async def test_certificate_of_another_ca_changes_no_file(
         refused = await site.until(TYPE, "FailedToUpdateTLSCertificate")
 
     assert refused.status == "False"
+    assert not (tmp_path / "libvirt/servercert.pem").exists()
+
+
+async def test_forged_status_of_a_request_changes_no_file_once_a_ca_is_installed(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    other = Authority("other")
+
+    def forge(request: CertificateRequest) -> CertificateRequestStatus:
+        found = sign(request, ca=other, issuer=other.subject)
+        return replace(found, ca=pem(other.certificate))
+
+    await create_hypervisor(kube)
+    (tmp_path / "CA").mkdir()
+    (tmp_path / "CA/cacert.pem").write_bytes(pem(CA.certificate))
+    async with issuing(kube, forge):
+        begin(site, tmp_path)
+        refused = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+
+    assert "its CA is not the one that is installed" in refused.message
+    assert (tmp_path / "CA/cacert.pem").read_bytes() == pem(CA.certificate)
     assert not (tmp_path / "libvirt/servercert.pem").exists()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tests.records import recorded
+
 from hypercobalt.api.eviction import (
     Eviction,
     EvictionInstance,
@@ -93,11 +95,12 @@ def hypervisor(
     fencing = Fencing(
         phase=phase, bootID="1", proof="power is off", forcedDownAt=down, evidence=evidence
     )
-    return Hypervisor(
+    made = Hypervisor(
         metadata=ObjectMeta(name="here"),
         spec=HypervisorSpec(maintenance=maintenance),
         status=HypervisorStatus(bootID=boot, fencing=fencing if phase else None),
     )
+    return recorded(made)
 
 
 def facts(of: Eviction | None = None, **fields: object) -> Facts:

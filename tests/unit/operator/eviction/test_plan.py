@@ -76,6 +76,10 @@ LEFT = Assessment(Observed(entry("a", "Migrating"), None), Departed("moved"))
 STAYS = assessed(server("b"), Stranded("no"))
 
 
+def hosts(count: int) -> tuple[str, ...]:
+    return tuple(f"to-{number}" for number in range(count))
+
+
 def read(*, disabled: bool = True, status: EvictionStatus = CHECKED, **fields: object) -> Facts:
     well = Hypervisor(
         metadata=ObjectMeta(name="here"),
@@ -83,7 +87,7 @@ def read(*, disabled: bool = True, status: EvictionStatus = CHECKED, **fields: o
         status=HypervisorStatus(conditions=DISABLED if disabled else ()),
     )
     host = Host("here", "h", "s", enabled=not disabled)
-    found = {"targets": 9, "hypervisor": well, "host": host, **fields}
+    found = {"targets": hosts(9), "hypervisor": well, "host": host, **fields}
     return facts(eviction(status), looked=True, **found)
 
 
@@ -213,7 +217,8 @@ def test_no_move_begins_by_an_earlier_list_of_servers() -> None:
     assert set(found.load.servers) == {"m"}
     full = planned(read(reused=True), under_way, *FOUR, policy=Policy(per_source=1))
     assert full.quiet
-    assert not planned(read(), *FOUR).quiet, "nothing is under way yet"
+    assert planned(read(), *FOUR).quiet, "the next pass looks for their records"
+    assert not planned(read(disabled=False), *FOUR).quiet, "nothing is under way"
 
 
 def test_plan_of_a_host_that_was_not_read_is_refused() -> None:
@@ -230,15 +235,20 @@ def test_load_names_the_targets_of_what_begins() -> None:
 @pytest.mark.parametrize(
     ("of", "policy", "begin"),
     [
-        pytest.param(read(targets=1), POLICY, 2, id="one target bears two"),
+        pytest.param(read(targets=hosts(1)), POLICY, 2, id="one target bears two"),
+        pytest.param(read(targets=()), POLICY, 2, id="none is known: the service may have one"),
         pytest.param(
-            replace(read(targets=1), eviction=eviction(CHECKED, parallelism=4)),
+            replace(read(targets=hosts(1)), eviction=eviction(CHECKED, parallelism=4)),
             POLICY,
             4,
             id="unless the Eviction sets the limit",
         ),
         pytest.param(
-            read(targets=1, chooses_target=False, candidates={Need(SIZE, ""): (capacity("x"),)}),
+            read(
+                targets=hosts(1),
+                chooses_target=False,
+                candidates={Need(SIZE, ""): (capacity("x"),)},
+            ),
             Policy(per_target=4),
             4,
             id="or the site does",
@@ -247,6 +257,61 @@ def test_load_names_the_targets_of_what_begins() -> None:
 )
 def test_moves_begin_as_far_as_the_targets_bear_them(of: Facts, policy: Policy, begin: int) -> None:
     assert len(planned(of, *FOUR, policy=policy).actions) == begin
+
+
+SEVEN = [assessed(server(str(n))) for n in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("of", "policy", "begin"),
+    [
+        pytest.param(read(targets=("x",), limits={"x": 5}), POLICY, 5, id="one that bears five"),
+        pytest.param(
+            read(targets=("x", "y"), limits={"x": 4}), POLICY, 6, id="one of two, the other two"
+        ),
+        pytest.param(read(targets=("x",), limits={"y": 5}), POLICY, 2, id="another host does"),
+        pytest.param(
+            read(targets=("x",), limits={"x": 7}), Policy(per_source=3), 3, id="the source's limit"
+        ),
+        pytest.param(
+            read(targets=("x",), limits={"x": 7}), Policy(per_cluster=4), 4, id="the cluster's"
+        ),
+        pytest.param(
+            replace(
+                read(targets=("x",), limits={"x": 7}), eviction=eviction(CHECKED, parallelism=1)
+            ),
+            POLICY,
+            1,
+            id="the Eviction's",
+        ),
+        pytest.param(
+            read(
+                targets=("x",),
+                limits={"x": 5},
+                chooses_target=False,
+                candidates={Need(SIZE, ""): (capacity("x", 99_999),)},
+            ),
+            POLICY,
+            5,
+            id="where the operator names it",
+        ),
+        pytest.param(
+            read(limits={"x": 5}, candidates={Need(SIZE, ""): (capacity("x", 99_999),)}),
+            Policy(per_target=1),
+            1,
+            id="the site's limit of targets",
+        ),
+    ],
+)
+def test_target_takes_as_many_moves_as_it_has_shown_to_bear_within_every_other_limit(
+    of: Facts, policy: Policy, begin: int
+) -> None:
+    assert len(planned(of, *SEVEN, policy=policy).actions) == begin
+
+
+def test_what_moves_have_shown_is_no_limit_of_an_evacuation() -> None:
+    of = read(targets=("x",), limits={"x": 2}, hypervisor=DEAD, host=DOWN)
+    assert len(planned(of, *(replace(one, state=EVACUATED) for one in SEVEN)).actions) == 7
 
 
 def test_moves_of_another_eviction_of_the_host_count_by_the_name_in_nova() -> None:
@@ -266,7 +331,7 @@ def test_an_instance_without_a_target_is_reported() -> None:
 
 def test_moves_of_others_under_way_count() -> None:
     others = (Load("else", {str(n): Going() for n in range(100, 100 + POLICY.per_cluster - 1)}),)
-    assert len(planned(read(targets=99), *FOUR, others=others).actions) == 1
+    assert len(planned(read(targets=hosts(99)), *FOUR, others=others).actions) == 1
 
 
 @pytest.mark.parametrize(
@@ -347,7 +412,7 @@ class World:
             hypervisor=hypervisor(self.phase, boot=self.boot, maintenance=self.maintenance),
             host=Host("h", "h", "s", False, up=self.up, forced_down=self.forced_down),
             looked=True,
-            targets=9,
+            targets=hosts(9),
             servers=(server(status=self.status),),
             moves=(move(self.record),) if self.record else (),
         )
@@ -477,12 +542,12 @@ def test_instance_that_has_left_and_is_still_counted_is_named_once() -> None:
     assert isinstance(found.instances[-1].state, Stranded)
 
 
-PAUSED = Hypervisor(
-    metadata=ObjectMeta(name="here", annotations={PAUSE: "looking at it"}),
+GOES_ON = with_fields(
+    hypervisor("Fenced"),
     spec=HypervisorSpec(maintenance="ha", highAvailability=True, lifecycleEnabled=True),
-    status=hypervisor("Fenced").status,
 )
-GOES_ON = with_fields(PAUSED, metadata=ObjectMeta(name="here"))
+NOTES = {**GOES_ON.metadata.annotations, PAUSE: "looking at it"}
+PAUSED = with_fields(GOES_ON, metadata=ObjectMeta(name="here", annotations=NOTES))
 OFF = with_fields(GOES_ON, spec=with_fields(GOES_ON.spec, highAvailability=False))
 
 
@@ -506,7 +571,7 @@ def test_paused_recovery_begins_no_move(
             hypervisor=of,
             host=DOWN,
             looked=True,
-            targets=9,
+            targets=hosts(9),
             candidates={need(server("b")): (capacity("x"),)},
         ),
         assessed(server("a"), Evacuating("running"), attempts=1),

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.records import recorded
 from tests.unit.operator.explain.made import reporters
 from tests.unit.operator.samples import NOW, condition, hypervisor
 
@@ -364,7 +365,7 @@ def test_power_of_a_host_that_is_proven_dead_is_not_read() -> None:
     seen = reporters(LATER, agent=300, kubelet=300)
     host = of("AgentSilent", silent)
     proven = Fencing(phase=FencingPhase.FENCED, bootID="b1", proof="off")
-    dead = replace(host, status=replace(host.status, fencing=proven, bootID="b1"))
+    dead = recorded(replace(host, status=replace(host.status, fencing=proven, bootID="b1")))
     (found,) = explain(Facts(dead, LATER, seen)).waiting
     assert all("power" not in one.text for one in found.remedies)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from msgspec.structs import replace as with_fields
+from tests.records import recorded
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.conditions import Condition
@@ -47,13 +48,14 @@ def hypervisor(
     boot: str = "b1",
     conditions: tuple[Condition, ...] = (),
 ) -> Hypervisor:
-    return Hypervisor(
+    made = Hypervisor(
         metadata=ObjectMeta(name="kvm-a", uid="u", annotations={BEFORE: before} if before else {}),
         spec=HypervisorSpec(maintenance=mode),
         status=HypervisorStatus(
             bootID=boot, fencing=fencing, unhealthySince=NOW, conditions=conditions
         ),
     )
+    return recorded(made)
 
 
 FACTS = Facts(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace as with_fields
+from tests.records import recorded
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import Condition
@@ -361,6 +362,8 @@ class World:
     def store(self, **fields: object) -> None:
         status = with_fields(self.hypervisor.status, **fields)
         self.hypervisor = with_fields(self.hypervisor, status=status)
+        if "fencing" in fields:
+            self.hypervisor = recorded(self.hypervisor)
 
     # What others do
 

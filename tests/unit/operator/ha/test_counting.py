@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -46,6 +47,14 @@ class Site:
 
     async def facts(self, name: str, mine: datetime | None) -> Facts:
         return dataclasses.replace(FACTS, hypervisor=self.hypervisor)
+
+    async def modify(
+        self, _type: type[Hypervisor], _name: str, change: Callable[[Hypervisor], Hypervisor]
+    ) -> Hypervisor:
+        return change(self.hypervisor)
+
+    def wrote(self, obj: Hypervisor) -> Hypervisor:
+        return obj
 
     async def put(self, stored: Hypervisor, part: Part) -> None:
         self.counted.append(set(self.fleet.census().recovering))

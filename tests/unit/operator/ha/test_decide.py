@@ -52,6 +52,7 @@ from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
     Alive,
     Contradicted,
+    Dead,
     HostVerdict,
     RebootGrace,
     Returned,
@@ -112,6 +113,11 @@ def test_dead_host_gets_an_attempt_recorded_before_anything_is_called() -> None:
     [
         pytest.param({}, None, id="the attempt is another process's"),
         pytest.param({"mine": ATTEMPT.deadline}, Fence(ATTEMPT), id="the own one is called"),
+        pytest.param(
+            {"mine": ATTEMPT.deadline, "verdict": Dead(("silent",), "kvm-b")},
+            Fence(ATTEMPT, "kvm-b"),
+            id="of a host that one peer reaches the power is only read",
+        ),
         pytest.param({"mine": ATTEMPT.deadline, "gates": (CLOSED,)}, None, id="gates have closed"),
         pytest.param(
             {"mine": ATTEMPT.deadline, "verdict": Suspected(())}, None, id="no longer judged dead"

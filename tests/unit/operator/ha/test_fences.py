@@ -20,6 +20,7 @@ from hypercobalt.errors import TransientError
 from hypercobalt.ha.fencing_record import Answer
 from hypercobalt.operator.ha.fences import (
     give_back,
+    read_off,
     read_state,
     switch_off,
 )
@@ -163,6 +164,31 @@ async def test_state_of_a_host_follows_from_all_its_devices(
 ) -> None:
     found = [broken() if one == "none" else opened(PowerState(one)) for one in states.split()]
     assert await read_state([(one, S) for one in found], cuts) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "off", "text"),
+    [
+        (PowerState.OFF, True, "bmc reports that the power is off already"),
+        (PowerState.ON, False, "bmc reports the power as on, and kvm-b alone reports that"),
+        (None, False, "bmc does not answer, and kvm-b alone reports that"),
+    ],
+)
+async def test_host_that_one_peer_reaches_gets_no_order(
+    state: PowerState | None, text: str, *, off: bool
+) -> None:
+    device = FakeFenceDevice("bmc", state=state or PowerState.ON)
+    if state is None:
+        device.failure = FenceError("away", FenceFailure.FAILED)
+    found = await read_off([(device, S)], Cuts.POWER, S, "kvm-b")
+    assert (found.off, found.text.startswith(text), device.orders) == (off, True, [])
+
+
+async def test_reading_of_a_device_that_hangs_ends_in_time() -> None:
+    found = await read_off([(Hung("bmc"), S)], Cuts.POWER, 0.05 * S, "kvm-b")
+    assert found == Answer(
+        False, "bmc does not answer, and kvm-b alone reports that the host answers: no order"
+    )
 
 
 async def test_process_that_does_not_lead_any_more_gives_no_order() -> None:

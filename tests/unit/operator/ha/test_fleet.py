@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 from tests.cost import cpu
+from tests.records import recorded
 from tests.unit.operator.samples import NOW, condition, hypervisor, node, reports
 
 from hypercobalt.api.conditions import Condition
@@ -94,7 +95,7 @@ def test_host_that_cannot_be_fenced_holds_up_no_other_recovery(
 ) -> None:
     host = made(spec=replace(SPEC, maintenance="ha"))
     fencing = Fencing(phase=phase, bootID="b1")
-    found = counted(replace(host, status=replace(host.status, fencing=fencing)))
+    found = counted(recorded(replace(host, status=replace(host.status, fencing=fencing))))
     assert (found.unwell, found.recovering) == (True, recovering)
 
 
@@ -126,7 +127,7 @@ def test_recovered_host_that_is_in_order_again_holds_up_no_other_recovery(
     types = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
     host = made(*(condition(one, "True") for one in types), spec=replace(SPEC, maintenance="ha"))
     record = Fencing(phase=FencingPhase.FENCED, bootID="b1")
-    host = replace(host, status=replace(host.status, bootID=boot, fencing=record))
+    host = recorded(replace(host, status=replace(host.status, bootID=boot, fencing=record)))
     found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled)
     assert (found.unwell, found.free_mib) == (unwell, 0)
 
@@ -170,7 +171,7 @@ def test_host_that_is_proven_dead_counts_as_unwell_in_any_maintenance(
 ) -> None:
     host = made()
     record = Fencing(phase=fencing, bootID="b1")
-    proven = replace(host, status=replace(host.status, bootID=boot, fencing=record))
+    proven = recorded(replace(host, status=replace(host.status, bootID=boot, fencing=record)))
     assert counted(proven).unwell is unwell
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace as with_fields
+from tests.records import recorded
 from tests.unit.operator.ha.model import Bug
 from tests.unit.operator.ha.protocol import NO_POWER, Event, Recovery, fails
 
@@ -75,7 +76,9 @@ def with_record(facts: Facts, **changes: object) -> Facts:
     if status.fencing is None:
         return facts
     fencing = with_fields(status.fencing, **changes)
-    hypervisor = with_fields(facts.hypervisor, status=with_fields(status, fencing=fencing))
+    hypervisor = recorded(
+        with_fields(facts.hypervisor, status=with_fields(status, fencing=fencing))
+    )
     return replace(facts, hypervisor=hypervisor)
 
 

@@ -9,11 +9,13 @@ from typing import cast
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.ha.made import hypervisor
-from tests.unit.operator.samples import condition
+from tests.records import recorded
+from tests.unit.operator.ha.made import PROVEN, hypervisor
+from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import PeerReport
 from hypercobalt.api.peers import MOST, PROBE, Probe, probes
 from hypercobalt.operator.ha.peers import LASTS, Peers
 from hypercobalt.runtime import FakeClock, Kube
@@ -51,6 +53,14 @@ async def test_question_counts_for_two_minutes_by_the_clock_of_its_answers(
     assert peers.question("kvm-b") is None
 
 
+def with_address(hypervisor: Hypervisor) -> Hypervisor:
+    return replace(hypervisor, status=replace(hypervisor.status, internalIp="192.0.2.2"))
+
+
+def recorded_dead(hypervisor: Hypervisor) -> Hypervisor:
+    return recorded(replace(hypervisor, status=replace(hypervisor.status, fencing=PROVEN)))
+
+
 class Fleet:
     """Hypervisors in memory, that are changed as on the server."""
 
@@ -59,6 +69,9 @@ class Fleet:
 
     def all(self) -> list[Hypervisor]:
         return list(self.found.values())
+
+    def get(self, name: str) -> Hypervisor | None:
+        return self.found.get(name)
 
     def wrote(self, obj: Hypervisor) -> Hypervisor:
         return obj
@@ -75,7 +88,11 @@ def peer(name: str, *suspects: str) -> Hypervisor:
     made = hypervisor(conditions=(reports, condition("NodeHealthy", "True", "Healthy")))
     notes = [Probe(suspect, "192.0.2.1", "before") for suspect in suspects]
     annotations = {PROBE: msgspec.json.encode(notes).decode()} if notes else {}
-    return replace(made, metadata=replace(made.metadata, name=name, annotations=annotations))
+    return replace(
+        made,
+        metadata=replace(made.metadata, name=name, annotations=annotations),
+        status=replace(made.status, unhealthySince=None),
+    )
 
 
 async def test_request_replaces_those_that_another_leader_left() -> None:
@@ -92,6 +109,96 @@ async def test_request_replaces_those_that_another_leader_left() -> None:
         "kvm-d": ["kvm-a"],
         "kvm-e": ["kvm-x"],
     }
+
+
+def says(fleet: Fleet, name: str, *, asked: str, answers: bool = True, host: str = "kvm-a") -> None:
+    """Have a host's agent write a report, beside those that it has written."""
+    report = PeerReport(host=host, answers=answers, asked=asked, evidence="libvirt\x1b[2J")
+    old = fleet.found[name]
+    reports = (*old.status.peerReports, report)
+    fleet.found[name] = replace(old, status=replace(old.status, peerReports=reports))
+
+
+async def asked_about(fleet: Fleet) -> tuple[Peers, str]:
+    """Peers with a question about kvm-a, and its name."""
+    peers = Peers(cast("Kube", fleet), cast("WriteCache[Hypervisor]", fleet), FakeClock())
+    await peers.request(replace(hypervisor(), status=HypervisorStatus(internalIp="192.0.2.1")))
+    (probe,) = probes(fleet.found["kvm-b"])
+    return peers, probe.asked
+
+
+def answers(peers: Peers) -> dict[str, bool]:
+    question = peers.question("kvm-a")
+    assert question is not None
+    assert set(question.peers) >= {one.peer for one in question.answers}
+    return {one.peer: one.reached for one in question.answers}
+
+
+async def test_only_peers_that_were_asked_count_and_only_for_this_question() -> None:
+    fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"), peer("kvm-e"))
+    fleet.found["kvm-e"] = replace(fleet.found["kvm-e"], status=HypervisorStatus())
+    peers, asked = await asked_about(fleet)
+    says(fleet, "kvm-e", asked=asked)  # was not asked
+    says(fleet, "kvm-b", asked="another question")
+    says(fleet, "kvm-c", asked=asked, host="kvm-x")
+    assert answers(peers) == {}
+    says(fleet, "kvm-d", asked=asked, answers=False)
+    assert answers(peers) == {"kvm-d": False}
+
+
+async def test_peer_counts_once_and_with_its_first_answer() -> None:
+    fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"))
+    peers, asked = await asked_about(fleet)
+    says(fleet, "kvm-b", asked=asked, answers=False)
+    assert answers(peers) == {"kvm-b": False}
+    fleet.found["kvm-b"] = peer("kvm-b")
+    for _ in range(3):
+        says(fleet, "kvm-b", asked=asked)
+    assert answers(peers) == {"kvm-b": False}
+    question = peers.question("kvm-a")
+    assert question is not None
+    assert len(question.answers) == 1
+    assert question.answers[0].text == "libvirt?[2J"
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        pytest.param(lambda hv: replace(hv, status=HypervisorStatus()), id="it does not report"),
+        pytest.param(
+            lambda hv: replace(hv, status=replace(hv.status, unhealthySince=NOW)), id="it is unwell"
+        ),
+        pytest.param(
+            lambda hv: replace(hv, spec=replace(hv.spec, maintenance="ha")), id="it is recovered"
+        ),
+        pytest.param(
+            lambda hv: replace(hv, metadata=replace(hv.metadata, deletionTimestamp=NOW)),
+            id="it is going",
+        ),
+        pytest.param(recorded_dead, id="it was fenced"),
+    ],
+)
+async def test_peer_in_doubt_is_not_counted(doubt: Callable[[Hypervisor], Hypervisor]) -> None:
+    fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"))
+    peers, asked = await asked_about(fleet)
+    for name in "bcd":
+        says(fleet, f"kvm-{name}", asked=asked, answers=name == "b")
+    fleet.found["kvm-b"] = doubt(fleet.found["kvm-b"])
+    assert answers(peers) == {"kvm-c": False, "kvm-d": False}
+    question = peers.question("kvm-a")
+    assert question is not None
+    assert "kvm-b" not in question.peers
+
+
+async def test_host_that_peers_are_asked_about_is_no_peer() -> None:
+    fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"))
+    peers, asked = await asked_about(fleet)
+    says(fleet, "kvm-b", asked=asked)
+    await peers.request(with_address(fleet.found["kvm-b"]))
+    assert answers(peers) == {}
+    question = peers.question("kvm-b")
+    assert question is not None
+    assert set(question.peers) == {"kvm-c", "kvm-d"}
 
 
 async def test_newest_requests_are_those_that_an_agent_reads() -> None:

@@ -183,12 +183,20 @@ class Stored:
         return self.power
 
 
+def shown_only(hypervisor: Hypervisor) -> Hypervisor:
+    """With a status that the operator has not recorded."""
+    return replace(hypervisor, metadata=replace(hypervisor.metadata, annotations={}))
+
+
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
         pytest.param(Stored(hypervisor(DOWN)), "", id="proven"),
         pytest.param(Stored(None), "is no longer proven dead", id="gone"),
-        pytest.param(Stored(hypervisor(DOWN, boot="b2")), "not about its last boot", id="booted"),
+        pytest.param(Stored(hypervisor(DOWN, boot="b2")), "about its last boot", id="booted"),
+        pytest.param(
+            Stored(shown_only(hypervisor(DOWN))), "operator has no record", id="its own word"
+        ),
         pytest.param(Stored(hypervisor(DOWN), boot="b2"), "reported boot b2", id="a later kubelet"),
         pytest.param(Stored(hypervisor(DOWN), power=Power.ON), "power as on", id="switched on"),
         pytest.param(

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.records import recorded
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.core import (
@@ -64,7 +65,7 @@ def test_ended_instances_are_a_proof_for_their_own_boot_and_order(
     boot: str, report: GuestsStopped | None, order: Fencing | None, *, counts: bool
 ) -> None:
     status = HypervisorStatus(bootID=boot, fencing=order, guestsStopped=report)
-    found = stopped(Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status))
+    found = stopped(recorded(Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status)))
     assert bool(found) is counts
 
 
@@ -165,7 +166,9 @@ def test_boots_count_as_dead_until_their_host_is_taken_back(
     record: Fencing | None, boots: set[str]
 ) -> None:
     status = HypervisorStatus(bootID="b1", fencing=record)
-    assert declared_dead(Hypervisor(metadata=ObjectMeta(name="k"), status=status)) == boots
+    assert (
+        declared_dead(recorded(Hypervisor(metadata=ObjectMeta(name="k"), status=status))) == boots
+    )
 
 
 POWERED = replace(DOWN, poweredSince=NOW)
@@ -193,7 +196,7 @@ def test_power_of_a_dead_host_is_on_until_a_boot_that_is_not_proven_dead_has_rep
     record: Fencing | None, boot: str | None, newest: str | None, *, on: bool
 ) -> None:
     status = HypervisorStatus(bootID=boot, fencing=record)
-    host = Hypervisor(metadata=ObjectMeta(name="k"), status=status)
+    host = recorded(Hypervisor(metadata=ObjectMeta(name="k"), status=status))
     info = None if newest is None else NodeSystemInfo(bootID=newest)
     node = Node(metadata=ObjectMeta(name="k"), status=NodeStatus(nodeInfo=info))
     assert powered_since(host, node) == (NOW if on else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.records import recorded
 from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.conditions import Condition, set_condition
@@ -35,7 +36,7 @@ def made(
     status = HypervisorStatus(
         conditions=conditions, numInstances=counts, bootID="b1", fencing=proof
     )
-    return hypervisor(spec=spec, annotations=notes, status=status)
+    return recorded(hypervisor(spec=spec, annotations=notes, status=status))
 
 
 def deleted(of: Hypervisor, *finalizers: str) -> Hypervisor:

@@ -15,6 +15,7 @@ from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.fake.registry import provider_of
 from hypercobalt.operator.lifecycle.offboarding import Next, Offboarding, Plan, decide
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
 
@@ -138,26 +139,21 @@ def leaving(compute: FakeCompute, **fields: object) -> Facts:
     return facts(EVICTED, NO_AGENTS, spec=LEAVING, host=host).with_status(**known)
 
 
-def without_the_fakes_own(calls: list[str]) -> list[str]:
-    """The calls; `hosts.remove` looks at the host itself."""
-    return [c for c, before in zip(calls, ["", *calls], strict=False) if "remove " not in before]
-
-
 async def test_service_and_provider_are_removed() -> None:
     compute = FakeCompute(lambda: NOW)
-    done = await Offboarding(compute.hosts).run(leaving(compute))
+    done = await Offboarding(compute).run(leaving(compute))
     assert state_of(done.facts, "Offboarded") == "True/Offboarded"
     expected = [*CALLS, "hosts.remove_provider kvm-a"]
-    assert without_the_fakes_own(compute.world.calls) == expected
+    assert compute.world.calls == expected
 
 
 async def test_host_without_a_provider_leaves() -> None:
     compute = FakeCompute(lambda: NOW)
     given = leaving(compute)
     compute.world.traits.clear()
-    done = await Offboarding(compute.hosts).run(given)
+    done = await Offboarding(compute).run(given)
     assert state_of(done.facts, "Offboarded") == "True/Offboarded"
-    assert without_the_fakes_own(compute.world.calls) == CALLS
+    assert compute.world.calls == CALLS
 
 
 @pytest.mark.parametrize(
@@ -173,7 +169,7 @@ async def test_call_that_fails_is_named_and_made_again(call: str, text: str) -> 
     compute = FakeCompute(lambda: NOW)
     given = leaving(compute)
     compute.world.fault = lambda what, _: UnreachableError("no answer") if what == call else None
-    done = await Offboarding(compute.hosts).run(given)
+    done = await Offboarding(compute).run(given)
     shown = done.facts.condition("Offboarded")
     assert shown is not None
     assert shown.message.startswith(text)
@@ -183,27 +179,50 @@ async def test_call_that_fails_is_named_and_made_again(call: str, text: str) -> 
 @pytest.mark.parametrize(
     ("known", "removed"),
     [
-        pytest.param({}, True, id="by its noted ids"),
+        pytest.param({}, True, id="it has the host's name"),
+        pytest.param({"serviceId": None}, True, id="of a host whose service is gone"),
         pytest.param({"hypervisorId": None}, False, id="no hypervisor was noted"),
-        pytest.param({"serviceId": None}, False, id="no service was noted"),
+        pytest.param({"hypervisorId": provider_of("kvm-b")}, False, id="it has another name"),
+        pytest.param({"hypervisorId": "../../os-services/1"}, False, id="no UUID"),
     ],
 )
-async def test_provider_of_a_host_that_nova_forgot_is_removed(
-    known: dict[str, None], removed: bool
+async def test_provider_of_a_host_that_nova_forgot_is_removed_if_it_is_found_by_name(
+    known: dict[str, str | None], removed: bool
 ) -> None:
     compute = FakeCompute(lambda: NOW)
+    other = compute.world.add_host("kvm-b")
     given = replace(leaving(compute, **known), host=None)
-    compute.world.hosts.clear()
-    done = await Offboarding(compute.hosts).run(given)
+    del compute.world.hosts["kvm-a"], compute.world.hosts["kvm-b"]
+    done = await Offboarding(compute).run(given)
     assert state_of(done.facts, "Offboarded") == "True/Offboarded"
-    assert ("hosts.remove kvm-a" in compute.world.calls) is removed
+    assert (provider_of("kvm-a") not in compute.world.traits) is removed
+    assert other.hypervisor_id in compute.world.traits
+    assert not [call for call in compute.world.calls if call.startswith("hosts.remove ")]
 
 
-async def test_host_of_another_service_is_not_removed() -> None:
+async def test_ids_that_nova_does_not_confirm_by_name_delete_nothing() -> None:
     compute = FakeCompute(lambda: NOW)
-    done = await Offboarding(compute.hosts).run(leaving(compute, serviceId="another"))
-    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
-    assert compute.world.calls == ["hosts.get kvm-a"]
+    victim = compute.world.add_host("kvm-b")
+    given = facts(EVICTED, NO_AGENTS, UNKNOWN, spec=LEAVING).with_status(
+        hypervisorId=victim.hypervisor_id, serviceId=victim.service_id
+    )
+    done = await Offboarding(compute).run(given)
+    shown = done.facts.condition("Offboarded")
+    assert shown is not None
+    assert (
+        shown.message == "Offboarding successful; fake has no host kvm-a: nothing was deleted there"
+    )
+    assert compute.world.hosts["kvm-b"] == victim
+
+
+async def test_host_that_this_pass_has_not_found_to_be_its_own_is_not_removed() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = leaving(compute)
+    for own in (None, replace(compute.world.hosts["kvm-a"], service_id="another")):
+        compute.world.calls.clear()
+        done = await Offboarding(compute).run(replace(given, host=own))
+        assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+        assert compute.world.calls == ["hosts.get kvm-a"]
 
 
 async def test_host_is_counted_in_openstack_at_the_last_moment() -> None:
@@ -217,10 +236,10 @@ async def test_host_is_counted_in_openstack_at_the_last_moment() -> None:
         hypervisorId=made.hypervisor_id,
         serviceId=made.service_id,
     )
-    after = (await Offboarding(compute.hosts).run(given)).facts
+    after = (await Offboarding(compute).run(given)).facts
     found = after.condition("Offboarded")
     assert found is not None
     assert "still has 1 running VMs" in found.message
     assert "--host kvm-a" in found.message
     compute.world.change_host("kvm-a", servers=())
-    assert state_of((await Offboarding(compute.hosts).run(given)).facts, "Offboarded")[:4] == "True"
+    assert state_of((await Offboarding(compute).run(given)).facts, "Offboarded")[:4] == "True"

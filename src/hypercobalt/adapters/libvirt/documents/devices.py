@@ -58,7 +58,16 @@ def _disk(disk: Element) -> Disk:
         path=(source.get("file") or source.get("dev")) if source else "",
         block=block,
         readonly=disk.first("readonly") is not None,
+        volume=_volume(source) if source is not None else "",
     )
+
+
+def _volume(source: Element) -> str:
+    """A disk on the network, or of a storage pool."""
+    kind, name = source.get("protocol"), source.get("name")
+    if not kind:
+        kind, name = source.get("pool"), source.get("volume")
+    return f"{kind}:{name}" if kind and name else ""
 
 
 def _ports(root: Element) -> Iterator[str]:

@@ -86,7 +86,7 @@ def is_dead(hypervisor: Hypervisor | None, host: Host | None) -> bool:
     """
     if hypervisor is None or host is None or not is_fenced(hypervisor):
         return False
-    fencing = hypervisor.status.fencing
+    fencing = hypervisor.fencing
     return fencing is not None and fencing.forcedDownAt is not None and is_down(host)
 
 

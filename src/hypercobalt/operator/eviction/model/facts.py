@@ -86,7 +86,8 @@ class Facts:
         groups_refused: why the servers are listed without their groups; "" if they have them.
         networks: hosts whose networks keep instances out.
         candidates: hosts that could take an instance, for each need that was queried.
-        targets: how many hosts could take the next instance; None: not read yet.
+        targets: hosts that could take the next instance; None: not read yet.
+        limits: moves at once that targets have shown to bear.
         counted: UUIDs that the compute service counts to the host; None: it was not read, or
             has no such host just now.
         counted_for: for how long it has counted what it does not list.
@@ -119,7 +120,8 @@ class Facts:
     candidates: Mapping[Need, tuple[Capacity, ...]] = field(
         default_factory=dict[Need, tuple[Capacity, ...]]
     )
-    targets: int | None = None
+    targets: tuple[str, ...] | None = None
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
     counted: frozenset[str] | None = None
     counted_for: timedelta = timedelta(0)
 

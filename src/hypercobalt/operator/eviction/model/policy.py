@@ -50,8 +50,10 @@ class Policy:
         per_source: moves away from one host at once; `spec.parallelism` replaces it.
         per_target: moves to one host at once, each to a target that is named; 0 leaves the targets
             to the compute service, and begins `per_possible_target` for each.
-        per_possible_target: moves at once for each host that could take the next instance; to each
-            of them where the targets are ours to name. `spec.parallelism` goes before it.
+        per_possible_target: moves at once for each host that could take the next instance, until it
+            has shown that it bears more; to each of them where the targets are ours to name.
+            `spec.parallelism` goes before it.
+        most_per_possible_target: to which that may rise.
         per_cluster: moves at once, over all Evictions.
         order: which instances go first; a shutdown of the host is always urgent.
         doubt: what to do when preflight is in doubt.
@@ -82,6 +84,7 @@ class Policy:
     per_source: int = 10
     per_target: int = 0
     per_possible_target: int = 2
+    most_per_possible_target: int = 10
     per_cluster: int = 50
     order: Order = Order.LARGEST
     doubt: Doubt = Doubt.WARN
@@ -122,6 +125,7 @@ class Policy:
             self,
             per_source=self.evacuations,
             per_possible_target=self.evacuations,
+            most_per_possible_target=self.evacuations,
             doubt=Doubt.WARN,
         )
 

@@ -8,6 +8,7 @@ on by what the compute service reports.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from hypercobalt.api.iec import SizeError, parse_iec
 from hypercobalt.api.migration import (
@@ -30,14 +31,15 @@ log = get_logger(__name__)
 class Migrations:
     """Watches the Migrations of chosen hosts; a service of the manager.
 
+    What the agent of one host reports counts for that host alone: its labels name any instance.
+
     Attributes:
-        jobs: the newest of each instance, by UUID.
         source: for the controller: the end of a migration leads to the Evictions of its host.
     """
 
     def __init__(self, kube: Kube, metrics: Metrics) -> None:
         self._kube, self._metrics = kube, metrics
-        self.jobs: dict[str, Job] = {}
+        self._jobs: dict[str, dict[str, Job]] = {}  # by host, then by UUID of the instance
         self._hosts: dict[str, str] = {}  # Eviction to host
         self._informers: dict[str, Informer[Migration]] = {}
         self._tasks = NamedTasks()
@@ -53,14 +55,17 @@ class Migrations:
             self._informers[host] = informer
             self._tasks.begin(host, informer.run)
 
+    def jobs_of(self, host: str) -> Mapping[str, Job]:
+        """The newest migration of each instance away from a host that is followed, by UUID."""
+        return self._jobs.get(host, {})
+
     def release(self, eviction: str) -> None:
         """The Eviction is over; a host that no other one empties is watched no longer."""
         host = self._hosts.pop(eviction, None)
         if host is None or host in self._hosts.values():
             return
-        informer = self._informers.pop(host)
-        for migration in informer.cache:
-            self.jobs.pop(migration.metadata.labels.get(SERVER, ""), None)
+        del self._informers[host]
+        self._jobs.pop(host, None)
         self._tasks.end(host)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -72,18 +77,19 @@ class Migrations:
         if new.status.type is None:
             return
         server, job = new.metadata.labels.get(SERVER, ""), _job(new.status)
-        known = self.jobs.get(server)
+        jobs = self._jobs.setdefault(host, {})
+        known = jobs.get(server)
         if known is None or not job.is_before(known):
-            self.jobs[server] = job
+            jobs[server] = job
         if job.ended and old is not None and old.status.type not in MIGRATION_TYPES.ends:
             self._ended(host)
 
-    def forget(self, gone: Migration) -> None:
-        """Drop a Migration that was deleted."""
-        server = gone.metadata.labels.get(SERVER, "")
-        known = self.jobs.get(server)
+    def forget(self, host: str, gone: Migration) -> None:
+        """Drop a Migration of a host that was deleted."""
+        server, jobs = gone.metadata.labels.get(SERVER, ""), self._jobs.get(host, {})
+        known = jobs.get(server)
         if known is not None and known.started == gone.status.started:
-            del self.jobs[server]
+            del jobs[server]
 
     def _ended(self, host: str) -> None:
         for eviction, emptied in self._hosts.items():
@@ -102,7 +108,7 @@ class _Reader:
         self._migrations.read(self._host, old, new)
 
     def on_delete(self, obj: Migration) -> None:
-        self._migrations.forget(obj)
+        self._migrations.forget(self._host, obj)
 
 
 def _job(status: MigrationStatus) -> Job:

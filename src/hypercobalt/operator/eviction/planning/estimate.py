@@ -15,12 +15,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode, EvictionStatus, InstancePhase
+from hypercobalt.compute.model import MoveKind
 from hypercobalt.operator.eviction.model.states import Arrived, Assessment, Departed, Moment
+from hypercobalt.operator.eviction.planning.target_limits import EndedMove
 
 _ROUNDS: Final = 3  # of filling in what the moves under way will take; it settles quickly
 _DRAWS: Final = 12  # enough for the mean to stray by a few percent
 _STRIDE: Final = 7  # through the strayings seen, so that neighbours in time are not neighbours here
 _CLEAR: Final = 3.0  # times its own uncertainty that the share of memory must be
+_FEW: Final = 2  # moves that have ended, below which their lengths tell nothing of the next ones
+_BORNE: Final = frozenset({MoveKind.LIVE, MoveKind.COLD})
+"""Moves whose ends show what their target bears: by an evacuation nothing is copied."""
+_EARLIEST: Final = 0.7  # of its expected time after which a move may have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +159,9 @@ class Timings:
     begun: dict[str, float] = field(default_factory=dict[str, float])
     ended: list[Sample] = field(default_factory=list[Sample])
 
-    def observe(self, instances: Iterable[Assessment], moment: Moment) -> None:
-        """Take in which moves are under way, and which have ended."""
+    def observe(self, instances: Iterable[Assessment], moment: Moment) -> tuple[EndedMove, ...]:
+        """Take in which moves are under way; give those that have ended since, well or not."""
+        over: list[EndedMove] = []
         for instance in instances:
             if instance.server is not None:
                 self.sizes[instance.id] = instance.server.size.memory_mib
@@ -162,9 +169,16 @@ class Timings:
                 self.begun.setdefault(instance.id, moment.at)
                 continue
             begun = self.begun.pop(instance.id, None)
-            if begun is not None and isinstance(instance.state, Departed | Arrived):
-                seconds = _lasted(instance, moment.at - begun)
-                self.ended.append(Sample(self._memory_mib(instance.id), seconds))
+            if begun is None:
+                continue
+            memory, seconds = self._memory_mib(instance.id), _lasted(instance, moment.at - begun)
+            if isinstance(instance.state, Departed | Arrived):
+                self.ended.append(Sample(memory, seconds))
+            move = instance.move
+            if move is not None and move.ended and move.target and move.kind in _BORNE:
+                failed = not move.succeeded
+                over.append(EndedMove(move.target, move.kind, memory, seconds, begun, failed))
+        return tuple(over)
 
     def recall(self, status: EvictionStatus) -> None:
         """After a restart, take the pace from what is written."""
@@ -181,13 +195,32 @@ class Timings:
         mean = sum(self.sizes.values()) // max(len(self.sizes), 1)
         return pace.seconds(mean) if pace else None
 
-    def soonest(self, ids: Iterable[str], at: float) -> float:
-        """Seconds until the first of these moves should end, by the pace; 0 without one."""
+    def next_ends(self, ids: Iterable[str], within: float, at: float) -> float:
+        """Seconds until the next of these moves should have ended, by the pace; 0 without one.
+
+        Where lengths stray, the first may end before its time: the shortest move so far shows by
+        how much.
+
+        Args:
+            ids: UUIDs of moves under way.
+            within: moves that should end so many seconds after the first count as one end.
+            at: now.
+        """
         pace = fit(self.ended, self._running(at))
         if pace is None:
             return 0.0
-        left = (pace.seconds(self._memory_mib(id_)) - at + self.begun.get(id_, at) for id_ in ids)
-        return min(left, default=0.0)
+        left = sorted(
+            pace.seconds(self._memory_mib(id_)) - at + self.begun.get(id_, at) for id_ in ids
+        )
+        together = [each for each in left if each - left[0] <= within]
+        return together[-1] * self._shortest(pace) if together else 0.0
+
+    def _shortest(self, pace: Pace) -> float:
+        """Share of its expected time that the shortest move has taken."""
+        if len(self.ended) < _FEW:
+            return _EARLIEST
+        shares = (one.seconds / max(pace.seconds(one.memory_mib), 0.001) for one in self.ended)
+        return min(max(min(shares), _EARLIEST), 1.0)
 
     def seconds_left(self, waiting: Sequence[int], places: int, at: float) -> float | None:
         """See `seconds_left`."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from hypercobalt.operator.eviction.model.decision import Preflight
 from hypercobalt.operator.eviction.model.states import Assessment, Moment, Ready
+from hypercobalt.operator.eviction.model.tracks import Begun
 from hypercobalt.operator.eviction.planning.estimate import Timings
 
 IDLE: Final = timedelta(seconds=10)
@@ -21,7 +22,6 @@ _SLOWEST: Final = timedelta(seconds=2)
 _FASTEST: Final = timedelta(milliseconds=200)
 _FIRST: Final = timedelta(milliseconds=500)
 _SHARE: Final = 0.1  # of a move's length that may pass before its end is noticed
-_EARLY: Final = 0.7  # of the time until the first move should end: lengths stray
 
 _DELETED_SLOWEST: Final = timedelta(seconds=5)
 _DELETED_FASTEST: Final = timedelta(milliseconds=500)
@@ -32,12 +32,17 @@ _DELETED_SHARE: Final = 0.1  # of the time that the deletion has waited
 def is_quiet(instances: Sequence[Assessment]) -> bool:
     """Whether a move is under way, and only its end makes a difference: others wait for a place.
 
-    A move that was begun and has no record yet is not under way for sure.
+    A move that was begun and has no record yet counts: the next pass looks for its record.
     """
     still_open = [one for one in instances if one.is_open]
-    under_way = [one for one in still_open if one.occupies and one.move and not one.move.ended]
+    under_way = [one for one in still_open if one.occupies and _goes(one)]
     waiting = [one for one in still_open if isinstance(one.state, Ready)]
     return bool(under_way) and len(under_way) + len(waiting) == len(still_open)
+
+
+def _goes(instance: Assessment) -> bool:
+    begun = isinstance(instance.track.follows, Begun)
+    return begun or (instance.move is not None and not instance.move.ended)
 
 
 def poll_after(
@@ -47,7 +52,7 @@ def poll_after(
 
     No compute service reports that a move has ended, so it is polled, more often when moves are
     short: a place stays empty for a small share of a move's time, and long moves cost few calls.
-    The first poll is shortly before the first move should end.
+    The first poll is when the next moves should have ended, those of about the same time together.
 
     Args:
         instances: all, once the actions are accepted.
@@ -58,12 +63,13 @@ def poll_after(
     busy = [one for one in instances if one.occupies]
     if busy:
         typical = timings.typical(moment.at)
-        soonest = timings.soonest((one.id for one in busy), moment.at)
         ages = [moment.at - one.track.since for one in busy if one.track.since]
         long = typical if typical is not None else min(ages, default=0.0)
         if typical is None and long < _FIRST.total_seconds():
             return _FIRST
-        wait = max(long * _SHARE, soonest * _EARLY)
+        share = long * _SHARE
+        expected = timings.next_ends((one.id for one in busy), share, moment.at)
+        wait = max(share, expected + share / 2)
         return min(max(timedelta(seconds=wait), _FASTEST), _SLOWEST)
     if checks.obstacles:
         return IDLE

@@ -195,7 +195,7 @@ def _fenced(
     """Pending for as long as it takes: nothing is started elsewhere while the host may run it."""
     name, why = "HostFenced", unproven(spec, hypervisor, host)
     if not why:
-        proof = hypervisor.status.fencing.proof if hypervisor.status.fencing else None
+        proof = hypervisor.fencing.proof if hypervisor.fencing else None
         return EvictionCheck(name=name, result=CheckResult.PASSED, message=proof)
     if empty:
         text = f"{why}; the host has no instances to evacuate"
@@ -207,7 +207,7 @@ def unproven(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> str:
     """Why nothing may be begun: the host is to be proven dead, and is not; "" when it may."""
     if not needs_proof(spec, hypervisor, host) or is_dead(hypervisor, host):
         return ""
-    fencing = hypervisor.status.fencing
+    fencing = hypervisor.fencing
     if is_fenced(hypervisor):
         why = "the host is fenced; waiting until the compute service has it as down"
     elif fencing is None or fencing.phase == FencingPhase.RELEASED:

@@ -85,7 +85,7 @@ def places(
     *,
     host: str,
     parallelism: int | None,
-    targets: int | None = None,
+    borne: int | None = None,
 ) -> Places:
     """Count the moves that may begin now.
 
@@ -97,14 +97,14 @@ def places(
         policy: limits.
         host: that is emptied.
         parallelism: moves away from it at once; None takes the policy's.
-        targets: hosts that could take the next instance; None where that sets no limit.
+        borne: moves that the hosts bear together which could take the next instance; None where
+            that sets no limit.
     """
     busy = sum(instance.occupies for instance in instances)
     same = sum(len(load.servers) for load in others if load.host == host)
     everywhere = sum(len(load.servers) for load in others)
     own = (parallelism or policy.per_source) - busy - same
-    if targets is not None:
-        borne = max(targets, 1) * policy.per_possible_target
+    if borne is not None:
         own = min(own, max(borne - busy - everywhere, 0 if busy else 1))
     return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
 
@@ -152,6 +152,7 @@ def choose_starts(
     chooses: bool,
     networks: Networks,
     others: Sequence[Load],
+    limits: Mapping[str, int],
 ) -> Starts:
     """Choose the moves that begin now.
 
@@ -164,9 +165,11 @@ def choose_starts(
         chooses: the compute service finds targets itself.
         networks: hosts whose networks keep instances out.
         others: what other Evictions have under way; they keep their servers.
+        limits: moves at once that targets have shown to bear, where the site sets no limit.
     """
     taken = {server for load in others for server in load.servers}
     reservations, limit = _reserved(instances, others), per_target(policy, chooses=chooses)
+    shown = limits if limit and not policy.per_target else {}
     waiting = {id_: found for id_, found in ready(instances).items() if id_ not in taken}
     chosen: list[Start] = []
     homeless: dict[str, str] = {}
@@ -184,6 +187,7 @@ def choose_starts(
                 avoid=state.avoid,
                 last=networks.unbound,
                 per_target=limit,
+                limits=shown,
             )
             if found is None and fitting and not taking:
                 homeless[server.id] = unbound_text(len(fitting))

@@ -7,7 +7,7 @@ filled above it while many moves begin at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hypercobalt.compute.model import Capacity, Server, ServerGroup, Size
 
@@ -55,6 +55,7 @@ def choose(
     avoid: Collection[str] = (),
     last: Collection[str] = (),
     per_target: int = 0,
+    limits: Mapping[str, int] | None = None,
 ) -> str | None:
     """The host with most memory left among those that fit; None if there is none.
 
@@ -67,12 +68,14 @@ def choose(
         avoid: hosts not to go to, unless no other fits.
         last: hosts to go to where no other fits but those to avoid.
         per_target: most moves to one host at once; 0 for any number.
+        limits: the same of hosts that bear another number.
     """
-    fitting = [
-        each
-        for each in candidates
-        if reservations.fits(server, each) and not 0 < per_target <= reservations.moves[each.host]
-    ]
+    own = limits or {}
+
+    def bears(each: Capacity) -> bool:
+        return not 0 < own.get(each.host, per_target) <= reservations.moves[each.host]
+
+    fitting = [each for each in candidates if reservations.fits(server, each) and bears(each)]
 
     def key(each: Capacity) -> tuple[bool, bool, int]:
         return each.host not in avoid, each.host not in last, reservations.free_mib(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace as with_fields
+from tests.records import recorded
 from tests.unit.operator.eviction.made import eviction, facts, hypervisor
 
 from hypercobalt.api.eviction import Trigger
@@ -25,7 +26,8 @@ DOWN = Host("here", "h", "s", enabled=False, up=False)
 FORCED = Host("here", "h", "s", enabled=False, forced_down=True)
 DEAD = hypervisor("Fenced")
 RECORD = Fencing(phase=FencingPhase.FENCED, bootID="1", proof="power is off")
-PROVEN = with_fields(DEAD, status=with_fields(DEAD.status, fencing=RECORD))
+PROVEN = recorded(with_fields(DEAD, status=with_fields(DEAD.status, fencing=RECORD)))
+CLAIMED = with_fields(DEAD, metadata=with_fields(DEAD.metadata, annotations={}))
 INSTANCES = {
     Trigger.INSTANCE_CRASH,
     Trigger.REBOOT_FAILED,
@@ -63,6 +65,7 @@ def test_mode_of_the_spec_decides_the_course(mode: str, host: Host) -> None:
         pytest.param(DEAD, DOWN, Course.EVACUATE, id="fenced, and down"),
         pytest.param(DEAD, FORCED, Course.EVACUATE, id="fenced, and forced down"),
         pytest.param(DEAD, UP, Course.LEAVE, id="fenced, and not down yet"),
+        pytest.param(CLAIMED, FORCED, Course.LEAVE, id="fenced by its own word"),
         pytest.param(PROVEN, DOWN, Course.LEAVE, id="fenced, and not declared down yet"),
         pytest.param(PROVEN, FORCED, Course.LEAVE, id="declared down, and that is not recorded"),
         pytest.param(hypervisor(), DOWN, Course.LEAVE, id="down"),

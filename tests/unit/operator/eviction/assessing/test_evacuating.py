@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.records import recorded
 from tests.unit.operator.eviction.made import (
     AGES_AGO,
     BEGAN,
@@ -346,13 +347,14 @@ def neighbour(
     conditions = set_condition((), "AgentReporting", agent, "Reporting", "", now=BEGAN)
     instances = tuple(Instance(id=id_, name=id_, active=id_ in runs) for id_ in (*runs, *off))
     known = hypervisor(phase).status
-    return Hypervisor(
+    made = Hypervisor(
         metadata=ObjectMeta(name="there"),
         spec=hypervisor().spec,
         status=HypervisorStatus(
             conditions=conditions, instances=instances, bootID="1", fencing=known.fencing
         ),
     )
+    return recorded(made)
 
 
 def test_targets_of_its_moves_are_looked_at() -> None:

@@ -51,6 +51,7 @@ def chosen(
         chooses=False,
         networks=networks,
         others=(),
+        limits={},
     )
 
 

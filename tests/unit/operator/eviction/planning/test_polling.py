@@ -11,7 +11,7 @@ from tests.unit.operator.eviction.made import NOW, assessed, move, server
 from hypercobalt.api.eviction import EvictionCheck
 from hypercobalt.operator.eviction.model.decision import Preflight
 from hypercobalt.operator.eviction.model.states import Assessment, Moving, Stranded, Waiting
-from hypercobalt.operator.eviction.model.tracks import Track
+from hypercobalt.operator.eviction.model.tracks import Begun, Track
 from hypercobalt.operator.eviction.planning.estimate import Sample, Timings
 from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after, poll_deletion
 
@@ -63,12 +63,10 @@ def test_next_poll_follows_from_what_is_under_way(
 
 @pytest.mark.parametrize(
     ("soonest", "seconds"),
-    [(1.8, 1.26), (0.5, 0.35), (0.1, 0.2)],
+    [(1.8, 1.36), (0.5, 0.45), (0.1, 0.2)],
     ids=["just begun", "soon", "now"],
 )
-def test_moves_are_looked_at_shortly_before_the_first_should_end(
-    soonest: float, seconds: float
-) -> None:
+def test_moves_are_looked_at_when_the_first_should_end(soonest: float, seconds: float) -> None:
     found = poll_after((busy(1),), GOOD, timings(2.0, soonest), NOW)
     assert found.total_seconds() == pytest.approx(seconds)
 
@@ -76,6 +74,7 @@ def test_moves_are_looked_at_shortly_before_the_first_should_end(
 WAITING = assessed(server("w"))
 UNRECORDED = assessed(server("u"), Moving())
 SEEN = UNRECORDED.observed
+BEGUN = replace(UNRECORDED, track=Track(Begun("")))
 UNDER_WAY = replace(UNRECORDED, observed=replace(SEEN, moves=(move("running", "u"),)))
 FAILED = assessed(server("f"), Stranded())
 ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u"),)))
@@ -86,9 +85,11 @@ ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u
     [
         pytest.param((UNDER_WAY, WAITING), True, id="one goes, one waits for a place"),
         pytest.param((WAITING,), False, id="nothing goes"),
-        pytest.param((UNRECORDED, WAITING), False, id="begun, without a record yet"),
+        pytest.param((UNRECORDED, WAITING), False, id="others move it, without a record yet"),
+        pytest.param((BEGUN, WAITING), True, id="begun, without a record yet"),
         pytest.param((ARRIVED, WAITING), False, id="one has arrived"),
         pytest.param((UNDER_WAY, due(5)), False, id="one waits for another attempt"),
+        pytest.param((UNDER_WAY, replace(UNDER_WAY, state=Waiting())), False, id="a record of it"),
         pytest.param((UNDER_WAY, FAILED), True, id="one goes, one has failed"),
         pytest.param((), False, id="nothing is left"),
     ],

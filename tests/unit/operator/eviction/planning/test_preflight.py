@@ -7,6 +7,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
+from tests.records import recorded
 from tests.unit.operator.eviction import made
 from tests.unit.operator.eviction.made import BEGAN, assessed, capacity, entry, server
 
@@ -348,7 +349,7 @@ def test_eviction_names_a_host_that_lives_after_its_proof() -> None:
     dead = made.hypervisor("Fenced")
     assert dead.status.fencing is not None
     record = replace(dead.status.fencing, livesSince=made.BEGAN)
-    lives = replace(dead, status=replace(dead.status, fencing=record))
+    lives = recorded(replace(dead, status=replace(dead.status, fencing=record)))
     forced = EvictionSpec(hypervisor="here", reason="test", mode="evacuate")
     assert unproven(forced, dead, DOWN) == ""
     assert "the host has shown life since" in unproven(forced, lives, DOWN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +47,7 @@ def started(
     order: Order = Order.LARGEST,
     chooses: bool = True,
     others: tuple[Load, ...] = (),
+    limits: Mapping[str, int] | None = None,
 ) -> tuple[Start, ...]:
     by_need = {need(one.server): candidates for one in instances if one.server}
     found = choose_starts(
@@ -56,6 +59,7 @@ def started(
         chooses=chooses,
         networks=Networks(),
         others=others,
+        limits=limits or {},
     )
     return found.chosen
 
@@ -103,6 +107,25 @@ def test_a_limit_for_targets_spreads_moves() -> None:
     assert targets(started(all_, candidates, policy=Policy(per_target=2))) == ["x", "x", "y", "y"]
 
 
+@pytest.mark.parametrize(
+    ("chooses", "policy", "avoid", "begun"),
+    [
+        pytest.param(False, POLICY, "", 3, id="where the operator names the target"),
+        pytest.param(False, Policy(per_target=1), "", 1, id="not beyond the site's limit"),
+        pytest.param(True, Policy(per_target=1), "", 1, id="nor where that is why it is named"),
+        pytest.param(True, POLICY, "bad", 5, id="the service's own have no limit for each"),
+    ],
+)
+def test_target_that_has_shown_to_bear_more_takes_more(
+    chooses: bool, policy: Policy, avoid: str, begun: int
+) -> None:
+    state = Ready(Mode.LIVE, avoid=frozenset({avoid} - {""}))
+    all_ = [assessed(server(str(n)), state) for n in range(5)]
+    room = (capacity("x", 99_999),)
+    chosen = started(all_, room, policy=policy, chooses=chooses, limits={"x": 3})
+    assert targets(chosen) == ["x"] * begun
+
+
 def test_strict_anti_affinity_is_kept() -> None:
     groups = {n: ServerGroup("anti-affinity", (other,)) for n, other in ("ab", "ba")}
     all_ = [assessed(server(n, group=group)) for n, group in groups.items()]
@@ -121,6 +144,7 @@ def test_an_instance_without_a_target_is_reported_and_does_not_hold_up_smaller_o
         chooses=False,
         networks=Networks(),
         others=(),
+        limits={},
     )
     assert [start.server.id for start in found.chosen] == ["b"]
     assert "8192 MiB" in found.homeless["a"]
@@ -154,24 +178,23 @@ def test_places_are_limited_by_source_and_targets(
 
 
 @pytest.mark.parametrize(
-    ("targets", "busy", "elsewhere", "free"),
+    ("borne", "busy", "elsewhere", "free"),
     [
         pytest.param(None, 0, 0, 10, id="the spec has a number"),
-        pytest.param(50, 0, 0, 10, id="many targets: what the source bears"),
-        pytest.param(3, 0, 0, 6, id="two for each of three targets"),
-        pytest.param(3, 4, 0, 2, id="some under way"),
-        pytest.param(3, 2, 3, 1, id="others move to the same targets"),
-        pytest.param(3, 0, 9, 1, id="others fill the targets: one goes all the same"),
-        pytest.param(3, 1, 9, 0, id="others fill the targets, and one goes"),
-        pytest.param(0, 0, 0, 2, id="none is known: the service may have one"),
+        pytest.param(100, 0, 0, 10, id="many targets: what the source bears"),
+        pytest.param(6, 0, 0, 6, id="fewer than the source bears"),
+        pytest.param(6, 4, 0, 2, id="some under way"),
+        pytest.param(6, 2, 3, 1, id="others move to the same targets"),
+        pytest.param(6, 0, 9, 1, id="others fill the targets: one goes all the same"),
+        pytest.param(6, 1, 9, 0, id="others fill the targets, and one goes"),
     ],
 )
 def test_moves_at_once_are_what_source_and_possible_targets_bear(
-    targets: int | None, busy: int, elsewhere: int, free: int
+    borne: int | None, busy: int, elsewhere: int, free: int
 ) -> None:
     moving = [assessed(server(str(n)), Moving()) for n in range(busy)]
     others = (Load("else", {f"x{n}": Going() for n in range(elsewhere)}),)
-    found = places(moving, others, POLICY, host="here", parallelism=None, targets=targets)
+    found = places(moving, others, POLICY, host="here", parallelism=None, borne=borne)
     assert found.free == free
 
 
@@ -302,6 +325,7 @@ def test_moves_that_begin_now_are_waited_for_too() -> None:
         chooses=False,
         networks=Networks(),
         others=(),
+        limits={},
     )
     assert found.homeless["b"].endswith("; waiting for running migrations")
 

@@ -95,6 +95,23 @@ def test_host_takes_so_many_moves_at_once(limit: int, chosen: str) -> None:
     assert choose(server(), PAIR, reservations, per_target=limit) == chosen
 
 
+@pytest.mark.parametrize(
+    ("limits", "chosen"),
+    [
+        pytest.param({}, "y", id="none has shown more"),
+        pytest.param({"x": 3}, "x", id="it bears three"),
+        pytest.param({"x": 2}, "y", id="it bears two"),
+        pytest.param({"y": 3}, "y", id="the other one bears three"),
+        pytest.param({"y": 0, "x": 3}, "x", id="more than the other"),
+    ],
+)
+def test_host_that_has_shown_to_bear_more_takes_more(limits: dict[str, int], chosen: str) -> None:
+    reservations = Reservations()
+    reservations.add(server("b"), "x")
+    reservations.add(server("c"), "x")
+    assert choose(server(), PAIR, reservations, per_target=2, limits=limits) == chosen
+
+
 def test_host_takes_any_number_of_moves_where_no_limit_is_given() -> None:
     reservations = Reservations()
     reservations.add(server("b"), "x")

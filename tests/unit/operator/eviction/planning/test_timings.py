@@ -148,7 +148,33 @@ def test_first_move_should_end_by_its_size_and_its_begin(
     ended: list[Sample], ids: list[str], seconds: float
 ) -> None:
     timings = Timings({"small": 1024, "large": 8192, "new": 2048}, BEGUN, ended)
-    assert timings.soonest(ids, NOW.at) == pytest.approx(seconds)
+    assert timings.next_ends(ids, 0, NOW.at) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("within", "seconds"), [(0, 2), (4, 2), (5, 7), (9, 7)], ids=["0", "4", "5", "9"]
+)
+def test_moves_that_should_end_at_about_the_same_time_count_as_one_end(
+    within: float, seconds: float
+) -> None:
+    timings = Timings({"small": 1024, "large": 8192}, BEGUN, LINE)
+    assert timings.next_ends(["large", "small"], within, NOW.at) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("ended", "share"),
+    [
+        pytest.param([10.0], 0.7, id="one shows nothing of the next"),
+        pytest.param([10.0, 10.0], 1.0, id="they last equally long"),
+        pytest.param([9.0, 11.0], 0.9, id="the shortest is a tenth shorter"),
+        pytest.param([2.0, 18.0], 0.7, id="they stray"),
+    ],
+)
+def test_move_is_expected_as_early_as_the_shortest_has_ended(
+    ended: list[float], share: float
+) -> None:
+    timings = Timings({"a": 1024}, {"a": NOW.at}, [Sample(1024, each) for each in ended])
+    assert timings.next_ends(["a"], 0, NOW.at) == pytest.approx(10 * share)
 
 
 def test_time_left_counts_moves_under_way_from_their_begin() -> None:

@@ -1,0 +1,178 @@
+"""A captured host writes into its own status that it is dead, or that its guests are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.integration.operator.conftest import until
+from tests.integration.operator.failing import (
+    Host,
+    Site,
+    evictions_of,
+    failing_site,
+    recovered,
+    recovering,
+    start,
+)
+from tests.records import record
+
+from hypercobalt.adapters.fencing.port import PowerState
+from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
+from hypercobalt.api.fencing import RECORD, Fencing, FencingMethod, FencingPhase, GuestsStopped
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.runtime import Kube
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
+
+LIE = Fencing(
+    phase=FencingPhase.FENCED,
+    bootID="boot-1",
+    method=FencingMethod.AGENT,
+    proof="all guests are stopped",
+    startedAt=datetime(2026, 11, 27, 12, tzinfo=UTC),
+    fencedAt=datetime(2026, 11, 27, 12, tzinfo=UTC),
+)
+DECLARED = replace(LIE, forcedDownAt=LIE.fencedAt)
+ATTEMPT = replace(LIE, phase=FencingPhase.ATTEMPTING, proof=None, fencedAt=None)
+OFF = replace(LIE, method=FencingMethod.BMC, device="bmc")
+STOPPED = GuestsStopped("boot-1", LIE.startedAt, LIE.fencedAt, 1)
+
+
+async def writes(kube: Kube, name: str, **fields: object) -> None:
+    """What the agent of a captured host writes, where no policy stops it."""
+    lie: HypervisorStatus = replace(HypervisorStatus(conditions=()), **fields)
+    meta = ObjectMeta(name=name)
+    agent = kube.as_manager("kvm-node-agent-lies")
+    await agent.apply(Hypervisor(metadata=meta, status=lie), force=True, subresource="status")
+
+
+async def asks_for(kube: Kube, host: str, instance: str) -> None:
+    """The Eviction that the agents' policy lets an agent create."""
+    spec = EvictionSpec(
+        hypervisor=host,
+        reason="crashed",
+        trigger=Trigger.INSTANCE_CRASH,
+        mode="auto",
+        instances=(instance,),
+    )
+    await kube.create(Eviction(metadata=ObjectMeta(name=f"ha-{host}-lie"), spec=spec))
+
+
+def runs_at_home(site: Site, host: Host) -> bool:
+    """Whether the host's servers are where they were, and nothing was done to the host."""
+    known = site.compute.world.hosts[host.name]
+    calls = [call for call in site.compute.world.calls if "evacuate" in call]
+    return (
+        len(site.compute.moves.on(host.name)) == 1
+        and not known.forced_down
+        and host.device.orders == []
+        and not calls
+    )
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        pytest.param(LIE, id="by its agent"),
+        pytest.param(DECLARED, id="and declared down"),
+        pytest.param(ATTEMPT, id="ordered to stop its guests"),
+        pytest.param(OFF, id="by a device"),
+    ],
+)
+async def test_host_that_claims_to_be_dead_has_nothing_started_elsewhere(
+    kube: Kube, kubeconfig: Path, name: str, lie: Fencing
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        captured = await start(site)
+        site.compute.world.change_host(name, up=False)  # it stops its own nova-compute
+        (server,) = site.compute.moves.on(name)
+        await writes(kube, name, fencing=lie, guestsStopped=STOPPED)
+        await asks_for(kube, name, server.id)
+        shown = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: hv.fencing is not None and hv.status.fencing == hv.fencing,
+        )
+        for _ in range(20):  # poll of the HA service: 0.1 s
+            await asyncio.sleep(0.1)
+            assert runs_at_home(site, captured)
+        assert shown.fencing is not None
+        assert "no operator has recorded the proof" in shown.fencing.evidence[-1]
+
+
+async def test_next_operator_believes_no_status_that_was_written_while_none_ran(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        captured = await start(site)
+    site.compute.world.change_host(name, up=False)
+    await writes(kube, name, fencing=DECLARED, guestsStopped=STOPPED)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        await until(kube, Hypervisor, name, lambda hv: hv.fencing is not None)
+        assert runs_at_home(site, captured)
+        assert await evictions_of(kube, name) == []
+
+
+async def test_record_of_the_operator_outlives_what_the_host_writes_over_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        await dead.dies()
+        fenced = await dead.until("Fenced", "True/Proven")
+        released = replace(LIE, phase=FencingPhase.RELEASED)
+        await writes(kube, name, fencing=released)
+        await recovered(site, name)
+        after = await until(
+            kube, Hypervisor, name, lambda hv: hv.status.fencing == hv.fencing is not None
+        )
+    assert after.fencing is not None
+    assert fenced.fencing is not None
+    assert (after.fencing.phase, after.fencing.fencedAt) == ("Fenced", fenced.fencing.fencedAt)
+    assert dead.device.orders == [PowerState.OFF]
+
+
+async def test_agents_report_counts_only_as_an_answer_to_a_recorded_order(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        host = await start(site)
+        await writes(kube, name, guestsStopped=STOPPED)
+        failed = replace(ATTEMPT, phase=FencingPhase.FAILED, method=FencingMethod.BMC)
+        await record(kube, name, failed)  # the operator has ordered nothing
+        await asyncio.sleep(0.5)
+        assert runs_at_home(site, host)
+        await record(kube, name, ATTEMPT)  # a person orders it
+        await recovered(site, name)
+    assert host.device.orders == []
+
+
+async def test_status_of_an_agent_cannot_have_the_record(kube: Kube, name: str) -> None:
+    """A write of the status changes no annotation, on both servers."""
+    meta = ObjectMeta(name=name, annotations={RECORD: "{}"})
+    await kube.create(Hypervisor(metadata=ObjectMeta(name=name)))
+    stored = await kube.get(Hypervisor, name)
+    assert stored is not None
+    forged = replace(stored, metadata=replace(stored.metadata, annotations={RECORD: "{}"}))
+    status = HypervisorStatus(numInstances=1, conditions=())
+    await kube.patch(stored, replace(forged, status=status), subresource="status")
+    await kube.as_manager("kvm-node-agent").apply(
+        Hypervisor(metadata=meta, status=status), force=True, subresource="status"
+    )
+    await kube.merge_patch(
+        Hypervisor, name, {"metadata": {"annotations": {RECORD: "{}"}}}, subresource="status"
+    )
+    after = await kube.get(Hypervisor, name)
+    assert after is not None
+    assert RECORD not in after.metadata.annotations

@@ -1,0 +1,243 @@
+"""Without OpenStack: a captured host defines what it likes, and takes nothing from other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from tests.contracts.direct import A, B, ended, named
+from tests.unit.compute.memory import ALLOWED, C, Memory, Present, identity
+
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.compute.direct.claims import disks_taken, ports_taken
+from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.errors import ConflictError
+from hypercobalt.compute.model import Move
+
+pytestmark = pytest.mark.looptime
+
+OWN: Final = Disk("vda", path="/shared/vms/mine.img")
+THEIRS: Final = Disk("vda", path="/shared/vms/theirs.img")
+PORT: Final = identity("port")
+VOLUME: Final = Disk("vda", volume="rbd:volumes/theirs")
+
+
+def guest(name: str, *disks: Disk, runs: bool = True, ports: tuple[str, ...] = ()) -> Domain:
+    return Domain(
+        uuid=identity(name),
+        name=name,
+        active=runs,
+        state=DomainState.RUNNING if runs else DomainState.SHUTOFF,
+        reason=0 if runs else ShutoffReason.SHUTDOWN,
+        memory_bytes=1024**3,
+        vcpus=1,
+        devices=Devices(disks, ports),
+    )
+
+
+class Network:
+    """Ports, and the hosts that may have them."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, tuple[str, ...]] = {}
+        self.between: dict[str, tuple[str, ...]] = {}
+
+    async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
+        self.bound |= dict.fromkeys(ports, hosts)
+
+    async def between_hosts(self) -> dict[str, tuple[str, ...]]:
+        return self.between
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def world() -> Memory:
+    made = Memory()
+    for name in (A, B, C):
+        made.host(name).files |= {"/local/x"}
+    made.daemons.shared_files |= {OWN.path, THEIRS.path}
+    return made
+
+
+def service(world: Memory, network: Network | None = None) -> DirectService:
+    return DirectService(
+        Present(world.places), world.daemons, network or Network(), stored=world, allowed=ALLOWED
+    )
+
+
+async def evacuated(made: DirectService, name: str) -> Move:
+    server = await named(made, A, name)
+    await made.moves.evacuate(server, B)
+    return await ended(made, server)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize(
+    "disk",
+    [
+        pytest.param(THEIRS, id="the same path"),
+        pytest.param(replace(THEIRS, readonly=True), id="to read it"),
+        pytest.param(replace(THEIRS, device="cdrom"), id="as a medium"),
+    ],
+)
+async def test_disk_of_another_hosts_guest_is_attached_to_nothing_of_a_dead_host(
+    world: Memory, disk: Disk, *, runs: bool
+) -> None:
+    world.host(C).put(guest("victim", THEIRS, runs=runs))
+    world.host(A).put(guest("attacker", disk))
+    await world.lose(A)
+    made = service(world)
+    move = await evacuated(made, "attacker")
+    await made.close()
+    assert move.status == "error"
+    assert identity("attacker") not in world.host(B).here
+    assert f"victim on {C}" in move.message
+
+
+async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memory) -> None:
+    world.host(C).put(guest("victim", THEIRS))
+    world.host(A).put(guest("attacker", THEIRS))
+    await world.lose(C)
+    await world.lose(A)
+    made = service(world)
+    move = await evacuated(made, "attacker")
+    await made.close()
+    assert (move.status, identity("attacker") in world.host(B).here) == ("error", False)
+
+
+@pytest.mark.parametrize("reason", [0, ShutoffReason.SHUTDOWN])
+@pytest.mark.parametrize(
+    "mark", [None, Evacuated("kvm-9", "boot-1"), Evacuated(A, "an earlier boot")]
+)
+async def test_guest_that_is_off_on_another_host_is_not_started_by_a_dead_hosts_claim(
+    world: Memory, reason: int, mark: Evacuated | None
+) -> None:
+    victim = replace(guest("victim", THEIRS, runs=False), reason=reason, evacuated=mark)
+    world.host(C).put(victim)
+    world.host(A).put(guest("victim", OWN))
+    world.store(A)
+    world.cut(A)
+    world.fence(A)
+    made = service(world)
+    for one in await made.moves.servers(A):
+        with_host = replace(one, host=A, waits_for_host="")
+        await made.moves.evacuate(with_host, B)
+        move = await ended(made, with_host)
+        assert move.status == "error"
+    await made.close()
+    assert identity("victim") not in world.host(B).here
+    assert world.host(C).here[identity("victim")] == victim
+
+
+@pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
+async def test_cold_move_touches_no_definition_that_no_move_has_made(
+    world: Memory, there: str
+) -> None:
+    victim = guest("victim", THEIRS, runs=False)
+    world.host(there).put(victim)
+    world.host(A).put(guest("victim", OWN, runs=False))
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.cold_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert move.status == "error"
+    assert f"is defined on {there} as well" in move.message
+    assert world.host(there).here[identity("victim")] == victim
+    assert world.host(A).here
+
+
+@pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
+async def test_live_move_goes_to_no_host_that_has_a_guest_of_its_uuid(
+    world: Memory, there: str
+) -> None:
+    victim = guest("victim", THEIRS, runs=False)
+    world.host(there).put(victim)
+    world.host(A).put(guest("victim", OWN))
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert move.status == "error"
+    assert not world.host(A).calls["migrate"]
+    assert world.host(there).here[identity("victim")] == victim
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_ports_of_another_hosts_guest_stay_where_they_are(
+    world: Memory, *, runs: bool
+) -> None:
+    network = Network()
+    network.bound = {PORT: (C,)}
+    world.host(C).put(guest("victim", THEIRS, runs=runs, ports=(PORT,)))
+    world.host(A).put(guest("attacker", OWN, runs=False, ports=(PORT,)))
+    made = service(world, network)
+    server = await named(made, A, "attacker")
+    with pytest.raises(ConflictError, match=f"{PORT} is that of victim"):
+        await made.moves.restart(server)
+    await made.moves.cold_migrate(server, B)
+    assert (await ended(made, server)).status == "error"
+    await made.close()
+    assert network.bound == {PORT: (C,)}
+
+
+async def test_ports_that_two_guests_have_are_not_settled(world: Memory) -> None:
+    network = Network()
+    network.between = {PORT: (B, C)}
+    world.host(C).put(guest("victim", THEIRS, ports=(PORT,)))
+    world.host(A).put(guest("attacker", OWN, ports=(PORT,)))
+    made = service(world, network)
+    await made.moves.servers(A)
+    await made.close()
+    assert network.bound == {}
+
+
+async def test_guest_of_the_same_uuid_elsewhere_keeps_its_ports(world: Memory) -> None:
+    network = Network()
+    world.host(C).put(guest("victim", THEIRS, runs=False, ports=(PORT,)))
+    world.host(A).put(guest("victim", OWN, runs=False, ports=(PORT,)))
+    made = service(world, network)
+    server = await named(made, A, "victim")
+    with pytest.raises(ConflictError, match=f"is defined on {C} as well"):
+        await made.moves.restart(server)
+    await made.close()
+    assert network.bound == {}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "taken"),
+    [
+        (OWN, THEIRS, False),
+        (replace(THEIRS, path="/shared/vms/x/../theirs.img"), THEIRS, True),
+        (replace(THEIRS, path="//shared//vms/./theirs.img"), THEIRS, True),
+        (VOLUME, VOLUME, True),
+        (VOLUME, replace(VOLUME, volume="rbd:volumes/mine"), False),
+        (replace(OWN, readonly=True), replace(OWN, device="cdrom"), False),
+        (replace(OWN, readonly=True), OWN, True),
+        (Disk("sda", "cdrom"), Disk("sda", "cdrom"), False),
+    ],
+)
+def test_disk_has_one_domain_unless_all_only_read_it(
+    mine: Disk, theirs: Disk, *, taken: bool
+) -> None:
+    own, other = guest("a", mine), guest("b", theirs)
+    assert bool(disks_taken(own, {C: (other,)})) is taken
+    assert not disks_taken(own, {C: (own,)}), "itself, as seen elsewhere"
+
+
+def test_firmwares_variables_have_one_domain() -> None:
+    own = replace(guest("a"), devices=Devices(nvram="/shared/a.fd"))
+    other = replace(guest("b"), devices=Devices(nvram="/shared/../shared/a.fd"))
+    assert "firmware" in disks_taken(own, {C: (other,)})
+
+
+def test_port_has_one_domain() -> None:
+    own = guest("a", ports=("p", "q"))
+    assert ports_taken(own, {C: (guest("b", ports=("q",)),)})
+    assert not ports_taken(own, {C: (guest("b", ports=("r",)), own)})
