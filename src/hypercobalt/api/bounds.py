@@ -58,10 +58,10 @@ def _bounded(value: object, limits: Limits, items: Limits, bounds: Bounds) -> ob
             return within(value, bounds)
         case tuple():
             most = limits.max_items or bounds.items
-            old = cast("tuple[object, ...]", value)[:most]
-            new = tuple(_bounded(item, items, _NONE, bounds) for item in old)
-            same = len(new) == len(value) and all(a is b for a, b in zip(new, value, strict=True))
-            return value if same else new
+            old = cast("tuple[object, ...]", value)
+            new = tuple(_bounded(item, items, _NONE, bounds) for item in old[:most])
+            same = len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+            return old if same else new
         case dict():
             most = limits.max_properties or bounds.properties
             known = cast("dict[str, object]", value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
 import msgspec
@@ -25,7 +25,7 @@ defaults. Amounts of type Quantity are numbers with an optional suffix, such as 
 """
 
 
-TYPES: Final = {
+TYPES: Final[Mapping[type[CustomObject], str]] = {
     Hypervisor: "the node agent "
     + ", ".join(f"`{type_}`" for type_ in NODE_AGENT_TYPES)
     + " and those of systemd units; the operator, or an HA service, all others",

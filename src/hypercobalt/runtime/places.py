@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 _SITE_BITS: Final = 64  # of an IPv6 address: one machine has all addresses of such a network
 _MAPPED: Final = "::ffff:"  # an IPv4 address, as sockets for both show it
@@ -89,5 +89,5 @@ def address_of(peer: object) -> str:
     """The address of a peer; empty if it has none."""
     if not isinstance(peer, tuple) or not peer:
         return ""
-    text: str = peer[0].partition("%")[0]
+    text = str(cast("tuple[object, ...]", peer)[0]).partition("%")[0]
     return text.removeprefix(_MAPPED) if "." in text else text

@@ -24,7 +24,6 @@ from hypercobalt.apiserver.access import kubeconfig
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.lab import rights, tokens
 from hypercobalt.lab import state as records
-from hypercobalt.lab.bmc.boards import CREDENTIALS
 from hypercobalt.lab.disk import Disk
 from hypercobalt.lab.state import Layout
 from hypercobalt.node_agent.fencing.guests import Ended
@@ -44,6 +43,7 @@ from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
 
 OWN, OTHER = "kvm-1", "kvm-2"
+BMC = f"bmc-{OTHER}"
 MANIFESTS = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
 
 
@@ -106,16 +106,16 @@ async def test_an_agent_writes_about_its_own_host_only(site: Site) -> None:
 
 
 async def test_an_agent_reads_no_secrets_and_makes_no_tokens(site: Site) -> None:
-    meta = ObjectMeta(name=CREDENTIALS, namespace=rights.NAMESPACE)
+    meta = ObjectMeta(name=BMC, namespace=rights.NAMESPACE)
     await site.admin.create(Secret(metadata=meta, data={"password": b"correct-horse"}))
     shown: Operation = {"op": "move", "from": "/data/password", "path": "/type"}
     async with site.agent() as agent:
         with pytest.raises(ForbiddenError):
             await agent.list(Secret)
         with pytest.raises(ForbiddenError):
-            await agent.json_patch(Secret, CREDENTIALS, [shown], rights.NAMESPACE)
+            await agent.json_patch(Secret, BMC, [shown], rights.NAMESPACE)
         with pytest.raises(ForbiddenError):
-            await agent.merge_patch(Secret, CREDENTIALS, {"immutable": "x"}, rights.NAMESPACE)
+            await agent.merge_patch(Secret, BMC, {"immutable": "x"}, rights.NAMESPACE)
         with pytest.raises(ForbiddenError):
             await tokens.issue(agent, rights.NODE_AGENT, OTHER)
 

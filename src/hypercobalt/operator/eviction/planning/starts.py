@@ -169,7 +169,7 @@ def choose_starts(
     """
     taken = {server for load in others for server in load.servers}
     reservations, limit = _reserved(instances, others), per_target(policy, chooses=chooses)
-    shown = limits if limit and not policy.per_target else {}
+    shown: Mapping[str, int] = limits if limit and not policy.per_target else {}
     waiting = {id_: found for id_, found in ready(instances).items() if id_ not in taken}
     chosen: list[Start] = []
     homeless: dict[str, str] = {}

@@ -38,8 +38,8 @@ _MODEL: Final = one_of(
     "virtio virtio-transitional virtio-non-transitional e1000 e1000e igb rtl8139 ne2k_pci pcnet "
     "vmxnet3 lan9118 smc91c111 spapr-vlan usb-net"
 )
-_HOST: Final = dict.fromkeys(("csum", "gso", "tso4", "tso6", "ecn", "ufo", "mrg_rxbuf"), ON_OFF)
-_GUEST: Final = dict.fromkeys(("csum", "tso4", "tso6", "ecn", "ufo"), ON_OFF)
+_HOST: Final = dict.fromkeys(["csum", "gso", "tso4", "tso6", "ecn", "ufo", "mrg_rxbuf"], ON_OFF)
+_GUEST: Final = dict.fromkeys(["csum", "tso4", "tso6", "ecn", "ufo"], ON_OFF)
 
 _OPENVSWITCH: Final = element(
     {"parameters": element(interfaceid=UUID, profileid=TOKEN)},
