@@ -1,0 +1,604 @@
+"""The grammar of hostile writes: what the operator reacts to, by who may try to write it.
+
+Most of what is drawn is coherent, as an attacker who has read the operator's source would write it:
+a record of a fencing with the present boot, a report of stopped guests with the record's start. The
+rest is near misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hypothesis import strategies as st
+from tests.conformance.captured import arrangements, guests
+from tests.conformance.captured.credentials import (
+    KUBELET,
+    NODE_AGENT,
+    OPERATOR,
+    OVS_AGENT,
+    UNBOUND,
+)
+from tests.conformance.captured.knowledge import Definitions, Request
+from tests.conformance.captured.site import (
+    EVENTS,
+    EVICTIONS,
+    HYPERVISORS,
+    LEASES,
+    MIGRATIONS,
+    NODES,
+    OVS_LEASES,
+    OVSNODES,
+    PLAIN,
+)
+from tests.conformance.wire import Body, Json
+
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+from hypercobalt.api.fencing import ASSERTED_DEAD
+from hypercobalt.api.ha_switch import HA_ENABLED
+from hypercobalt.lab import rights
+from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    HOSTNAME_LABEL,
+    HYPERVISOR_LABEL,
+    LIFECYCLE_LABEL,
+)
+
+Attack = tuple[Request, ...]
+Attacks = st.SearchStrategy[Attack]
+
+_HOST: Final = st.sampled_from(("${own}",) * 5 + ("${victim}",))
+_SECRETS: Final = "/api/v1/namespaces/" + rights.NAMESPACE + "/secrets"
+_REQUESTS: Final = f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificaterequests"
+
+# -- the status of a Hypervisor --------------------------------------------------------------------
+
+FENCED: Final[Mapping[str, Json]] = {
+    "phase": "Fenced",
+    "bootID": "$boot",
+    "method": "Agent",
+    "proof": "every instance has ended",
+    "startedAt": "$ordered",
+    "fencedAt": "$now",
+    "forcedDownAt": "$now",
+    "attempts": 1,
+}
+_FENCING: Final = st.builds(
+    lambda more: {**FENCED, **more},
+    st.dictionaries(
+        st.sampled_from(["phase", "method", "bootID", "deadline", "device", "livesSince"]),
+        st.just("x"),
+        max_size=2,
+    ).flatmap(
+        lambda keys: st.fixed_dictionaries(
+            {
+                key: {
+                    "phase": st.sampled_from(["Attempting", "Fenced", "Failed", "Released"]),
+                    "method": st.sampled_from(["Agent", "BMC", "Storage", "External"]),
+                    "bootID": st.sampled_from(["$boot", "$new boot", "$their boot"]),
+                    "deadline": st.sampled_from(["$past", "$soon"]),
+                    "device": st.just("nothing 192.0.2.9"),
+                    "livesSince": st.just("$past"),
+                }[key]
+                for key in keys
+            }
+        )
+    ),
+)
+STOPPED: Final[Json] = {"bootID": "$boot", "startedAt": "$ordered", "at": "$now", "count": 1}
+
+
+def _condition(type_: str, status: str, reason: str) -> Json:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": "$past",
+    }
+
+
+CONDITIONS: Final = (
+    _condition("Evicting", "False", "Succeeded"),
+    _condition("AgentPodsEvicted", "True", "NoAgentPods"),
+    _condition("Registered", "False", "NotRegistered"),
+    _condition("Offboarded", "True", "Offboarded"),
+    _condition("Onboarding", "False", "Succeeded"),
+    _condition("Ready", "False", "Evicted"),
+    _condition("Terminating", "True", "Terminating"),
+    _condition("AgentReporting", "True", "Reporting"),
+    _condition("NodeHealthy", "True", "Healthy"),
+    _condition("RecoveryBlocked", "True", "ManyHosts"),
+    _condition("HypervisorDisabled", "False", "Succeeded"),
+    _condition("AcceptsNewInstances", "True", "NodeHealthy"),
+)
+_ON_STORAGE: Final[Json] = {
+    "id": "io-1",
+    "type": "IOError",
+    "severity": "Critical",
+    "instance": "$guest",
+    "storage": arrangements.SHARED,
+    "firstSeen": "$past",
+    "lastSeen": "$now",
+}
+_STATUS: Final[Mapping[str, st.SearchStrategy[Json]]] = {
+    "fencing": _FENCING,
+    "guestsStopped": st.just(STOPPED),
+    "assertion": st.just({"by": f"{ASSERTED_DEAD}=$boot", "seenAt": "$past"}),
+    "serviceId": st.just("$their service"),
+    "hypervisorId": st.just("$their hypervisor"),
+    "internalIp": st.sampled_from(["$their address", "192.0.2.99"]),
+    "evicted": st.just(True),
+    "unhealthySince": st.just("$past"),
+    "recovery": st.just({"phase": "Recovered"}),
+    "aggregates": st.just([]),
+    "failingStorage": st.just([arrangements.SHARED]),
+    "conditions": st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=4),
+    "incidents": st.just([_ON_STORAGE]),
+    "instances": st.lists(
+        st.sampled_from(["$guest", "$their guest", "$their idle guest", "$no guest"]),
+        min_size=1,
+        max_size=3,
+        unique=True,
+    ).map(lambda ids: [{"id": id_, "name": "vm", "active": True} for id_ in ids]),
+    "empty": st.just([]),
+    "numInstances": st.sampled_from([0, 0, 9999]),
+    "hostUUID": st.just("$their uuid"),
+    "bootID": st.sampled_from(["$new boot", "$their boot"]),
+    "effectiveCapacity": st.just({"cpu": "100000", "memory": "100Ti"}),
+    "recentBoots": st.just(["$past", "$past", "$now"]),
+    "peerReports": st.just([{"host": "$victim", "answers": True, "asked": "$now"}]),
+}
+_TOGETHER: Final = (
+    ("fencing", "guestsStopped"),
+    ("serviceId", "hypervisorId", "conditions"),
+    ("serviceId", "hypervisorId", "aggregates", "empty", "numInstances"),
+    ("fencing", "guestsStopped", "recovery"),
+)
+
+
+def _fields(names: tuple[str, ...]) -> st.SearchStrategy[Body]:
+    return st.fixed_dictionaries(
+        {("instances" if name == "empty" else name): _STATUS[name] for name in names}
+    )
+
+
+_CHANGE: Final = st.one_of(
+    st.lists(st.sampled_from(sorted(_STATUS)), min_size=1, max_size=3, unique=True).flatmap(
+        lambda names: _fields(tuple(names))
+    ),
+)
+_KNOWING: Final = st.sampled_from(_TOGETHER).flatmap(_fields)
+
+
+def _written(path: str, host: str, change: Body, patch: str, *, about: tuple[str, str]) -> Request:
+    """A change of a status, as a patch of one of three kinds."""
+    if patch == "json":
+        body: Json = [
+            {"op": "add", "path": f"/status/{key}", "value": it} for key, it in change.items()
+        ]
+    elif patch == "apply":
+        version, kind = about
+        path = f"{path}?fieldManager=kvm-node-agent&force=true"
+        body = {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": host},
+            "status": change,
+        }
+    else:
+        body = {"status": change}
+    return Request("PATCH", path, body, patch)
+
+
+def _status(host: str, change: Body, patch: str, subresource: bool) -> Attack:
+    path = f"{HYPERVISORS}/{host}{'/status' if subresource else ''}"
+    about = ("kvm.cloud.sap/v1", "Hypervisor")
+    return (_written(path, host, change, patch, about=about),)
+
+
+def _metadata(host: str, change: Body) -> Attack:
+    return (
+        Request("PATCH", f"{HYPERVISORS}/{host}/status", {"metadata": change}),
+        Request("PATCH", f"{HYPERVISORS}/{host}", {"metadata": change}),
+    )
+
+
+_RECORD: Final = (
+    '{"phase":"Fenced","bootID":"${boot}","method":"Agent","startedAt":"${ordered}",'
+    '"fencedAt":"${now}","forcedDownAt":"${now}"}'
+)
+_PATCH: Final = st.sampled_from(["merge", "merge", "json", "apply"])
+_METADATA: Final = st.sampled_from(
+    [
+        {"annotations": {ASSERTED_DEAD: "$boot"}},
+        {"annotations": {ASSERTED_DEAD: "$their boot"}},
+        {"annotations": {BEFORE: "termination"}},
+        {"annotations": {"kvm.cloud.sap/fencing-record": _RECORD}},
+        {"annotations": {HA_ENABLED: "false"}},
+        {"labels": {HOSTNAME_LABEL: "$victim"}},
+        {"labels": arrangements.labels(2)},
+        {"finalizers": [FINALIZER]},
+        {"finalizers": None},
+    ]
+)
+
+# -- definitions, Evictions, Secrets ---------------------------------------------------------------
+
+_IDS: Final = st.sampled_from(
+    ["$guest", "$guest", "$idle guest", "$their guest", "$their idle guest", "$no guest"]
+)
+_DEFINITION: Final = st.tuples(
+    _IDS, st.sampled_from([*guests.HOSTILE, "arguments", "kernel", "nothing"]), st.booleans()
+)
+
+
+def hostile(what: str, uuid: str, called: str, host: str) -> str:
+    """A definition with what another host must not be told to use."""
+    more = {"arguments": guests.HVM + guests.ARGUMENTS, "kernel": guests.KERNEL}.get(
+        what, guests.HVM
+    )
+    devices = (guests.HOSTILE[what],) if what in guests.HOSTILE else ()
+    return guests.document(uuid, called, host, devices=devices, more=more)
+
+
+def definitions(
+    write: Definitions, symbols: Mapping[str, Json], hypervisor: Body
+) -> tuple[Request, ...]:
+    """Write hostile definitions; with the own Hypervisor as just read."""
+    made: dict[str, DomainDefinition] = {}
+    host, own = str(symbols[write.host[1:]]), str(symbols["own"])
+    for symbol, what, active in write.domains:
+        uuid = str(symbols[symbol[1:]])
+        called = f"{own}-vm-{int(symbol == '$idle guest')}"
+        xml = hostile(what, uuid, called, own)
+        made[uuid] = DomainDefinition(name=called, xml=xml, active=active)
+    found = HostDefinitions(str(symbols["boot"]), str(symbols["mark"]), made)
+    body = arrangements.definitions_body(host, found, hypervisor)
+    if body is None:
+        return ()
+    path = arrangements.definitions_path(host)
+    return (Request("PATCH", path, body), Request("POST", path.rpartition("/")[0], body))
+
+
+DEFINITIONS: Final = st.builds(
+    Definitions,
+    st.sampled_from(["$own"] * 5 + ["$victim"]),
+    st.lists(_DEFINITION, min_size=1, max_size=2, unique_by=lambda one: one[0]).map(tuple),
+)
+
+
+def _eviction(name: str, spec: Body) -> Attack:
+    about = {"apiVersion": "kvm.cloud.sap/v1", "kind": "Eviction", "metadata": {"name": name}}
+    return (Request("POST", EVICTIONS, {**about, "spec": spec}),)
+
+
+_EVICTION: Final = st.builds(
+    _eviction,
+    st.sampled_from(["ha-1", "ha-2", "ha-${victim}", "${own}", "${victim}"]),
+    st.one_of(
+        st.fixed_dictionaries(
+            {
+                "hypervisor": st.sampled_from(["$own", "$own", "$own", "$victim"]),
+                "reason": st.just("recover"),
+                "trigger": st.sampled_from(
+                    ["InstanceCrash", "ControlError", "MemoryFailure", "NodeFailure"]
+                ),
+                "mode": st.sampled_from(["auto", "restart", "cold", "live", "evacuate"]),
+                "instances": st.lists(_IDS, min_size=1, max_size=2, unique=True),
+            }
+        ),
+        st.fixed_dictionaries(
+            {
+                "hypervisor": st.just("$own"),
+                "reason": st.just("shutdown"),
+                "trigger": st.sampled_from(["HostShutdown", "MemoryFailure", "NodeFailure"]),
+            },
+            optional={"mode": st.just("live")},
+        ),
+    ),
+)
+
+
+def secret(name: str, how: str) -> Attack:
+    path = f"{_SECRETS}/{name}"
+    match how:
+        case "copy":
+            keys = ("password", "current.pem", "domains.json.gz")
+            return tuple(
+                Request(
+                    "PATCH", path, [{"op": "copy", "from": f"/data/{k}", "path": "/type"}], "json"
+                )
+                for k in keys
+            )
+        case "merge":
+            return (Request("PATCH", path, {"immutable": "x"}),)
+        case "apply":
+            about = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+            body: Json = {**about, "immutable": "x"}
+            return (Request("PATCH", f"{path}?fieldManager=x&force=true", body, "apply"),)
+        case "watch":
+            return (Request("GET", f"{_SECRETS}?watch=1", watch=True),)
+        case "list":
+            return (Request("GET", _SECRETS),)
+        case _:
+            return (Request("GET", path),)
+
+
+_NAMES: Final = ("lab-bmc", arrangements.KEY, "domains.${victim}", "domains.${own}")
+_SECRET: Final = st.builds(
+    secret,
+    st.sampled_from(_NAMES),
+    st.sampled_from(["copy", "merge", "apply", "get", "list", "watch"]),
+)
+
+# -- Events, Leases, Migrations, requests ----------------------------------------------------------
+
+
+def _event(name: str, about: str, note: str) -> Body:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "kvm.cloud.sap/node-agent",
+        "reportingInstance": "x",
+        "action": "Watching",
+        "reason": "Crash",
+        "type": "Warning",
+        "note": note,
+        "regarding": {"apiVersion": "kvm.cloud.sap/v1", "kind": "Hypervisor", "name": about},
+    }
+
+
+_REGARDING: Final[Json] = {"apiVersion": "kvm.cloud.sap/v1", "kind": "Hypervisor", "name": "$own"}
+REWRITTEN: Final = (
+    Request(
+        "PATCH",
+        f"{EVENTS}/${{event}}",
+        {
+            "regarding": _REGARDING,
+            "note": "rewritten",
+            "reportingController": "kvm.cloud.sap/node-agent",
+        },
+    ),
+)
+"""Another's Event, made one of the own host."""
+_EVENTS: Final = st.sampled_from(
+    [
+        (Request("POST", EVENTS, _event("hostile", "$own", "x")),),
+        (Request("POST", EVENTS, _event("hostile-2", "$victim", "x")),),
+        (
+            Request("POST", EVENTS, _event("hostile", "$own", "x")),
+            Request("PATCH", f"{EVENTS}/hostile", {"regarding": {"name": "$victim"}}),
+        ),
+        REWRITTEN,
+        (Request("DELETE", f"{EVENTS}/${{event}}"),),
+    ]
+)
+
+
+def _lease(path: str, name: str, spec: Body) -> Attack:
+    return (Request("PATCH", f"{path}/{name}", {"spec": spec}),)
+
+
+_LEASE: Final = st.builds(
+    _lease,
+    st.just(LEASES),
+    _HOST.map(lambda host: f"node-agent-{host}"),
+    st.sampled_from(
+        [
+            {"holderIdentity": ""},
+            {"leaseDurationSeconds": 100_000},
+            {"leaseDurationSeconds": 1},
+            {"holderIdentity": "hostile"},
+        ]
+    ),
+)
+_ENDED: Final[Json] = {"type": "completed", "origin": "$victim", "destination": "$own"}
+_MIGRATION: Final = st.sampled_from(
+    [
+        (
+            Request(
+                "POST",
+                MIGRATIONS,
+                {
+                    "apiVersion": "kvm.cloud.sap/v1alpha1",
+                    "kind": "Migration",
+                    "metadata": {
+                        "name": "$their guest",
+                        "labels": {"kvm.cloud.sap/origin": "$own"},
+                    },
+                    "spec": {},
+                },
+            ),
+            Request("PATCH", f"{MIGRATIONS}/${{their guest}}/status", {"status": _ENDED}),
+        ),
+        (
+            Request(
+                "POST",
+                MIGRATIONS,
+                {
+                    "apiVersion": "kvm.cloud.sap/v1alpha1",
+                    "kind": "Migration",
+                    "metadata": {
+                        "name": "${their guest}-20260101-000000",
+                        "labels": {
+                            "kvm.cloud.sap/origin": "$own",
+                            "kvm.cloud.sap/server": "$their guest",
+                        },
+                    },
+                    "spec": {},
+                },
+            ),
+            Request(
+                "PATCH",
+                f"{MIGRATIONS}/${{their guest}}-20260101-000000/status",
+                {"status": {"type": "unbounded", "origin": "$own", "started": "$now"}},
+            ),
+        ),
+        (Request("DELETE", f"{MIGRATIONS}/${{their guest}}"),),
+        (Request("DELETE", MIGRATIONS),),
+    ]
+)
+_READS: Final = st.sampled_from(
+    [
+        (Request("GET", f"{EVICTIONS}?watch=1", watch=True),),
+        (Request("GET", f"{EVICTIONS}?watch=1&fieldSelector=metadata.name%3Dha-1", watch=True),),
+        (Request("GET", EVICTIONS),),
+        (Request("GET", _REQUESTS),),
+    ]
+)
+LARGE: Final = (
+    _status("${own}", {"libVirtVersion": "x" * 700_000}, "merge", True),
+    _eviction(
+        "ha-large",
+        {
+            "hypervisor": "$own",
+            "reason": "x" * 100_000,
+            "trigger": "InstanceCrash",
+            "mode": "restart",
+            "instances": ["$no guest"],
+        },
+    ),
+    (Request("POST", EVENTS, _event("long", "$own", "x" * 50_000)),),
+)
+
+_NODE_AGENT: Final = st.one_of(
+    st.builds(_status, _HOST, _CHANGE, _PATCH, st.sampled_from([True, True, True, False])),
+    st.builds(_status, st.just("${own}"), _CHANGE, _PATCH, st.just(True)),
+    st.builds(_status, st.just("${own}"), _KNOWING, st.just("merge"), st.just(True)),
+    st.builds(_metadata, _HOST, _METADATA),
+    _EVICTION,
+    _EVICTION,
+    _SECRET,
+    _EVENTS,
+    _LEASE,
+    _MIGRATION,
+    st.one_of(_READS, _READS, st.sampled_from(LARGE)),
+)
+
+# -- the other credentials -------------------------------------------------------------------------
+
+_BROKEN: Final = st.sampled_from(
+    [
+        {"conditions": [_condition("Ready", "False", "OVNControllerConnected")]},
+        {"conditions": [_condition("VswitchdResponding", "False", "NotResponding")]},
+        {"bridges": [{"name": "br-int", "status": "Down"}]},
+    ]
+)
+_ABOUT_SWITCH: Final = {"apiVersion": "ovs.c5c3.io/v1alpha1", "kind": "OVSNode", "name": "$victim"}
+_OVS_AGENT: Final = st.one_of(
+    st.builds(
+        lambda host, change, patch: (
+            _written(
+                f"{OVSNODES}/{host}/status",
+                host,
+                change,
+                patch,
+                about=("ovs.c5c3.io/v1alpha1", "OVSNode"),
+            ),
+        ),
+        _HOST,
+        _BROKEN,
+        _PATCH,
+    ),
+    st.builds(
+        _lease,
+        st.just(OVS_LEASES),
+        _HOST.map(lambda host: f"ovs-agent-{host}"),
+        st.sampled_from([{"holderIdentity": ""}, {"leaseDurationSeconds": 1}]),
+    ),
+    st.builds(lambda host: (Request("DELETE", f"{OVSNODES}/{host}"),), _HOST),
+    st.builds(
+        lambda host: (
+            Request("PATCH", f"{OVSNODES}/{host}", {"spec": {"nodeRef": {"name": "$victim"}}}),
+        ),
+        _HOST,
+    ),
+    st.builds(_status, _HOST, _CHANGE, _PATCH, st.just(True)),
+    st.just(
+        (
+            Request(
+                "POST", EVENTS, {**_event("hostile-3", "$victim", "x"), "regarding": _ABOUT_SWITCH}
+            ),
+        )
+    ),
+    _EVENTS,
+    _SECRET,
+    _READS,
+)
+
+
+def _node(host: str, change: Body, status: bool) -> Attack:
+    return (Request("PATCH", f"{NODES}/{host}{'/status' if status else ''}", change),)
+
+
+def _says(type_: str, status: str) -> Json:
+    stamps = {"lastHeartbeatTime": "$now", "lastTransitionTime": "$now"}
+    return {"type": type_, "status": status, "reason": "x", "message": "", **stamps}
+
+
+_NODE: Final = st.sampled_from(
+    [
+        {"metadata": {"labels": arrangements.labels(2)}},
+        {"metadata": {"labels": {next(iter(arrangements.labels(2))): "6666"}}},
+        {"metadata": {"labels": {next(iter(arrangements.labels(2))): None}}},
+        {"metadata": {"labels": {HOSTNAME_LABEL: "$victim"}}},
+        {"metadata": {"labels": {LIFECYCLE_LABEL: None}}},
+        {"metadata": {"labels": {HYPERVISOR_LABEL: None}}},
+        {"metadata": {"annotations": {AGGREGATES_ANNOTATION: "zone-b"}}},
+        {"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}},
+        {"status": {"conditions": [_says("Ready", "False")]}},
+        {"status": {"conditions": [_says("Ready", "Unknown")]}},
+        {"status": {"conditions": [_says("Ready", "True")]}},
+        {"status": {"addresses": []}},
+        {"status": {"conditions": [_says("Ready", "True"), _says("Terminating", "True")]}},
+        {"status": {"addresses": [{"type": "InternalIP", "address": "$their address"}]}},
+        {"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.77"}]}},
+        {"status": {"nodeInfo": {"bootID": "$their boot"}}},
+        {"status": {"nodeInfo": {"bootID": "$new boot"}}},
+        {"status": {"nodeInfo": {"systemUUID": "$their uuid"}}},
+        {"metadata": {"labels": {"lab.node-restriction.kubernetes.io/bmc": "ipmi"}}},
+    ]
+)
+_KUBELET: Final = st.one_of(
+    st.builds(_node, _HOST, _NODE, st.booleans()),
+    st.builds(lambda host: (Request("DELETE", f"{NODES}/{host}"),), st.just("${victim}")),
+    st.builds(_status, _HOST, _CHANGE, _PATCH, st.just(True)),
+    _SECRET,
+    _READS,
+)
+
+_NO_EXECUTE: Final[Json] = {"key": "kvm.cloud.sap/offboarding", "effect": "NoExecute"}
+
+
+def pod(spec: Body) -> Attack:
+    """What the operator's Deployment on another's Node runs."""
+    path = "/apis/apps/v1/namespaces/kube-system/deployments/maint-${victim}"
+    return (Request("PATCH", path, {"spec": {"template": {"spec": spec}}}),)
+
+
+_CONTAINER: Final[Json] = {
+    "name": "pause",
+    "image": "busybox:1.37.0",
+    "command": ["sleep", "inf"],
+    "startupProbe": {"exec": {"command": ["/bin/true"]}},
+}
+PODS: Final[tuple[Body, ...]] = (
+    {"priorityClassName": "system-node-critical"},
+    {"containers": [{**_CONTAINER, "ports": [{"containerPort": 22, "hostPort": 22}]}]},
+)
+_OPERATOR: Final = st.one_of(
+    st.just((Request("PATCH", f"{NODES}/{PLAIN}", {"spec": {"taints": [_NO_EXECUTE]}}),)),
+    st.builds(pod, st.sampled_from(PODS)),
+)
+
+ATTACKS: Final[Mapping[str, Attacks]] = {
+    NODE_AGENT: _NODE_AGENT,
+    UNBOUND: _NODE_AGENT,
+    OVS_AGENT: _OVS_AGENT,
+    KUBELET: _KUBELET,
+    OPERATOR: _OPERATOR,
+}

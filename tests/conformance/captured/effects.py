@@ -1,0 +1,196 @@
+"""What an attack must not bring about: power, domains, services, files, Secrets, objects of others.
+
+A deed is judged at once, by what is true at that moment; objects are compared with what they were
+before the attack. Hosts that a fault has befallen are compared no more: but they are recovered in
+time, and never before their power is off.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.conformance.captured import arrangements, guests, objects
+from tests.conformance.captured.doubles import Deed
+from tests.conformance.captured.site import CAPTURED, HOSTS, HYPERVISORS, OTHERS, Site
+from tests.conformance.wire import Json
+
+from hypercobalt.adapters.fencing.port import PowerState
+
+IN_TIME: Final = 420.0
+"""Seconds after its last fault, or the operator's, within which a silent host is recovered; four
+times what it takes by itself."""
+
+_OWNERS: Final = {guests.guest(host, number): host for host in HOSTS for number in range(2)}
+_OF_GUESTS: Final = frozenset(
+    {
+        *("define", "undefine", "boot", "destroy", "migrate"),
+        *("restart", "evacuate", "live_migrate", "cold_migrate"),
+    }
+)
+_DOCUMENTED: Final = frozenset({"HostClaimed", "RegisteredClaimed"})
+"""Events of a host whose name another one claims: docs/security.md, Denial of service."""
+
+
+class EffectError(AssertionError):
+    """An attack has an effect that it must not have."""
+
+
+def _coded(text: str) -> tuple[str, ...]:
+    """A text, and what base64 makes of it at any offset."""
+    found = [text]
+    for offset in range(3):
+        coded = base64.b64encode(b"\0" * offset + text.encode()).decode()
+        found.append(coded[4 if offset else 0 : -4])
+    return tuple(found)
+
+
+SECRETS: Final = {
+    "the password of the boards": _coded(arrangements.PASSWORD),
+    "a private key": _coded("-----BEGIN PRIVATE KEY-----"),
+    **{
+        f"the definitions of {host}": _coded(arrangements.CONSOLE.format(host=host))
+        for host in OTHERS
+    },
+}
+
+
+@dataclass(slots=True)
+class Effects:
+    """The judge of one run.
+
+    Attributes:
+        befallen: hosts that a fault has befallen.
+        drained: hosts that an administrator has emptied.
+        claimed: the captured host has claimed another's address or UUID, which stops both.
+    """
+
+    site: Site
+    befallen: set[str] = field(default_factory=set[str])
+    drained: set[str] = field(default_factory=set[str])
+    claimed: bool = False
+    found: list[str] = field(default_factory=list[str])
+    before: dict[str, Json] = field(default_factory=dict[str, Json])
+
+    async def begin(self) -> None:
+        """Take note of how everything is; judge from here on."""
+        self.before = await objects.of_others(self.site.rest)
+        self.site.deeds.judge = self.judge
+
+    def check(self) -> None:
+        """Raise what was found until now."""
+        if self.found:
+            raise EffectError("; ".join(dict.fromkeys(self.found)))
+
+    # -- deeds ---------------------------------------------------------------------------------
+
+    def judge(self, deed: Deed) -> None:
+        """Judge a deed of the operator."""
+        owner = _OWNERS.get(deed.about, CAPTURED)
+        if why := self._why_wrong(deed, owner):
+            self.found.append(why)
+
+    def _why_wrong(self, deed: Deed, owner: str) -> str:
+        return (
+            self._of_power(deed)
+            or self._of_service(deed)
+            or self._of_guest(deed, owner)
+            or self._of_definition(deed)
+        )
+
+    def _of_power(self, deed: Deed) -> str:
+        if deed.what == "login" and arrangements.PASSWORD in deed.text:
+            return f"the password of the boards was given to {deed.host}"
+        switched = deed.what in {"off", "on"} and deed.host != CAPTURED
+        if switched and self.site.hosts[deed.host].reports:
+            return f"the power of {deed.host}, which reports, was switched {deed.what}"
+        return ""
+
+    def _of_service(self, deed: Deed) -> str:
+        removed = deed.what in {"remove", "remove_provider"}
+        changed = deed.what in {"disable", "enable", "force_down"}
+        if deed.host in OTHERS and (removed or (changed and deed.host not in self.befallen)):
+            return f"{deed.what} of the compute service of {deed.host}"
+        return ""
+
+    def _of_guest(self, deed: Deed, owner: str) -> str:
+        powered = self.site.hosts[owner].board.state is PowerState.ON
+        if deed.what == "boot" and deed.host != owner and powered:
+            return f"a guest of {owner}, whose power is on, was started on {deed.host}"
+        if deed.what in _OF_GUESTS and owner != CAPTURED and owner not in self.befallen:
+            return f"{deed.what} on {deed.host} of a guest of {owner}, which no fault has befallen"
+        return ""
+
+    def _of_definition(self, deed: Deed) -> str:
+        if deed.what == "define" and deed.host != CAPTURED and guests.CAPTURED in deed.text:
+            return f"{deed.host} was given a hostile definition: {deed.text[:600]}"
+        if deed.what == "delete_file" and ".hypercobalt-" not in deed.about:
+            return f"{deed.about} was deleted by way of {deed.host}"
+        return ""
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def read(self, request: str, answer: str) -> None:
+        """Judge what the attacker has been answered."""
+        for what, texts in SECRETS.items():
+            if any(text in answer for text in texts):
+                self.found.append(f"{what} were read by {request}")
+        if "of-another-host" in answer:
+            self.found.append(f"the Eviction of another host was read by {request}")
+
+    # -- objects -------------------------------------------------------------------------------
+
+    async def compare(self) -> None:
+        """Compare the objects of others with what they were."""
+        self.found += await objects.faults(self.site.rest)
+        now = await objects.of_others(self.site.rest)
+        for key in sorted({*self.before, *now}):
+            before, found = self.before.get(key), now.get(key)
+            if before != found and not self._may_change(key, before, found):
+                self.found.append(f"{key}: {objects.difference(before, found)}")
+        self.check()
+
+    def _may_change(self, key: str, before: Json, now: Json) -> bool:
+        host, kind = key.split(" ")[:2]
+        if host in self.befallen or (self.claimed and kind in {"Hypervisor", "Event"}):
+            return True
+        if kind != "Event" or before is not None:
+            return False
+        return bool(now["type"] == "Normal" or now["reason"] in _DOCUMENTED)
+
+    # -- recovery ------------------------------------------------------------------------------
+
+    def is_recovered(self, name: str) -> bool:
+        """Whether what ran on a silent host runs elsewhere."""
+        site = self.site
+        if site.compute == "nova":
+            return not any(one.running for one in site.nova.moves.on(name))
+        uuid = guests.guest(name, 0)
+        for host in site.hosts.values():
+            found = site.machines.at(host.uri).here.get(uuid) if host.name != name else None
+            # What was started on the captured host is its own to stop.
+            if found is not None and (found.active or host.name == CAPTURED):
+                return True
+        return False
+
+    async def recovered_in_time(self) -> None:
+        """Wait for every host that is silent to be recovered, or that is drained to be empty."""
+        silent = {name for name in OTHERS if not self.site.hosts[name].reports}
+        waits = sorted({*silent, *self.drained})
+        done = await self.site.until(
+            lambda: all(map(self.is_recovered, waits)) or self.found, IN_TIME
+        )
+        self.check()
+        if not done:
+            late = [name for name in waits if not self.is_recovered(name)]
+            told = [await self.site.object(f"{HYPERVISORS}/{name}") for name in late]
+            why = {
+                one["metadata"]["name"]: (
+                    one["status"].get("recovery"),
+                    [c["message"] for c in one["status"]["conditions"] if "Blocked" in c["type"]],
+                )
+                for one in told
+                if one is not None
+            }
+            raise EffectError(f"not recovered within {IN_TIME:.0f} s: {why}")

@@ -1,0 +1,97 @@
+"""The guests of the hosts, and definitions of them: true ones, and those of a captured host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import NAMESPACE_DNS, uuid5
+
+from tests.conformance.captured.arrangements import CONSOLE, SHARED
+
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+
+CAPTURED: Final = "captured"
+"""In the paths of a hostile definition: what another host must never be told to use."""
+
+HOSTILE: Final[dict[str, str]] = {
+    "a file of the host": (
+        "<serial type='file'><source path='/etc/cron.d/captured'/><target port='0'/></serial>"
+    ),
+    "a pipe": "<parallel type='pipe'><source path='/run/captured'/></parallel>",
+    "a device": "<console type='dev'><source path='/dev/captured'/></console>",
+    "a listener": (
+        "<serial type='tcp'><source mode='bind' host='captured.example' service='1'/></serial>"
+    ),
+    "a folder": (
+        "<filesystem type='mount'><source dir='/etc/captured'/><target dir='x'/></filesystem>"
+    ),
+    "a socket": "<channel type='unix'><source path='/run/captured.sock'/></channel>",
+    "an emulator": "<emulator>/tmp/captured</emulator>",
+    "a disk above the root": (
+        "<disk type='file' device='disk'><driver name='qemu' type='raw'/>"
+        "<source file='/shared/vms/../../etc/captured'/>"
+        "<target dev='vdz'/></disk>"
+    ),
+}
+"""What a hostile definition has among its devices."""
+
+ARGUMENTS: Final = (
+    "<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>"
+    "<qemu:arg value='-captured'/></qemu:commandline>"
+)
+HVM: Final = "<os><type>hvm</type></os>"
+KERNEL: Final = "<os><type>hvm</type><kernel>/boot/captured</kernel></os>"
+
+
+def guest(host: str, number: int) -> str:
+    """The UUID of a guest."""
+    return str(uuid5(NAMESPACE_DNS, f"{host} {number}"))
+
+
+def name(host: str, number: int) -> str:
+    return f"{host}-vm-{number}"
+
+
+def domain(host: str, number: int) -> Domain:
+    """A guest as its host's libvirt has it: the first runs, the second is off."""
+    runs = number == 0
+    return Domain(
+        uuid=guest(host, number),
+        name=name(host, number),
+        state=DomainState.RUNNING if runs else DomainState.SHUTOFF,
+        active=runs,
+        memory_bytes=1024**3,
+        vcpus=1,
+        devices=Devices((Disk("vda", path=f"{SHARED}/{name(host, number)}.img"),)),
+    )
+
+
+def document(
+    uuid: str, called: str, host: str, *, devices: Iterable[str] = (), more: str = HVM
+) -> str:
+    """A definition as libvirt gives it, with the password of its console."""
+    password = CONSOLE.format(host=host)
+    return (
+        f"<domain type='kvm'><name>{called}</name><uuid>{uuid}</uuid>"
+        f"<memory unit='b'>{1024**3}</memory><vcpu>1</vcpu>{more}<devices>"
+        "<disk type='file' device='disk'><driver name='qemu' type='raw'/>"
+        f"<source file='{SHARED}/{called}.img'/>"
+        f"<target dev='vda'/></disk>"
+        f"<graphics type='vnc' port='-1' autoport='yes' passwd='{password}'/>"
+        f"{''.join(devices)}</devices></domain>"
+    )
+
+
+def definitions(host: str, boot: str, mark: str, there: Iterable[Domain]) -> HostDefinitions:
+    """What a host's agent stores."""
+    return HostDefinitions(
+        boot,
+        mark,
+        {
+            one.uuid: DomainDefinition(
+                name=one.name, xml=document(one.uuid, one.name, host), active=one.active
+            )
+            for one in there
+        },
+    )

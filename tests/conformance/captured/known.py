@@ -1,0 +1,197 @@
+"""Attacks that once had an effect on another host, or on its secrets: each told step by step.
+
+They are what the machine was measured by: it has to find each of them when its mending is taken
+back, and every one of them runs on both servers each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tests.conformance.captured import arrangements, attacks
+from tests.conformance.captured.credentials import (
+    KUBELET,
+    NODE_AGENT,
+    OPERATOR,
+    OVS_AGENT,
+    UNBOUND,
+)
+from tests.conformance.captured.doubles import LISTENER
+from tests.conformance.captured.knowledge import Definitions, Request
+from tests.conformance.captured.machine import CapturedHost
+from tests.conformance.captured.site import (
+    CAPTURED,
+    EVICTIONS,
+    HYPERVISORS,
+    NODES,
+    OTHERS,
+    PLAIN,
+)
+from tests.conformance.wire import Body, Json
+
+Told = Callable[[CapturedHost], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One attack.
+
+    Args:
+        name: what it brought about.
+        hole: its number in the table of docs/security.md.
+        compute: of the site.
+        credential: that the attacker holds.
+        told: does it.
+    """
+
+    name: str
+    hole: int
+    compute: str
+    credential: str
+    told: Told
+
+
+def _status(machine: CapturedHost, change: Body) -> None:
+    path = f"{HYPERVISORS}/{CAPTURED}/status"
+    machine.sends(Request("PATCH", path, {"status": change}))
+
+
+def _fenced_by_its_own_word(machine: CapturedHost) -> None:
+    _status(
+        machine,
+        {"fencing": dict(attacks.FENCED), "guestsStopped": attacks.STOPPED},
+    )
+
+
+def _recovers(machine: CapturedHost, name: str, mode: str, *instances: str) -> None:
+    machine.sends(
+        Request(
+            "POST",
+            EVICTIONS,
+            {
+                "apiVersion": "kvm.cloud.sap/v1",
+                "kind": "Eviction",
+                "metadata": {"name": name},
+                "spec": {
+                    "hypervisor": "$own",
+                    "reason": "crash",
+                    "trigger": "InstanceCrash",
+                    "mode": mode,
+                    "instances": list(instances),
+                },
+            },
+        )
+    )
+
+
+def _by_its_own_word(machine: CapturedHost) -> None:
+    """Nothing of the record is the operator's: neither a file nor a start comes of it."""
+    machine.ends_its_guests()
+    hostile = (("$guest", "a file of the host", True), ("$idle guest", "nothing", True))
+    machine.writes_definitions_of(Definitions("$own", hostile))
+    _fenced_by_its_own_word(machine)
+    _recovers(machine, "ha-1", "auto", "$guest", "$idle guest")
+    machine.passes(60)
+
+
+def _by_a_true_death(machine: CapturedHost) -> None:
+    """No false record: the host is silent, and fenced for that."""
+    hostile = (("$guest", "a file of the host", True), ("$their idle guest", "nothing", True))
+    machine.writes_definitions_of(Definitions("$own", hostile))
+    machine.falls_silent(CAPTURED)
+    machine.passes(240)
+
+
+def _by_a_cold_move(machine: CapturedHost) -> None:
+    machine.lies_about_definitions("a file of the host")
+    _recovers(machine, "ha-2", "cold", "$idle guest")
+    machine.passes(30)
+
+
+def _secrets(machine: CapturedHost) -> None:
+    for name in ("lab-bmc", arrangements.KEY):
+        for how in ("copy", "merge", "apply", "get", "watch"):
+            machine.sends(*attacks.secret(name, how))
+
+
+def _labels(machine: CapturedHost, port: str) -> None:
+    (key, *_) = arrangements.labels(2)
+    for path in (f"{NODES}/{CAPTURED}", f"{NODES}/{CAPTURED}/status"):
+        machine.sends(Request("PATCH", path, {"metadata": {"labels": {key: port}}}))
+    machine.falls_silent(CAPTURED)
+    machine.passes(180)
+
+
+def _device_of_another(machine: CapturedHost) -> None:
+    _labels(machine, arrangements.port(2))
+
+
+def _password_to_a_listener(machine: CapturedHost) -> None:
+    _labels(machine, LISTENER)
+
+
+def _service_of_another(machine: CapturedHost) -> None:
+    machine.captured_host_is_to_leave(forgotten=True)
+    theirs: Body = {"serviceId": "$their service", "hypervisorId": "$their hypervisor"}
+    _status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
+    machine.persists()
+    machine.passes(420)
+
+
+def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
+    machine.answers_probes_with(answers=True)
+    machine.falls_silent(OTHERS[0])  # the captured host is one of its peers
+    machine.is_recovered_in_time()
+
+
+def _events_of_others(machine: CapturedHost) -> None:
+    machine.sends(*attacks.REWRITTEN)
+    machine.passes(1)
+
+
+def _large_objects(machine: CapturedHost) -> None:
+    for one in attacks.LARGE:
+        machine.sends(*one)
+    machine.passes(1)
+
+
+def _evictions_of_all(machine: CapturedHost) -> None:
+    machine.sends(Request("GET", f"{EVICTIONS}?watch=1", watch=True))
+
+
+def _taint(machine: CapturedHost) -> None:
+    taint: Json = {"key": "kvm.cloud.sap/offboarding", "effect": "NoExecute"}
+    machine.sends(Request("PATCH", f"{NODES}/{PLAIN}", {"spec": {"taints": [taint]}}))
+    machine.passes(1)
+
+
+def _pod(machine: CapturedHost) -> None:
+    for one in attacks.PODS:
+        machine.sends(*attacks.pod(one))
+        machine.passes(1)
+
+
+KNOWN: Final = (
+    (
+        Known("Secrets", 2, "direct", NODE_AGENT, _secrets),
+        Known("Secrets without a Node", 2, "direct", UNBOUND, _secrets),
+        Known("Secrets of the OVS agent", 2, "direct", OVS_AGENT, _secrets),
+        Known("Events of others", 7, "direct", NODE_AGENT, _events_of_others),
+        Known("large objects", 7, "direct", NODE_AGENT, _large_objects),
+        Known("all Evictions", 8, "direct", NODE_AGENT, _evictions_of_all),
+        Known("a taint on any Node", 8, "direct", OPERATOR, _taint),
+        Known("a pod of any shape", 8, "direct", OPERATOR, _pod),
+        Known("by a cold move", 1, "direct", NODE_AGENT, _by_a_cold_move),
+    ),
+    (Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),),
+    (Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),),
+    (Known("the power of another host", 3, "direct", KUBELET, _device_of_another),),
+    (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
+    (
+        Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),
+        Known("the password of the boards", 3, "direct", KUBELET, _password_to_a_listener),
+    ),
+)
+"""Those of a group share a site, one after the other."""

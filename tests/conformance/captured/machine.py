@@ -1,0 +1,327 @@
+"""An attacker that knows the operator's reactions, as a state machine of Hypothesis.
+
+It holds one credential of one host, and writes whatever the server takes from it, while other hosts
+fail and come back, and the operator is restarted. What that brings about is judged by `effects`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from collections import Counter
+from collections.abc import Coroutine, Mapping
+from typing import ClassVar, Final, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.conformance.captured import guests
+from tests.conformance.captured.attacks import ATTACKS, DEFINITIONS, definitions, hostile
+from tests.conformance.captured.credentials import (
+    CREDENTIALS,
+    NODE_AGENT,
+    OF_A_HOST,
+    UNBOUND,
+    WHOLE_HOST,
+    User,
+)
+from tests.conformance.captured.effects import EffectError, Effects
+from tests.conformance.captured.knowledge import Definitions, Knowledge, Request
+from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, OTHERS, Site
+from tests.conformance.real import Server
+from tests.conformance.wire import Json
+
+from hypercobalt.api.peers import Probe
+
+T = TypeVar("T")
+
+_CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname")
+"""Fields by which a host claims what is another's."""
+
+_AGAIN: Final = 4.0
+_WATCHED: Final = 0.3
+"""Seconds of real time for the first events of a watch."""
+
+
+class CapturedHost(RuleBasedStateMachine):
+    """See the module.
+
+    Attributes:
+        collects: what was found, with the number of steps until then; None fails at the first.
+    """
+
+    server: ClassVar[Server]
+    users: ClassVar[Mapping[str, User]]
+    runner: ClassVar[asyncio.Runner]
+    credentials: ClassVar[tuple[str, ...]] = CREDENTIALS
+    steps: ClassVar[int] = 0
+    codes: ClassVar[Counter[str]] = Counter()
+    collects: ClassVar[dict[str, int] | None] = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: Site | None = None
+        self.credential, self.failed, self.leaving = "", False, False
+        self.last: tuple[tuple[Request, ...], str] | None = None
+
+    def _do(self, work: Coroutine[None, None, T]) -> T:
+        return self.runner.run(work)
+
+    def _step(self, work: Coroutine[None, None, None]) -> None:
+        type(self).steps += 1
+        try:
+            self._do(work)
+            self.effects.check()
+        except EffectError as error:
+            if self.collects is None:
+                self.failed = True
+                raise
+            for one in self.effects.found or [str(error)]:
+                self.collects.setdefault(one, self.steps)
+            self.effects.found.clear()
+
+    @initialize(data=st.data(), compute=st.sampled_from(["direct", "nova"]))
+    def host_is_captured(self, data: st.DataObject, compute: str) -> None:
+        credential = data.draw(st.sampled_from(self.credentials), label="credential")
+        self.begins(credential, compute)
+
+    def begins(self, credential: str, compute: str) -> None:
+        """Have a site in service, and an attacker with one credential of a host of it."""
+        self.credential = credential
+        self._do(self._start(compute))
+
+    async def _start(self, compute: str) -> None:
+        self.running = site = Site(self.server, compute)
+        await site.start()
+        self.knowledge, self.effects = Knowledge(site), Effects(site)
+        await site.rest.good("POST", EVENTS, _event(OTHERS[0]))
+        self.knowledge.events.append("crash.1")
+        await self.effects.begin()
+
+    @property
+    def site(self) -> Site:
+        """The site, which runs."""
+        assert self.running is not None
+        return self.running
+
+    # -- the attacker --------------------------------------------------------------------------
+
+    @rule(data=st.data())
+    def writes(self, data: st.DataObject) -> None:
+        each = st.sampled_from(OF_A_HOST if self.credential == WHOLE_HOST else (self.credential,))
+        for _ in range(data.draw(st.integers(1, 5))):
+            credential = data.draw(each)
+            self.sends(*data.draw(ATTACKS[credential], label=credential), credential=credential)
+
+    @rule(data=st.data())
+    def writes_more(self, data: st.DataObject) -> None:
+        """Hypothesis takes rules in turn: an attacker writes oftener than hosts fail."""
+        self.writes(data)
+
+    @precondition(lambda self: self.is_agent and self.is_direct)
+    @rule(write=DEFINITIONS)
+    def writes_definitions_of(self, write: Definitions) -> None:
+        self.site.hosts[CAPTURED].stores = False
+        own = self._do(self.site.rest.good("GET", f"{HYPERVISORS}/{CAPTURED}"))
+        self.sends(*definitions(write, self.knowledge.symbols(), own), credential=self._agent)
+
+    @precondition(lambda self: self.is_agent)
+    @rule(answers=st.booleans())
+    def answers_probes_with(self, answers: bool) -> None:
+        async def answer(asked: tuple[Probe, ...]) -> None:
+            reports: Json = [
+                {"host": one.name, "answers": answers, "asked": one.asked} for one in asked
+            ]
+            path = f"{HYPERVISORS}/{CAPTURED}/status"
+            lie = Request("PATCH", path, {"status": {"peerReports": reports}})
+            await self._send((lie,), self._agent)
+
+        self.site.lies = answer
+
+    @precondition(lambda self: self.is_agent and self.is_direct)
+    @rule(what=st.sampled_from([*guests.HOSTILE, "arguments"]))
+    def lies_about_definitions(self, what: str) -> None:
+        """Its libvirt gives a hostile definition to whoever moves a guest."""
+        libvirt = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        libvirt.lie = hostile(what, "UUID", f"{CAPTURED}-vm-1", CAPTURED)
+
+    @precondition(lambda self: self.is_direct)
+    @rule()
+    def ends_its_guests(self) -> None:
+        """Its root may: nothing runs where the attacker says that nothing runs."""
+        self.site.ends_guests(CAPTURED)
+
+    @precondition(lambda self: self.last is not None)
+    @rule()
+    def persists(self) -> None:
+        """Repeat the last writes until the end: what the operator puts right is wrong again."""
+        assert self.last is not None
+        self.site.run(self._repeat(*self.last))
+        self.last = None
+
+    async def _repeat(self, requests: tuple[Request, ...], credential: str) -> None:
+        while True:
+            await self._send(requests, credential)
+            await asyncio.sleep(_AGAIN)
+
+    @property
+    def is_agent(self) -> bool:
+        return self.credential in {NODE_AGENT, UNBOUND, WHOLE_HOST}
+
+    @property
+    def _agent(self) -> str:
+        return NODE_AGENT if self.credential == WHOLE_HOST else self.credential
+
+    def sends(self, *requests: Request, credential: str = "") -> None:
+        """Send requests with one credential."""
+        credential = credential or self.credential
+        changes = tuple(one for one in requests if one.method == "PATCH")
+        self.last = (changes, credential) if changes else None
+        self._step(self._send(requests, credential))
+
+    async def _send(self, requests: tuple[Request, ...], credential: str) -> None:
+        site, user = self.site, self.users[credential]
+        await self._look()
+        for one in requests:
+            path, body = str(self.knowledge.resolved(one.path)), self.knowledge.resolved(one.body)
+            if one.watch:
+                answer = await site.rest.first_events(path, user, _WATCHED)
+            else:
+                answer = await site.rest.send(one.method, path, body, patch=one.patch, user=user)
+            self.codes[f"{credential} {one.method} {answer.code}"] += 1
+            self.effects.read(f"{one.method} {path} {str(body)[:100]}", answer.text)
+            if answer.code < 300 and any(claim in str(body) for claim in _CLAIMS):
+                self.effects.claimed = True
+
+    async def _look(self) -> None:
+        """What the attacker reads before it writes: any agent may read all Hypervisors."""
+        found = await self.site.object(f"{HYPERVISORS}/{CAPTURED}")
+        began = (found or {}).get("status", {}).get("fencing", {}).get("startedAt", "")
+        self.knowledge.fencing_began = began
+
+    # -- what happens meanwhile ----------------------------------------------------------------
+
+    @property
+    def is_direct(self) -> bool:
+        return self.site.compute == "direct"
+
+    @property
+    def silent(self) -> list[str]:
+        return [name for name in OTHERS if not self.site.hosts[name].reports]
+
+    @precondition(lambda self: not self.silent)
+    @rule(name=st.sampled_from(OTHERS))
+    def dies(self, name: str) -> None:
+        self.effects.befallen.add(name)
+        self.site.dies(name)
+        self._step(_at_once())
+
+    @precondition(lambda self: not self.silent)
+    @rule(name=st.sampled_from(OTHERS))
+    def falls_silent(self, name: str) -> None:
+        if name != CAPTURED:
+            self.effects.befallen.add(name)
+        self.site.falls_silent(name)
+        self._step(_at_once())
+
+    @precondition(lambda self: bool(self.silent))
+    @rule()
+    def silent_host_returns(self) -> None:
+        self.returns(self.silent[0])
+
+    def returns(self, name: str) -> None:
+        self._step(self.site.comes_back(name))
+
+    @precondition(lambda self: not self.silent)
+    @rule(name=st.sampled_from(OTHERS))
+    def is_drained(self, name: str) -> None:
+        """An administrator has another host emptied, alive."""
+        if not self.effects.drained:
+            self.effects.befallen.add(name)
+            self.effects.drained.add(name)
+            self._step(self.site.drain(name))
+
+    @precondition(lambda self: bool(self.silent))
+    @rule()
+    def operator_restarts(self) -> None:
+        async def restart() -> None:
+            await self.site.stop_operator()
+            await self.site.start_operator()
+
+        self._step(restart())
+
+    @precondition(lambda self: self.site.hosts[CAPTURED].reports)
+    @rule()
+    def captured_host_falls_silent(self) -> None:
+        self.falls_silent(CAPTURED)
+
+    @precondition(lambda self: not self.site.hosts[CAPTURED].reports)
+    @rule()
+    def captured_host_returns(self) -> None:
+        self.returns(CAPTURED)
+
+    @precondition(lambda self: not self.leaving)
+    @rule(forgotten=st.booleans())
+    def captured_host_is_to_leave(self, forgotten: bool) -> None:
+        """Its administrator has it terminated; with Nova, its service may be gone by then."""
+        self.leaving = True
+        if forgotten:
+            self.site.forget(CAPTURED)
+        self._step(self.site.terminate(CAPTURED))
+
+    @rule(seconds=st.sampled_from([1, 15, 60, 120]))
+    def passes(self, seconds: int) -> None:
+        """Let time pass, and look at everything."""
+
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            await self.effects.compare()
+
+        self._step(wait())
+
+    def is_recovered_in_time(self) -> None:
+        self._step(self.effects.recovered_in_time())
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        if self.running is None:
+            return
+        try:
+            if not self.failed:
+                self._step(self._settle())
+        finally:
+            self._do(self.site.stop())
+            problems, self.running = self.site.problems, None
+            with warnings.catch_warnings():  # of sockets of operators that were stopped
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()
+        assert problems == [], problems
+
+    async def _settle(self) -> None:
+        await asyncio.sleep(5)
+        # What has no answer waits as long as the captured host is silent; it may not wait longer.
+        await self.site.comes_back(CAPTURED)
+        if not self.effects.claimed:
+            await self.effects.recovered_in_time()
+        await self.effects.compare()
+
+
+async def _at_once() -> None:
+    """Nothing is waited for."""
+
+
+def _event(about: str) -> Json:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "crash.1", "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "kvm.cloud.sap/node-agent",
+        "reportingInstance": about,
+        "action": "Watching",
+        "reason": "Crash",
+        "type": "Warning",
+        "note": "an instance has crashed",
+        "regarding": {"apiVersion": "kvm.cloud.sap/v1", "kind": "Hypervisor", "name": about},
+    }

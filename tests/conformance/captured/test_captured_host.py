@@ -1,0 +1,81 @@
+"""An attacker that holds one credential of one host harms that host alone: docs/security.md.
+
+Short and the same each time; `ATTACKER_STEPS=20000` is long and random, on each server. Hypothesis
+keeps what failed in its database and prints how to repeat it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.conformance.captured import credentials
+from tests.conformance.captured.known import KNOWN, Known
+from tests.conformance.captured.machine import CapturedHost
+from tests.conformance.captured.virtual_time import SkippingLoop, counted
+from tests.conformance.prepare import install_definitions
+from tests.conformance.real import Server
+from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
+from tests.sockets import left_to_the_collector
+
+LONG = "ATTACKER_STEPS" in os.environ
+STEPS = int(os.environ.get("ATTACKER_STEPS", "90"))
+EACH = 30
+"""Rules of one run; most write several times."""
+
+pytestmark = pytest.mark.timeout(0 if LONG else 300)
+
+
+@pytest.fixture(autouse=True)
+def abandoned_sockets() -> Iterator[None]:
+    """Operators are stopped in the middle of their requests."""
+    with left_to_the_collector():
+        yield
+
+
+@pytest.fixture(scope="module", params=["embedded", "real"])
+def captured(
+    request: pytest.FixtureRequest, servers: tuple[Server, Server]
+) -> Iterator[type[CapturedHost]]:
+    found = servers[0 if request.param == "real" else 1]
+    install_definitions(found, [CERT_MANAGER, CERTIFICATE_REQUESTS])
+    CapturedHost.server, CapturedHost.users = found, credentials.install(found)
+    try:
+        with counted(), asyncio.Runner(loop_factory=SkippingLoop) as runner:
+            CapturedHost.runner = runner
+            yield CapturedHost
+    finally:
+        credentials.remove(found)
+
+
+@pytest.mark.parametrize("group", KNOWN, ids=lambda group: group[-1].name)
+def test_known_attacks_have_no_effect(
+    captured: type[CapturedHost], group: tuple[Known, ...]
+) -> None:
+    machine = captured()
+    try:
+        machine.begins(group[0].credential, group[0].compute)
+        for known in group:
+            machine.credential = known.credential
+            known.told(machine)
+    finally:
+        machine.teardown()
+
+
+def test_credential_of_one_host_harms_that_host_alone(captured: type[CapturedHost]) -> None:
+    run_state_machine_as_test(
+        captured,
+        settings=settings(
+            max_examples=max(1, STEPS // EACH),
+            stateful_step_count=EACH,
+            derandomize=not LONG,
+            deadline=None,
+            print_blob=True,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
