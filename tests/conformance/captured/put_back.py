@@ -1,0 +1,224 @@
+"""Mendings taken back, one by one: what the machine has to find then.
+
+A machine that finds nothing proves nothing, unless it finds what was there. Each hole is put back
+where it was mended: in the rights that the charts give, or in a rule of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+from tests.conformance.captured import arrangements
+from tests.conformance.captured.credentials import KUBELET, NODE_AGENT, OPERATOR, UNBOUND
+from tests.conformance.captured.doubles import LISTENER
+from tests.conformance.wire import Body
+
+from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
+from hypercobalt.adapters.libvirt.documents import evacuated
+from hypercobalt.adapters.libvirt.model import Evacuated
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.direct.carrying import Carrying
+from hypercobalt.compute.model import Host
+from hypercobalt.ha.node_failure import Question
+from hypercobalt.lab import rights
+from hypercobalt.operator.ha.template_fences import TemplateFences
+from hypercobalt.operator.lifecycle.offboarding import Offboarding
+from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.node_facts import host_names
+
+Change = Callable[[list[Body]], None]
+Rules = Callable[[pytest.MonkeyPatch], None]
+
+
+def _no_rights(_: list[Body]) -> None:
+    """The charts stay as they are."""
+
+
+def _no_rules(_: pytest.MonkeyPatch) -> None:
+    """The operator stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A hole, put back.
+
+    Args:
+        name: what was there.
+        hole: its number in the table of docs/security.md.
+        credential: by which it is found.
+        effect: words of what it brings about.
+        charts: changes the rights.
+        rules: changes the operator.
+    """
+
+    name: str
+    hole: int
+    credential: str
+    effect: str
+    charts: Change = _no_rights
+    rules: Rules = _no_rules
+
+    @contextmanager
+    def applied(self) -> Iterator[Change]:
+        """Change the operator's rules; gives what changes the charts."""
+        with pytest.MonkeyPatch.context() as patched:
+            self.rules(patched)
+            yield self.charts
+
+
+def _without(objects: list[Body], policy: str, *words: str) -> None:
+    """Take the rules with these words out of a policy."""
+    found = 0
+    for body in objects:
+        if body["kind"] == "ValidatingAdmissionPolicy" and policy in body["metadata"]["name"]:
+            rules = body["spec"]["validations"]
+            kept = [one for one in rules if not any(word in str(one) for word in words)]
+            found += len(rules) - len(kept)
+            body["spec"]["validations"] = kept
+    assert found, f"no rule of {policy} has {words}"
+
+
+def _granted(objects: list[Body], kind: str, group: str, resource: str, *verbs: str) -> None:
+    """Let node agents do more."""
+    named = [
+        body
+        for body in objects
+        if body["kind"] == kind and body["metadata"]["name"] == rights.NODE_AGENT
+    ]
+    assert named, f"no {kind} {rights.NODE_AGENT}"
+    rule = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+    named[0]["rules"].append(rule)
+
+
+def _records_of_the_status(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(Hypervisor, "fencing", property(lambda self: self.status.fencing))
+
+
+def _definitions_as_they_are(patched: pytest.MonkeyPatch) -> None:
+    def written(
+        self: Carrying, xml: str, uuid: str, *, copies: bool = False, mark: Evacuated | None = None
+    ) -> str:
+        del self, uuid, copies
+        return xml if mark is None else xml.replace("</domain>", f"{_mark(mark)}</domain>")
+
+    patched.setattr(Carrying, "written", written)
+
+
+def _mark(mark: Evacuated) -> str:
+    pending = " pending='yes'" * mark.pending
+    return (
+        f"<metadata><{evacuated.TAG} xmlns:hypercobalt='{evacuated.NAMESPACE}' "
+        f"host='{mark.host}' boot='{mark.boot}'{pending}/></metadata>"
+    )
+
+
+def _devices_by_labels(patched: pytest.MonkeyPatch) -> None:
+    ports = (*(arrangements.port(number) for number in range(1, 6)), LISTENER)
+    labels = arrangements.labels(1)
+    key = next(iter(labels))
+    template = DeviceTemplate(
+        name="redfish",
+        agent="fence_redfish",
+        parameters={"ip": arrangements.BOARDS_AT, "ipport": f"{{labels[{key}]}}"},
+        values={key: ports},
+        secret=arrangements.CREDENTIALS,
+        identity=Identity.IGNORED,
+        timeout_seconds=30,
+    )
+    patched.setattr(arrangements, "devices", lambda _: (template,))
+    patched.setattr(TemplateFences, "shared", lambda *_: "")
+
+
+def _services_by_their_ids(patched: pytest.MonkeyPatch) -> None:
+    async def find(self: Offboarding, facts: Facts) -> Host | None:
+        status = facts.hypervisor.status
+        for name in host_names(facts.hypervisor):
+            found = await self._hosts.get(name, fresh=True)
+            if found is not None:
+                return found if found.service_id == status.serviceId else None
+        if not status.hypervisorId or not status.serviceId:
+            return None
+        last = host_names(facts.hypervisor)[0]
+        return Host(last, status.hypervisorId, status.serviceId, enabled=False, up=False)
+
+    patched.setattr(Offboarding, "_find", find)
+
+
+def _one_peer_suffices(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(Question, "is_reached", property(lambda self: bool(self.reached)))
+
+
+MUTANTS: Final = (
+    Mutant(
+        "an agent writes the operator's fields",
+        1,
+        NODE_AGENT,
+        "whose power is on, was started",
+        lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
+        _records_of_the_status,
+    ),
+    Mutant(
+        "definitions are defined unchecked",
+        1,
+        NODE_AGENT,
+        "was given a hostile definition",
+        rules=_definitions_as_they_are,
+    ),
+    Mutant(
+        "agents patch Secrets",
+        2,
+        NODE_AGENT,
+        "were read by",
+        lambda objects: _granted(objects, "Role", "", "secrets", "create", "patch"),
+    ),
+    Mutant(
+        "tokens of no Node patch Secrets",
+        2,
+        UNBOUND,
+        "were read by",
+        lambda objects: _granted(objects, "Role", "", "secrets", "create", "patch"),
+    ),
+    Mutant(
+        "labels choose the fence device",
+        3,
+        KUBELET,
+        "the power of|the password of the boards",
+        rules=_devices_by_labels,
+    ),
+    Mutant(
+        "services are deleted by ids of the status",
+        4,
+        NODE_AGENT,
+        "of the compute service of",
+        lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
+        _services_by_their_ids,
+    ),
+    Mutant("one peer suffices", 6, NODE_AGENT, "not recovered within", rules=_one_peer_suffices),
+    Mutant(
+        "agents follow all Evictions",
+        8,
+        NODE_AGENT,
+        "the Eviction of another host was read",
+        lambda objects: _granted(
+            objects, "ClusterRole", "kvm.cloud.sap", "evictions", "list", "watch"
+        ),
+    ),
+    Mutant(
+        "the operator taints any Node",
+        8,
+        OPERATOR,
+        "Node: taints",
+        lambda objects: _without(objects, "gardener", "virt-driver"),
+    ),
+    Mutant(
+        "the operator's pods have any shape",
+        8,
+        OPERATOR,
+        "the operator's pod on",
+        lambda objects: _without(objects, "gardener", "strayFields"),
+    ),
+)
