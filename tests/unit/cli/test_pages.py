@@ -26,7 +26,7 @@ from tests.pages import (
 from hypercobalt.cli import app
 from hypercobalt.cli.apiserver import apiserver
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 README, SERVER = PAGES[0].read_text(), (ROOT / "docs/apiserver.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -86,6 +86,18 @@ def test_files_that_the_pages_name_exist() -> None:
     named = {path for page in PAGES for path in re.findall(pattern, page.read_text())}
     assert len(named) > 100
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_tests_that_the_pages_name_exist() -> None:
+    """A claim with the name of a test that is gone is a claim without a test."""
+    modules = list((ROOT / "tests").rglob("test_*.py"))
+    there = {module.stem for module in modules}
+    for path in (ROOT / "tests").rglob("*.py"):
+        there.update(re.findall(r"def (test_\w+)", path.read_text()))
+    pattern = r"`(?:[\w./-]+/)?(?:test_\w+\.py::)?(test_\w+)(?:\.py)?`"
+    named = {name for page in PAGES for name in re.findall(pattern, page.read_text())}
+    assert len(named) > 500
+    assert sorted(named - there) == []
 
 
 def test_the_map_of_the_code_names_modules_that_exist() -> None:
