@@ -185,9 +185,14 @@ def assemble(
 
 
 async def add_hypervisor(
-    kube: Kube, name: str, *, disabled: bool = True, spec: HypervisorSpec | None = None
+    kube: Kube,
+    name: str,
+    *,
+    disabled: bool = True,
+    spec: HypervisorSpec | None = None,
+    service: str = "service-id",
 ) -> Hypervisor:
-    """A Hypervisor as the maintenance controller leaves it."""
+    """A Hypervisor as the maintenance controller leaves it, registered as a compute service."""
     made = Hypervisor(metadata=ObjectMeta(name=name), spec=spec or HypervisorSpec())
     await kube.create(made)
     conditions: tuple[Condition, ...] = ()
@@ -199,7 +204,7 @@ async def add_hypervisor(
     status = HypervisorStatus(
         numInstances=0,
         hypervisorId="hypervisor-id",
-        serviceId="service-id",
+        serviceId=service,
         conditions=conditions,
     )
     return await kube.apply(

@@ -45,7 +45,7 @@ async def test_instance_waits_by_element_and_rule_and_the_others_are_evacuated(
     xml = stored.domains[uuid].xml.replace("</devices>", SERIAL)
     domains = {**stored.domains, uuid: replace(stored.domains[uuid], xml=xml)}
     world.stored[A] = replace(stored, domains=domains)
-    await add_hypervisor(kube, A, disabled=False)
+    await add_hypervisor(kube, A, disabled=False, service=world.places[A].id)
     await fence(kube, A)
     world.cut(A)
     world.fence(A)
@@ -75,7 +75,7 @@ async def test_instance_of_a_living_host_stays_by_element_and_rule(
     source = world.host(A)
     source.documents[uuid] = document_of(source.here[uuid]).replace("</devices>", SERIAL)
     world.places[A] = with_changes(world.places[A], disabled="test")
-    await add_hypervisor(kube, A)
+    await add_hypervisor(kube, A, service=world.places[A].id)
     async with world.service() as compute, evicting(kubeconfig, compute, QUICK):
         await add_eviction_of(kube, A)
         seen = await until_ended(kube, A)
