@@ -46,7 +46,7 @@ LINGER_SECONDS = 1.0  # for a client that still writes while it is refused
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
 HEAD_SECONDS = 32.0  # a request's head must have arrived after this long, as in kube-apiserver
-BOUNDS = Bounds(places=512, handshakes=16, waiting=2048, seconds=15.0)
+BOUNDS = Bounds(places=512, handshakes=64, waiting=2048, seconds=15.0)
 MAX_HEAD = 2**20  # bytes, as Go's http.Server
 MAX_WARNINGS, MAX_WARNING = 4096, 256  # characters: all of an answer, each when that is exceeded
 

@@ -31,8 +31,8 @@ from hypercobalt.runtime.places import Crowd, owner_of
 
 log = get_logger(__name__)
 
-GRACE_SECONDS: Final = 0.5
-"""Some round trips: for so long a place is safe."""
+GRACE_SECONDS: Final = 2.0
+"""For so long a place is safe: some round trips, of a client on a busy machine."""
 
 _ACCEPTED_AT_ONCE: Final = 64  # in one turn of the loop
 _PAUSE_SECONDS: Final = 0.2  # without descriptors
