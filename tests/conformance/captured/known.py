@@ -10,13 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
 from tests.conformance.captured import arrangements, attacks
 from tests.conformance.captured.credentials import (
     KUBELET,
     NODE_AGENT,
+    OF_A_HOST,
     OPERATOR,
     OVS_AGENT,
     UNBOUND,
+    WHOLE_HOST,
 )
 from tests.conformance.captured.doubles import LISTENER
 from tests.conformance.captured.knowledge import Definitions, Request
@@ -142,12 +146,14 @@ def _service_of_another(machine: CapturedHost) -> None:
 
 def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
     machine.answers_probes_with(answers=True)
-    machine.falls_silent(OTHERS[0])  # the captured host is one of its peers
+    if not machine.silent:
+        machine.falls_silent(OTHERS[0])  # the captured host is one of its peers
     machine.is_recovered_in_time()
 
 
 def _events_of_others(machine: CapturedHost) -> None:
     machine.sends(*attacks.REWRITTEN)
+    machine.sends(*attacks.REPORTED)
     machine.passes(1)
 
 
@@ -195,3 +201,28 @@ KNOWN: Final = (
     ),
 )
 """Those of a group share a site, one after the other."""
+
+
+class Informed(CapturedHost):
+    """An attacker that has read of these attacks, and does them amidst whatever else it does."""
+
+    def _of_its_kind(self) -> list[Known]:
+        """Those that its credential and the site allow."""
+        held = OF_A_HOST if self.credential == WHOLE_HOST else (self.credential,)
+        compute = self.site.compute
+        return [
+            one
+            for group in KNOWN
+            for one in group
+            if one.credential in held and one.compute == compute
+        ]
+
+    @precondition(lambda self: bool(self._of_its_kind()))
+    @rule(data=st.data())
+    def does_what_once_worked(self, data: st.DataObject) -> None:
+        known = data.draw(st.sampled_from(self._of_its_kind()), label="known attack")
+        before, self.credential = self.credential, known.credential
+        try:
+            known.told(self)
+        finally:
+            self.credential = before
