@@ -121,19 +121,20 @@ def _secrets(machine: CapturedHost) -> None:
 
 
 def _labels(machine: CapturedHost, port: str) -> None:
-    (key, *_) = arrangements.labels(2)
+    labels = {arrangements.PORT_LABEL: port}
     for path in (f"{NODES}/{CAPTURED}", f"{NODES}/{CAPTURED}/status"):
-        machine.sends(Request("PATCH", path, {"metadata": {"labels": {key: port}}}))
-    machine.falls_silent(CAPTURED)
-    machine.passes(180)
+        machine.sends(Request("PATCH", path, {"metadata": {"labels": labels}}))
 
 
 def _device_of_another(machine: CapturedHost) -> None:
+    """It shows when the host is fenced: by a true death."""
     _labels(machine, arrangements.port(2))
 
 
 def _password_to_a_listener(machine: CapturedHost) -> None:
     _labels(machine, LISTENER)
+    machine.falls_silent(CAPTURED)
+    machine.passes(180)
 
 
 def _service_of_another(machine: CapturedHost) -> None:
@@ -141,7 +142,7 @@ def _service_of_another(machine: CapturedHost) -> None:
     theirs: Body = {"serviceId": "$their service", "hypervisorId": "$their hypervisor"}
     _status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
     machine.persists()
-    machine.passes(420)
+    machine.passes(180)
 
 
 def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
@@ -190,10 +191,12 @@ KNOWN: Final = (
         Known("a taint on any Node", 8, "direct", OPERATOR, _taint),
         Known("a pod of any shape", 8, "direct", OPERATOR, _pod),
         Known("by a cold move", 1, "direct", NODE_AGENT, _by_a_cold_move),
+        Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),
     ),
-    (Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),),
-    (Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),),
-    (Known("the power of another host", 3, "direct", KUBELET, _device_of_another),),
+    (
+        Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
+        Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
+    ),
     (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
     (
         Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),

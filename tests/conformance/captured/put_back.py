@@ -222,7 +222,7 @@ MUTANTS: Final = (
         3,
         KUBELET,
         "the power of|the password of the boards",
-        ("the password of the boards", "the power of another host"),
+        ("the password of the boards", "by a true death"),
         rules=_devices_by_labels,
     ),
     Mutant(

@@ -130,14 +130,16 @@ def test_known_attack_has_its_effect_again(server: Server, mutant: Mutant) -> No
 
 
 def _attack(mutant: Mutant, kind: type[CapturedHost]) -> None:
-    """Do the known attacks by which it was found."""
-    attacks = [known for group in KNOWN for known in group if known.name in mutant.known]
-    assert attacks, mutant.known
-    for known in attacks:
+    """Do the known attacks by which it was found, with those that they share a site with."""
+    groups = [group for group in KNOWN if any(known.name in mutant.known for known in group)]
+    assert groups, mutant.known
+    for group in groups:
         machine = kind()
         try:
-            machine.begins(mutant.credential, known.compute)
-            known.told(machine)
+            machine.begins(group[0].credential, group[0].compute)
+            for known in group:
+                machine.credential = known.credential
+                known.told(machine)
         except _FoundError:
             machine.failed = True
             raise
