@@ -191,7 +191,7 @@ MUTANTS: Final = (
         "whose power is on, was started",
         ("by its own word",),
         lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
-        _records_of_the_status,
+        rules=_records_of_the_status,
     ),
     Mutant(
         "definitions are defined unchecked",
@@ -232,7 +232,7 @@ MUTANTS: Final = (
         "of the compute service of",
         ("the service of another host",),
         lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
-        _services_by_their_ids,
+        rules=_services_by_their_ids,
     ),
     Mutant(
         "one peer suffices",
