@@ -142,7 +142,7 @@ def _service_of_another(machine: CapturedHost) -> None:
     theirs: Body = {"serviceId": "$their service", "hypervisorId": "$their hypervisor"}
     _status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
     machine.persists()
-    machine.passes(180)
+    machine.passes(420)  # with fewer it may not be offboarded yet
 
 
 def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
