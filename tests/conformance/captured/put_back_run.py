@@ -65,6 +65,7 @@ def _put(server: Server, bodies: list[Body]) -> None:
         path = f"{DEFINITIONS}/{body['metadata']['name']}"
         there = call(server, "GET", path)
         call(server, "PUT", path, {**there, **spec})
+    install_definitions(server, bodies)  # once they are served again
 
 
 @contextmanager
@@ -79,7 +80,10 @@ def opened(mutant: Mutant, server: Server) -> Iterator[type[CapturedHost]]:
             try:
                 super()._step(work)
             except EffectError as error:
-                raise _FoundError(str(error)) from error
+                if re.search(mutant.effect, str(error)):
+                    raise _FoundError(str(error)) from error
+                self.effects.found.clear()  # what else comes of it
+                self.failed = False
 
     with (
         left_to_the_collector(),
@@ -98,10 +102,9 @@ def opened(mutant: Mutant, server: Server) -> Iterator[type[CapturedHost]]:
 
 
 def told(mutant: Mutant, server: Server, machine: type[CapturedHost], found: str, by: str) -> None:
-    """Say how a hole was found, if it was that one."""
+    """Say how a hole was found."""
     where = f"{mutant.credential} | {server.name} | {by} | {machine.steps} steps"
     print(f"{mutant.hole} | {mutant.name} | {where} | {found[:160]}")  # noqa: T201 - what is measured
-    assert re.search(mutant.effect, found), found
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
