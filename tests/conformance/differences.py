@@ -68,6 +68,12 @@ ACCEPTED: list[Accepted] = [
         codes=((500, 400), (500, 406)),
     ),
     Accepted(
+        "What is applied and does not fit its schema is the client's mistake, too.",
+        scenario="applies_are|not_applied|undeclared_fields|apply_accepts|applied_deployment",
+        step="PATCH .*fieldManager",
+        codes=((500, 400),),
+    ),
+    Accepted(
         "The same of a watch.",
         scenario="impossible_w",
         step="resourceVersion=(abc|-1)$",

@@ -71,6 +71,16 @@ async def test_wrong_types_are_refused(api: Api) -> None:
 
 
 @scenario
+async def test_wrong_types_are_not_applied(api: Api) -> None:
+    one = api.at("secrets", "one")
+    about = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}}
+    await api.apply(one, {**about, "data": {"a": "eA=="}})
+    for wrong in ({"immutable": "x"}, {"data": "x"}, {"type": {"a": 1}}, {"unheard": 1}):
+        await api.apply(one, {**about, **wrong}, force=True)
+    await api.get(one)
+
+
+@scenario
 async def test_kind_and_version_must_fit_the_path(api: Api) -> None:
     maps = api.at("configmaps")
     await api.post(maps, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}})

@@ -32,6 +32,7 @@ _WORD = Limits(max_length=64)
 
 MOST_ISSUES: Final = 50
 MOST_BROKEN_TUNNELS: Final = 20
+MOST_CONDITIONS: Final = 128
 
 
 class OVSNodeConditionType(StrEnum):
@@ -282,7 +283,13 @@ class OVSNodeStatus(Struct, frozen=True):
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        Field("State of each aspect of the switch.", keys=("type",), writer=Writer.BY_TYPE),
+        Field(
+            "State of each aspect of the switch.",
+            # The policy of the agents compares each with each of those before.
+            limits=Limits(max_items=MOST_CONDITIONS),
+            keys=("type",),
+            writer=Writer.BY_TYPE,
+        ),
     ] = ()
     metrics: Annotated[Metrics | None, Field("Traffic counters.", writer=Writer.OVS_AGENT)] = None
     issues: Annotated[

@@ -19,6 +19,7 @@ from tests.conformance.captured.credentials import (
     OVS_AGENT,
     UNBOUND,
 )
+from tests.conformance.captured.doubles import LISTENER
 from tests.conformance.captured.knowledge import Definitions, Request
 from tests.conformance.captured.site import (
     EVENTS,
@@ -365,10 +366,12 @@ REWRITTEN: Final = (
     ),
 )
 """Another's Event, made one of the own host."""
+REPORTED: Final = (Request("POST", EVENTS, _event("hostile-2", "$victim", "x")),)
+"""An Event of another host."""
 _EVENTS: Final = st.sampled_from(
     [
         (Request("POST", EVENTS, _event("hostile", "$own", "x")),),
-        (Request("POST", EVENTS, _event("hostile-2", "$victim", "x")),),
+        REPORTED,
         (
             Request("POST", EVENTS, _event("hostile", "$own", "x")),
             Request("PATCH", f"{EVENTS}/hostile", {"regarding": {"name": "$victim"}}),
@@ -540,11 +543,16 @@ def _says(type_: str, status: str) -> Json:
     return {"type": type_, "status": status, "reason": "x", "message": "", **stamps}
 
 
-_NODE: Final = st.sampled_from(
+_DEVICE: Final = st.sampled_from(
     [
         {"metadata": {"labels": arrangements.labels(2)}},
-        {"metadata": {"labels": {next(iter(arrangements.labels(2))): "6666"}}},
-        {"metadata": {"labels": {next(iter(arrangements.labels(2))): None}}},
+        {"metadata": {"labels": {arrangements.PORT_LABEL: LISTENER}}},
+        {"metadata": {"labels": {arrangements.PORT_LABEL: None}}},
+    ]
+)
+"""Labels by which a fence device was once found."""
+_NODE: Final = st.sampled_from(
+    [
         {"metadata": {"labels": {HOSTNAME_LABEL: "$victim"}}},
         {"metadata": {"labels": {LIFECYCLE_LABEL: None}}},
         {"metadata": {"labels": {HYPERVISOR_LABEL: None}}},
@@ -564,6 +572,7 @@ _NODE: Final = st.sampled_from(
     ]
 )
 _KUBELET: Final = st.one_of(
+    st.builds(_node, st.just("${own}"), _DEVICE, st.booleans()),
     st.builds(_node, _HOST, _NODE, st.booleans()),
     st.builds(lambda host: (Request("DELETE", f"{NODES}/{host}"),), st.just("${victim}")),
     st.builds(_status, _HOST, _CHANGE, _PATCH, st.just(True)),

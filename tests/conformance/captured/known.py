@@ -10,13 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
 from tests.conformance.captured import arrangements, attacks
 from tests.conformance.captured.credentials import (
     KUBELET,
     NODE_AGENT,
+    OF_A_HOST,
     OPERATOR,
     OVS_AGENT,
     UNBOUND,
+    WHOLE_HOST,
 )
 from tests.conformance.captured.doubles import LISTENER
 from tests.conformance.captured.knowledge import Definitions, Request
@@ -117,19 +121,20 @@ def _secrets(machine: CapturedHost) -> None:
 
 
 def _labels(machine: CapturedHost, port: str) -> None:
-    (key, *_) = arrangements.labels(2)
+    labels = {arrangements.PORT_LABEL: port}
     for path in (f"{NODES}/{CAPTURED}", f"{NODES}/{CAPTURED}/status"):
-        machine.sends(Request("PATCH", path, {"metadata": {"labels": {key: port}}}))
-    machine.falls_silent(CAPTURED)
-    machine.passes(180)
+        machine.sends(Request("PATCH", path, {"metadata": {"labels": labels}}))
 
 
 def _device_of_another(machine: CapturedHost) -> None:
+    """It shows when the host is fenced: by a true death."""
     _labels(machine, arrangements.port(2))
 
 
 def _password_to_a_listener(machine: CapturedHost) -> None:
     _labels(machine, LISTENER)
+    machine.falls_silent(CAPTURED)
+    machine.passes(180)
 
 
 def _service_of_another(machine: CapturedHost) -> None:
@@ -137,17 +142,19 @@ def _service_of_another(machine: CapturedHost) -> None:
     theirs: Body = {"serviceId": "$their service", "hypervisorId": "$their hypervisor"}
     _status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
     machine.persists()
-    machine.passes(420)
+    machine.passes(420)  # with fewer it may not be offboarded yet
 
 
 def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
     machine.answers_probes_with(answers=True)
-    machine.falls_silent(OTHERS[0])  # the captured host is one of its peers
+    if not machine.silent:
+        machine.falls_silent(OTHERS[0])  # the captured host is one of its peers
     machine.is_recovered_in_time()
 
 
 def _events_of_others(machine: CapturedHost) -> None:
     machine.sends(*attacks.REWRITTEN)
+    machine.sends(*attacks.REPORTED)
     machine.passes(1)
 
 
@@ -184,10 +191,12 @@ KNOWN: Final = (
         Known("a taint on any Node", 8, "direct", OPERATOR, _taint),
         Known("a pod of any shape", 8, "direct", OPERATOR, _pod),
         Known("by a cold move", 1, "direct", NODE_AGENT, _by_a_cold_move),
+        Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),
     ),
-    (Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),),
-    (Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),),
-    (Known("the power of another host", 3, "direct", KUBELET, _device_of_another),),
+    (
+        Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
+        Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
+    ),
     (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
     (
         Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),
@@ -195,3 +204,28 @@ KNOWN: Final = (
     ),
 )
 """Those of a group share a site, one after the other."""
+
+
+class Informed(CapturedHost):
+    """An attacker that has read of these attacks, and does them amidst whatever else it does."""
+
+    def _of_its_kind(self) -> list[Known]:
+        """Those that its credential and the site allow."""
+        held = OF_A_HOST if self.credential == WHOLE_HOST else (self.credential,)
+        compute = self.site.compute
+        return [
+            one
+            for group in KNOWN
+            for one in group
+            if one.credential in held and one.compute == compute
+        ]
+
+    @precondition(lambda self: bool(self._of_its_kind()))
+    @rule(data=st.data())
+    def does_what_once_worked(self, data: st.DataObject) -> None:
+        known = data.draw(st.sampled_from(self._of_its_kind()), label="known attack")
+        before, self.credential = self.credential, known.credential
+        try:
+            known.told(self)
+        finally:
+            self.credential = before

@@ -280,7 +280,8 @@ class CapturedHost(RuleBasedStateMachine):
         self._step(wait())
 
     def is_recovered_in_time(self) -> None:
-        self._step(self.effects.recovered_in_time())
+        if not self.effects.claimed and self.site.hosts[CAPTURED].reports:
+            self._step(self.effects.recovered_in_time())
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -15,16 +15,20 @@ import pytest
 from tests.conformance.captured import arrangements
 from tests.conformance.captured.credentials import KUBELET, NODE_AGENT, OPERATOR, UNBOUND
 from tests.conformance.captured.doubles import LISTENER
-from tests.conformance.wire import Body
+from tests.conformance.wire import Body, Json
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Evacuated
+from hypercobalt.api.fencing import Fencing, proves_dead, recorded
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.direct import directory
 from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.model import Host
+from hypercobalt.ha import fencing_record
 from hypercobalt.ha.node_failure import Question
 from hypercobalt.lab import rights
+from hypercobalt.operator.ha import decide
 from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
@@ -51,7 +55,9 @@ class Mutant:
         hole: its number in the table of docs/security.md.
         credential: by which it is found.
         effect: words of what it brings about.
+        known: names of the known attacks that find it.
         charts: changes the rights.
+        definitions: changes the CRDs.
         rules: changes the operator.
     """
 
@@ -59,7 +65,9 @@ class Mutant:
     hole: int
     credential: str
     effect: str
+    known: tuple[str, ...]
     charts: Change = _no_rights
+    definitions: Change | None = None
     rules: Rules = _no_rules
 
     @contextmanager
@@ -95,7 +103,17 @@ def _granted(objects: list[Body], kind: str, group: str, resource: str, *verbs: 
 
 
 def _records_of_the_status(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(Hypervisor, "fencing", property(lambda self: self.status.fencing))
+    """Of a fencing that it has not recorded itself the operator believes what the status shows."""
+
+    def believed(hypervisor: Hypervisor) -> Fencing | None:
+        return hypervisor.status.fencing or recorded(hypervisor.metadata.annotations)
+
+    def is_fenced(hypervisor: Hypervisor) -> bool:
+        return proves_dead(believed(hypervisor), hypervisor.status.bootID)
+
+    patched.setattr(directory, "is_fenced", is_fenced)
+    patched.setattr(fencing_record, "unproven", lambda shown, _: shown)
+    patched.setattr(decide, "_life_after_proof", lambda _: ())
 
 
 def _definitions_as_they_are(patched: pytest.MonkeyPatch) -> None:
@@ -148,6 +166,19 @@ def _services_by_their_ids(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Offboarding, "_find", find)
 
 
+def _unbounded(definitions: list[Body]) -> None:
+    """Take every bound of a text, a list or a map out of the schemas."""
+    bounds = {"maxLength", "maxItems", "maxProperties"}
+
+    def without(node: Json) -> Json:
+        if isinstance(node, dict):
+            return {key: without(one) for key, one in node.items() if key not in bounds}
+        return [without(one) for one in node] if isinstance(node, list) else node
+
+    for body in definitions:
+        body["spec"] = without(body["spec"])
+
+
 def _one_peer_suffices(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Question, "is_reached", property(lambda self: bool(self.reached)))
 
@@ -158,14 +189,16 @@ MUTANTS: Final = (
         1,
         NODE_AGENT,
         "whose power is on, was started",
+        ("by its own word",),
         lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
-        _records_of_the_status,
+        rules=_records_of_the_status,
     ),
     Mutant(
         "definitions are defined unchecked",
         1,
         NODE_AGENT,
         "was given a hostile definition",
+        ("by a true death", "by a cold move"),
         rules=_definitions_as_they_are,
     ),
     Mutant(
@@ -173,6 +206,7 @@ MUTANTS: Final = (
         2,
         NODE_AGENT,
         "were read by",
+        ("Secrets",),
         lambda objects: _granted(objects, "Role", "", "secrets", "create", "patch"),
     ),
     Mutant(
@@ -180,6 +214,7 @@ MUTANTS: Final = (
         2,
         UNBOUND,
         "were read by",
+        ("Secrets without a Node",),
         lambda objects: _granted(objects, "Role", "", "secrets", "create", "patch"),
     ),
     Mutant(
@@ -187,6 +222,7 @@ MUTANTS: Final = (
         3,
         KUBELET,
         "the power of|the password of the boards",
+        ("the password of the boards", "by a true death"),
         rules=_devices_by_labels,
     ),
     Mutant(
@@ -194,15 +230,40 @@ MUTANTS: Final = (
         4,
         NODE_AGENT,
         "of the compute service of",
+        ("the service of another host",),
         lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
-        _services_by_their_ids,
+        rules=_services_by_their_ids,
     ),
-    Mutant("one peer suffices", 6, NODE_AGENT, "not recovered within", rules=_one_peer_suffices),
+    Mutant(
+        "one peer suffices",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("a recovery that a peer stops",),
+        rules=_one_peer_suffices,
+    ),
+    Mutant(
+        "agents report Events of others",
+        7,
+        NODE_AGENT,
+        "Event hostile|Event crash",
+        ("Events of others",),
+        lambda objects: _without(objects, "own-host", "Events of its own Hypervisor"),
+    ),
+    Mutant(
+        "schemas have no bounds",
+        7,
+        NODE_AGENT,
+        "has [0-9]* bytes|a reason of",
+        ("large objects",),
+        definitions=_unbounded,
+    ),
     Mutant(
         "agents follow all Evictions",
         8,
         NODE_AGENT,
         "the Eviction of another host was read",
+        ("all Evictions",),
         lambda objects: _granted(
             objects, "ClusterRole", "kvm.cloud.sap", "evictions", "list", "watch"
         ),
@@ -212,6 +273,7 @@ MUTANTS: Final = (
         8,
         OPERATOR,
         "Node: taints",
+        ("a taint on any Node",),
         lambda objects: _without(objects, "gardener", "virt-driver"),
     ),
     Mutant(
@@ -219,6 +281,7 @@ MUTANTS: Final = (
         8,
         OPERATOR,
         "the operator's pod on",
+        ("a pod of any shape",),
         lambda objects: _without(objects, "gardener", "strayFields"),
     ),
 )

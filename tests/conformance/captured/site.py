@@ -227,7 +227,9 @@ class Site:
     async def _in_service(self) -> bool:
         found = (await self.rest.good("GET", HYPERVISORS))["items"]
         return len(found) == len(HOSTS) and all(
-            condition(one, "Ready") == "True/Ready" and condition(one, "HaEnabled")[:4] == "True"
+            condition(one, "Ready") == "True/Ready"
+            and condition(one, "HaEnabled")[:4] == "True"
+            and condition(one, "FenceDevicesProven")  # a later pass adds it
             for one in found
         )
 

@@ -292,7 +292,7 @@ def _applied_config(call: Call) -> JSONObject:
         shown = f"{resource.group}/{resource.version}, Kind={kind}"
         listed = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
         text = f"failed to create typed patch object ({place}; {shown}): {listed}"
-        raise StatusError(500, "", text)
+        raise errors.bad_request(text)
     metadata(config).setdefault("name", call.name)
     admission.check_update_place(call, config)
     if not resource.status:
