@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from importlib.metadata import version as package_version
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from hypercobalt import logs
-from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.names import namespace_name
 from hypercobalt.cli.common_flags import (
     HealthAddress,
@@ -22,7 +17,7 @@ from hypercobalt.cli.common_flags import (
     version_line,
 )
 from hypercobalt.cli.exit_codes import report_error
-from hypercobalt.cli.operator_compute import DirectFlags, Kind, NovaFlags, connection
+from hypercobalt.cli.operator_compute import DirectFlags, NovaFlags
 from hypercobalt.cli.operator_flags import (
     CertificateFlags,
     EvictionFlags,
@@ -31,24 +26,12 @@ from hypercobalt.cli.operator_flags import (
     TestFlags,
     given,
 )
+from hypercobalt.cli.operator_start import become
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.operator.assembly import Connect, Options, add_controllers
-from hypercobalt.operator.election import election
+from hypercobalt.operator.assembly import Options
 from hypercobalt.operator.gardener import IMAGE, NAMESPACE
-from hypercobalt.operator.ha.contract import add_contract
-from hypercobalt.runtime import (
-    Address,
-    Kube,
-    Manager,
-    Metrics,
-    load_connection,
-    parse_address,
-)
-from hypercobalt.runtime.allocator import use_one_arena
-from hypercobalt.runtime.guard import guard
-from hypercobalt.runtime.memory import bound_memory
-
-COMPONENT: Final = "hypercobalt-operator"
+from hypercobalt.operator.process import COMPONENT, Kind, ProcessSettings
+from hypercobalt.runtime import parse_address
 
 _CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _HA, _DIRECT, _NOVA, _LOG = (
     CertificateFlags(),
@@ -114,7 +97,6 @@ def operator(
         print(version_line(COMPONENT))
         return 0
     try:
-        logs.configure(level=log.level(), text=log.as_text())
         options = Options(
             agent_namespaces=_namespaces(agent_namespaces),
             issuing=certificate.issuing(),
@@ -137,59 +119,25 @@ def operator(
                 else ""
             ),
         )
-        use_one_arena()  # the threads that call OpenStack: 9 MiB at 400 hosts
-        metrics = Metrics()
-        bound_memory()
-        asyncio.run(
-            _run(
-                options,
-                connection(compute, direct, nova, test.smoke(), metrics.registry),
-                kubeconfig,
-                metrics,
-                contract=ha.contract(),
-                contract_secure=ha.ha_service_secure,
-                leader_elect=leader_elect,
-                metrics_bind_address=metrics_bind_address,
-                metrics_secure=metrics_secure,
-                health_probe_bind_address=health_probe_bind_address,
-            )
+        settings = ProcessSettings(
+            options=options,
+            compute=compute,
+            direct=direct.settings(),
+            smoke=test.smoke(),
+            evacuate_local_disks=nova.evacuate_local_disks,
+            kubeconfig=kubeconfig,
+            leader_elect=leader_elect,
+            metrics=parse_address("--metrics-bind-address", metrics_bind_address),
+            metrics_secure=metrics_secure,
+            health=parse_address("--health-probe-bind-address", health_probe_bind_address),
+            contract=ha.contract(),
+            contract_secure=ha.ha_service_secure,
+            log_level=log.level(),
+            log_text=log.as_text(),
         )
     except HypercobaltError as error:
         return report_error("operator", error)
-    return 0
-
-
-async def _run(
-    options: Options,
-    connect: Connect | None,
-    kubeconfig: Path | None,
-    metrics: Metrics,
-    *,
-    contract: Address | None,
-    contract_secure: bool,
-    leader_elect: bool,
-    metrics_bind_address: str,
-    metrics_secure: bool,
-    health_probe_bind_address: str,
-) -> None:
-    agent = f"{COMPONENT}/{package_version('hypercobalt')}"
-    async with Kube(load_connection(kubeconfig), field_manager=agent, metrics=metrics) as kube:
-        candidate = election(options.label_selector, kube.namespace) if leader_elect else None
-        address = parse_address("--metrics-bind-address", metrics_bind_address)
-        manager = Manager(
-            kube,
-            metrics=metrics,
-            election=candidate,
-            address=parse_address("--health-probe-bind-address", health_probe_bind_address),
-            metrics_address=address,
-            metrics_guard=guard(kube) if address and metrics_secure else None,
-        )
-        add_controllers(manager, options, metrics, connect)
-        if contract is not None:
-            hypervisors = manager.informer(Hypervisor, labels=options.label_selector)
-            admitted = guard(kube) if contract_secure else None
-            add_contract(manager, kube, hypervisors, contract, admitted)
-        await manager.run()
+    return become(settings)
 
 
 def _namespaces(text: str) -> tuple[str, ...]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final
 
 from cyclopts import Parameter
-from prometheus_client import CollectorRegistry
 
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed, listed
-from hypercobalt.compute.connect import connect_direct, connect_nova
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.assembly import Connect
-from hypercobalt.operator.definitions_keys import DEFAULT_SECRET
 
-Kind = Literal["nova", "direct", "none"]
+DEFAULT_SECRET: Final = "hypercobalt-definitions-key"  # noqa: S105 - the name of one
 
 _DIRECT = DirectSettings()
 
@@ -155,25 +149,3 @@ class NovaFlags:
     """
 
     evacuate_local_disks: Annotated[bool, Parameter(env_var="EVACUATE_LOCAL_DISKS")] = False
-
-
-def connection(
-    kind: Kind,
-    direct: DirectFlags,
-    nova: NovaFlags,
-    smoke: SmokeSettings,
-    registry: CollectorRegistry,
-) -> Connect | None:
-    """The factory of the chosen compute service, called with the Hypervisors; None without one.
-
-    Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
-    """
-    if kind == "direct":
-        return lambda hypervisors, guard, definitions: connect_direct(
-            hypervisors, registry, direct.settings(), guard, definitions
-        )
-    if kind == "none":
-        return None
-    return lambda _, guard, __: connect_nova(
-        os.environ, registry, smoke, guard, evacuate_local_disks=nova.evacuate_local_disks
-    )

@@ -45,7 +45,7 @@ def connect_nova(
         ConfigurationError: openstacksdk is not installed, or no account is configured.
     """
     try:
-        from hypercobalt.compute.nova import service  # noqa: PLC0415 - 20 MiB that others need not load
+        from hypercobalt.compute.nova import service  # noqa: PLC0415 - 10 MiB that others need not load
     except ModuleNotFoundError as exc:
         raise ConfigurationError(
             f"--compute nova needs the package openstacksdk ({exc.name} is missing): "

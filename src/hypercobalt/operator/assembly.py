@@ -39,7 +39,6 @@ from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
-from hypercobalt.operator.definitions_assembly import add_definitions
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.operator.ha.device_assembly import add_fence_devices
@@ -152,11 +151,14 @@ def add_controllers(
         )
     shared = _shared(manager, options, known, leases, switches, events=events)
     if connect is not None:
-        read = (
-            add_definitions(manager, shared, options.definitions_secret, namespaces)
-            if options.definitions_secret
-            else None
-        )
+        read = None
+        if options.definitions_secret:
+            # Imported here: what opens sealed definitions takes 8 MiB.
+            from hypercobalt.operator.definitions_assembly import (  # noqa: PLC0415
+                add_definitions,
+            )
+
+            read = add_definitions(manager, shared, options.definitions_secret, namespaces)
         service = connect(shared.hypervisors.all, manager.leader_guard, read)
         add_compute(
             manager,

@@ -26,7 +26,6 @@ log = get_logger(__name__)
 
 CURRENT: Final = "current.pem"
 SUFFIX: Final = ".pem"
-DEFAULT_SECRET: Final = "hypercobalt-definitions-key"  # noqa: S105 - the name of one
 
 REREAD: Final = timedelta(minutes=1)
 """How often the Secret is read: the role of the operator has `get` of this one name and no watch.

@@ -18,12 +18,10 @@ from typing import Any, Final
 import requests
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.session import Session
-from openstack.config.cloud_region import CloudRegion
-from openstack.config.loader import OpenStackConfig
-from openstack.exceptions import ConfigException
 
 from hypercobalt.adapters.openstack.catalogue import Catalogue
 from hypercobalt.adapters.openstack.errors import NotAuthenticatedError
+from hypercobalt.adapters.openstack.sdk import CloudRegion, ConfigException, OpenStackConfig
 from hypercobalt.adapters.openstack.trust import PLAIN, check_files, exposures, is_plain, why
 from hypercobalt.errors import ConfigurationError
 

@@ -8,9 +8,9 @@ from typing import Final
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity.base import BaseIdentityPlugin
 from keystoneauth1.session import Session
-from openstack.config.cloud_region import CloudRegion
 
 from hypercobalt.adapters.openstack.errors import NoEndpointError
+from hypercobalt.adapters.openstack.sdk import CloudRegion
 
 _MOST: Final = 8  # regions that a message names
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from openstack.config.cloud_region import CloudRegion
-
+from hypercobalt.adapters.openstack.sdk import CloudRegion
 from hypercobalt.errors import ConfigurationError
 
 _DEEPEST: Final = 16  # causes that are followed

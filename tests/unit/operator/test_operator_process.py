@@ -1,0 +1,65 @@
+"""What the command line hands on to the operator's process, and what that does not load."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
+from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
+from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.ha.guard import Limits
+from hypercobalt.operator.assembly import Options
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.eviction.model.policy import Doubt, Policy
+from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.process import ProcessSettings, decode_settings, encode_settings
+from hypercobalt.runtime import Address
+
+HOSTS = {f"kvm-{number:05d}": {"ip": f"2001:db8::{number:x}"} for number in range(4000)}
+DEVICE = DeviceTemplate("bmc", "fence_redfish", hosts=HOSTS, identity=Identity.REQUIRED)
+SETTINGS = ProcessSettings(
+    options=Options(
+        ("monsoon3", "ä"),
+        Issuing("monsoon3", "nova", "ClusterIssuer", CertificateSource.REQUEST),
+        lifecycle=Settings(ha=HaMode.INTERNAL, retry_pause=timedelta(seconds=90, microseconds=1)),
+        eviction=Policy(doubt=Doubt.STOP, longest=timedelta(days=40)),
+        ha=HaSettings(limits=Limits(nodes=3), domain_labels=()),
+        fence_devices=(DEVICE,),
+    ),
+    compute="direct",
+    direct=DirectSettings(allowed=Allowed(("/var/lib/nova",), formats=frozenset({"raw"}))),
+    smoke=SmokeSettings(network="none"),
+    evacuate_local_disks=True,
+    kubeconfig=Path("/etc/kube config"),
+    leader_elect=True,
+    metrics=Address("::1", 0),
+    metrics_secure=True,
+    metrics_certificate=3,
+    health=None,
+    contract=Address("", 8090),
+    contract_secure=False,
+    log_level=logging.DEBUG,
+    log_text=None,
+)
+
+
+def test_all_settings_arrive_longer_than_an_argument_may_be() -> None:
+    data = encode_settings(SETTINGS)
+    assert len(data) > 128 * 1024
+    assert decode_settings(data) == SETTINGS
+
+
+def test_process_carries_neither_flags_nor_certificates_nor_proxies() -> None:
+    code = (
+        "import sys; import hypercobalt.operator.__main__, hypercobalt.compute.nova.service;"
+        "print(sorted({'cyclopts', 'cryptography', 'openstack.connection'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
