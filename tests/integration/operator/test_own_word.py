@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.integration.operator.conftest import until
+from tests.integration.operator.conftest import operator, until
 from tests.integration.operator.failing import (
+    SOON,
     Host,
     Site,
     evictions_of,
@@ -18,6 +20,7 @@ from tests.integration.operator.failing import (
     recovering,
     start,
 )
+from tests.integration.operator.lifecycle import QUICK
 from tests.records import record
 
 from hypercobalt.adapters.fencing.port import PowerState
@@ -26,6 +29,8 @@ from hypercobalt.api.fencing import RECORD, Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.ha.guard import Limits
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
@@ -106,6 +111,36 @@ async def test_host_that_claims_to_be_dead_has_nothing_started_elsewhere(
             assert runs_at_home(site, captured)
         assert shown.fencing is not None
         assert "no operator has recorded the proof" in shown.fencing.evidence[-1]
+
+
+FEW = dataclasses.replace(
+    SOON, limits=Limits(max_unhealthy=49, cliff_hosts=9, cool_down=SOON.limits.cool_down)
+)
+"""Of five hosts, two may be recovered."""
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["nova", "direct"])
+async def test_number_that_a_host_in_recovery_reports_stops_no_other_recovery(
+    kube: Kube, kubeconfig: Path, name: str, *, counts: bool
+) -> None:
+    site = failing_site(kube, name, hosts=5)
+    site.compute.counts_servers = counts
+    captured = site.hosts[1]
+
+    def fault(what: str, about: str) -> UnreachableError | None:
+        held = (what, about) == ("hosts.force_down", captured.name)
+        return UnreachableError("503") if held else None  # its recovery takes long
+
+    site.compute.world.fault = fault
+    running = operator(kubeconfig, site.compute, site.fences, ha=FEW, lifecycle=QUICK)
+    async with running:
+        victim = await start(site)
+        await captured.until("HaEnabled", "True/Succeeded")
+        await writes(kube, captured.name, numInstances=2**31 - 1, bootID=captured.boot)
+        await captured.dies()
+        await captured.until("Fenced", "True/Proven")
+        await victim.dies()
+        await recovered(site, name)
 
 
 async def test_next_operator_believes_no_status_that_was_written_while_none_ran(

@@ -254,8 +254,18 @@ def test_hosts_that_were_not_observed_stop_everything() -> None:
         ((190,), 10, True),
         ((191,), 10, False),
         ((1, 1), 1, False),
+        ((0,), 500, True),
+        ((0, 0), 1, False),
     ],
-    ids=["alone", "few", "as many as are allowed", "too many instances", "too many hosts"],
+    ids=[
+        "alone",
+        "few",
+        "as many as are allowed",
+        "too many instances",
+        "too many hosts",
+        "another of which none are counted",
+        "too many of those",
+    ],  # fmt: skip
 )
 def test_gate_counts_hosts_and_instances_in_recovery(
     others: tuple[int, ...], instances: int, *, passes: bool

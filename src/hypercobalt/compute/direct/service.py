@@ -78,6 +78,11 @@ class DirectService:
         """Nothing is booted on a new host."""
 
     @property
+    def counts_servers(self) -> bool:
+        """False: what is on a host, only the host reports."""
+        return False
+
+    @property
     def trouble(self) -> str:
         """Each host answers for itself; there is nothing in between that could be away."""
         return ""
