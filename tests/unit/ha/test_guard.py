@@ -265,7 +265,7 @@ def test_hosts_that_were_not_observed_stop_everything() -> None:
         "too many hosts",
         "another of which none are counted",
         "too many of those",
-    ],  # fmt: skip
+    ],
 )
 def test_gate_counts_hosts_and_instances_in_recovery(
     others: tuple[int, ...], instances: int, *, passes: bool

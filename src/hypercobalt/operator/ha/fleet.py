@@ -61,6 +61,7 @@ def state(
     lease: Sighting | None,
     labels: Sequence[str],
     settled: datetime,
+    *,
     counted: Counted,
 ) -> HostState:
     """A host, as the census counts it.

@@ -314,7 +314,9 @@ class Observation:
         for one in world.hypervisors.all():
             name = one.metadata.name
             lease = world.leases.glance(name)
-            yield fleet.state(one, world.nodes.get(name), lease, labels, settled, self._counted)
+            yield fleet.state(
+                one, world.nodes.get(name), lease, labels, settled, counted=self._counted
+            )
 
 
 def _listed(listing: Fleet, hypervisor: Hypervisor) -> Host | None:

@@ -41,7 +41,7 @@ def made(*conditions: Condition, spec: HypervisorSpec = SPEC) -> Hypervisor:
 
 
 def counted(host: Hypervisor, ready: str = "True", lease: Sighting | None = RENEWED) -> HostState:
-    return state(host, node(reports("Ready", ready)), lease, ZONE, NOW, four)
+    return state(host, node(reports("Ready", ready)), lease, ZONE, NOW, counted=four)
 
 
 def four(_: Hypervisor) -> int:
@@ -133,7 +133,7 @@ def test_recovered_host_that_is_in_order_again_holds_up_no_other_recovery(
     host = made(*(condition(one, "True") for one in types), spec=replace(SPEC, maintenance="ha"))
     record = Fencing(phase=FencingPhase.FENCED, bootID="b1")
     host = recorded(replace(host, status=replace(host.status, bootID=boot, fencing=record)))
-    found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled, four)
+    found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled, counted=four)
     assert (found.unwell, found.free_mib) == (unwell, 0)
 
 
@@ -206,7 +206,7 @@ def test_host_is_lost_since_it_fell_ill_and_no_more_once_it_is_well(
 
 
 def test_host_without_a_node_is_neither_unwell_nor_observed() -> None:
-    found = state(made(), None, RENEWED, ZONE, NOW, four)
+    found = state(made(), None, RENEWED, ZONE, NOW, counted=four)
     assert (found.unwell, found.stale, found.observed) == (False, False, False)
 
 
@@ -283,7 +283,7 @@ def test_recovery_that_begins_counts_before_it_is_written() -> None:
 def test_ten_thousand_hosts_are_counted_within_a_second() -> None:
     host, seen = made(condition("Ready", "True")), node(reports("Ready"))
     fleet = Fleet(
-        lambda: (state(host, seen, RENEWED, ZONE, NOW, four) for _ in range(10_000)),
+        lambda: (state(host, seen, RENEWED, ZONE, NOW, counted=four) for _ in range(10_000)),
         FakeClock(),
         four,
     )
