@@ -84,7 +84,9 @@ class Evacuation:
         looked = await site.look_everywhere(uuid, places)
         why = why_not({place.name: view for place, view, _ in looked}, target.name)
         there = {place.name: domain for place, _, domain in looked if domain is not None}
-        copies = [domain for host, domain in there.items() if host != source.name]
+        copies = await site.marks.only_ours(
+            domain for host, domain in there.items() if host != source.name
+        )
         if not why and has_left(source, ran=self._domain.active, copies=copies):
             why = f"it is off on {', '.join(there)}, to where it was evacuated"
         if not why and self._domain.active:
@@ -116,9 +118,9 @@ class Evacuation:
 
     async def _define(self, *, pending: bool) -> None:
         # Not started with its new host either: that one may be dead when this one is back.
-        xml = self._site.carrying.written(
-            self._dead.xml, self._domain.uuid, mark=self._marked(pending=pending)
-        )
+        uuid = self._domain.uuid
+        mark = await self._site.marks.sealed(uuid, self._marked(pending=pending))
+        xml = self._site.carrying.written(self._dead.xml, uuid, mark=mark)
         await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
     async def _start(self) -> None:
