@@ -21,15 +21,18 @@ from tests.integration.operator.failing import (
     start,
 )
 from tests.integration.operator.lifecycle import QUICK
+from tests.integration.runtime.scripted import eventually
 from tests.records import record
 
 from hypercobalt.adapters.fencing.port import PowerState
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
 from hypercobalt.api.fencing import RECORD, Fencing, FencingMethod, FencingPhase, GuestsStopped
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.ha.guard import Limits
 from hypercobalt.runtime import Kube
 
@@ -141,6 +144,36 @@ async def test_number_that_a_host_in_recovery_reports_stops_no_other_recovery(
         await captured.until("Fenced", "True/Proven")
         await victim.dies()
         await recovered(site, name)
+
+
+async def test_host_that_claims_an_instance_of_a_dead_one_is_named_on_both(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    captured = site.hosts[1]
+    (server,) = site.compute.moves.on(name)
+    why = f"its disk /vms/a.img is that of x on {captured.name}, too"
+    script = Script(seconds=0.1, failures=1, why=why, claimed_by=captured.name)
+    site.compute.moves.scripts[server.id] = script
+    async with recovering(kubeconfig, site.compute, site.fences):
+        victim = await start(site)
+        await victim.dies()
+        await recovered(site, name)  # a person has ended the claim
+        for about in (captured.name, name):
+
+            async def is_named(about: str = about) -> bool:
+                return any(why in note for note in await warnings(kube, about, "InstanceClaimed"))
+
+            await eventually(is_named)
+
+
+async def warnings(kube: Kube, about: str, reason: str) -> list[str]:
+    """Notes of the Warning Events on a Hypervisor."""
+    return [
+        event.note
+        for event in (await kube.list(Event, "default")).items
+        if event.reason == reason and event.regarding and event.regarding.name == about
+    ]
 
 
 async def test_next_operator_believes_no_status_that_was_written_while_none_ran(

@@ -97,6 +97,7 @@ async def test_disk_of_another_hosts_guest_is_attached_to_nothing_of_a_dead_host
     assert move.status == "error"
     assert identity("attacker") not in world.host(B).here
     assert f"victim on {C}" in move.message
+    assert move.claimed_by == C
 
 
 async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memory) -> None:
@@ -108,6 +109,16 @@ async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memo
     move = await evacuated(made, "attacker")
     await made.close()
     assert (move.status, identity("attacker") in world.host(B).here) == ("error", False)
+
+
+async def test_port_of_a_dead_hosts_guest_is_claimed_by_name(world: Memory) -> None:
+    world.host(A).put(guest("victim", OWN, ports=(PORT,)))
+    world.host(C).put(guest("attacker", ports=(PORT,)))
+    await world.lose(A)
+    made = service(world)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
 
 
 @pytest.mark.parametrize("reason", [0, ShutoffReason.SHUTDOWN])
@@ -128,7 +139,7 @@ async def test_guest_that_is_off_on_another_host_is_not_started_by_a_dead_hosts_
         with_host = replace(one, host=A, waits_for_host="")
         await made.moves.evacuate(with_host, B)
         move = await ended(made, with_host)
-        assert move.status == "error"
+        assert (move.status, move.claimed_by) == ("error", C)
     await made.close()
     assert identity("victim") not in world.host(B).here
     assert world.host(C).here[identity("victim")] == victim
@@ -234,7 +245,9 @@ def test_disk_has_one_domain_unless_all_only_read_it(
 def test_firmwares_variables_have_one_domain() -> None:
     own = replace(guest("a"), devices=Devices(nvram="/shared/a.fd"))
     other = replace(guest("b"), devices=Devices(nvram="/shared/../shared/a.fd"))
-    assert "firmware" in disks_taken(own, {C: (other,)})
+    taken = disks_taken(own, {C: (other,)})
+    assert taken is not None
+    assert (taken.host, "firmware" in taken.text) == (C, True)
 
 
 def test_port_has_one_domain() -> None:

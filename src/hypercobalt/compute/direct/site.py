@@ -48,9 +48,12 @@ class Site:
     carrying: Carrying
     marks: Marks
 
-    def record(self, move: Move, status: str | None, message: str = "") -> None:
+    def record(
+        self, move: Move, status: str | None, message: str = "", *, claimed_by: str = ""
+    ) -> None:
         """Record how far a move is, now; see `Records.change`."""
-        self.records.change(move, self.clock.now(), status=status, message=message)
+        now = self.clock.now()
+        self.records.change(move, now, status=status, message=message, claimed_by=claimed_by)
 
     def daemon(self, place: Place) -> Daemon:
         """The daemon of a host.

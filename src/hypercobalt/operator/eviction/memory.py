@@ -22,6 +22,7 @@ from hypercobalt.operator.eviction.planning.target_limits import (
     limit_of,
     with_end,
 )
+from hypercobalt.operator.eviction.recording.claims import Claim
 
 _NEVER = float("-inf")
 
@@ -77,6 +78,7 @@ class Memory:
         listing: the last one, if only the end of a move makes a difference to it.
         listed_at: when the servers were listed last.
         targets: hosts that could take the next instance, read at `targets_at`.
+        claims: of other hosts on its instances, as they were shown last.
     """
 
     uid: str
@@ -94,6 +96,7 @@ class Memory:
     listed_at: float = _NEVER
     targets: tuple[str, ...] = ()
     targets_at: float = _NEVER
+    claims: frozenset[Claim] = frozenset()
 
     @property
     def begun(self) -> frozenset[str]:
