@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase, has_ended
 from hypercobalt.compute.model import Host, Move, Server
 from hypercobalt.operator.eviction.assessing.deaths import Death
+from hypercobalt.operator.eviction.model.claims import Claim
 from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.tracks import Begun, Track
@@ -22,7 +23,6 @@ from hypercobalt.operator.eviction.planning.target_limits import (
     limit_of,
     with_end,
 )
-from hypercobalt.operator.eviction.recording.claims import Claim
 
 _NEVER = float("-inf")
 

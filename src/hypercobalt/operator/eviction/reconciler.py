@@ -20,6 +20,7 @@ from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.claims import held_by
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.model.actions import Restart
+from hypercobalt.operator.eviction.model.claims import REASON, claims
 from hypercobalt.operator.eviction.model.decision import Plan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy, order_of
@@ -30,7 +31,6 @@ from hypercobalt.operator.eviction.plan import most_at_once, plan, questions
 from hypercobalt.operator.eviction.planning.calls import with_outcomes
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import as_of
-from hypercobalt.operator.eviction.recording.claims import REASON, claims
 from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
 from hypercobalt.operator.wording import Note

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.compute.model import Move, MoveKind
-from hypercobalt.operator.eviction.recording.claims import claims
+from hypercobalt.operator.eviction.model.claims import claims
 
 HOUR = timedelta(hours=1)
 REFUSED = Move(
