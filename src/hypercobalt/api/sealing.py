@@ -21,12 +21,14 @@ from typing import Final
 
 import msgspec
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _PURPOSE: Final = b"kvm.cloud.sap/v1alpha1 SealedDefinitions\0"
+_DERIVED: Final = b"kvm.cloud.sap/v1alpha1 derived\0"
 _KEY_BYTES: Final = 32
 
 PUBLIC_KEY: Final = r"^[A-Za-z0-9+/]{43}=$"
@@ -132,6 +134,11 @@ class PrivateKey:
             serialization.NoEncryption(),
         )
 
+    def derived(self, purpose: bytes) -> bytes:
+        """A secret of its own for another purpose, from which the key does not follow."""
+        raw = self._key.private_bytes_raw()
+        return HKDF(hashes.SHA256(), _KEY_BYTES, salt=None, info=_DERIVED + purpose).derive(raw)
+
     def open(self, sealed: bytes, owner: Owner) -> bytes:
         """Open what was sealed for this key and that owner.
 
@@ -161,6 +168,11 @@ class KeyRing:
     def find(self, key: str) -> PrivateKey | None:
         """The key of that id; None if it is not here."""
         return self._keys.get(key)
+
+    def derived(self, purpose: bytes) -> tuple[bytes, ...]:
+        """A secret of each key for another purpose, that of the current one first."""
+        others = (one for id_, one in self._keys.items() if id_ != self.current.public.id)
+        return tuple(one.derived(purpose) for one in (self.current, *others))
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ Each adapter is imported when it is chosen: what the others need is not loaded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -18,8 +19,13 @@ from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 
-ReadDefinitions = Callable[[str], Awaitable[HostDefinitions]]
-"""Gives the definitions that a host's agent has stored; raises TransientError where it cannot."""
+
+class ReadDefinitions(Protocol):
+    """Gives the definitions that hosts' agents have stored; see `direct.definitions.Stored`."""
+
+    async def of(self, host: str) -> HostDefinitions: ...
+
+    async def mark_keys(self) -> tuple[bytes, ...]: ...
 
 
 def connect_nova(

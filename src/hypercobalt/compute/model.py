@@ -149,6 +149,7 @@ class Move:
         disk_remaining: bytes of disks still to be copied; the memory goes after them, and what the
             server writes meanwhile is copied until the end.
         message: why it failed; "" when the service does not report it.
+        claimed_by: host that has something of the server as well, for which it failed; "" else.
     """
 
     id: str
@@ -163,6 +164,7 @@ class Move:
     remaining: int = 0
     disk_remaining: int = 0
     message: str = ""
+    claimed_by: str = ""
 
     @property
     def ended(self) -> bool:

@@ -321,6 +321,11 @@ class ComputeService(Protocol):
     def smoke_tests(self) -> SmokeTests | None: ...
 
     @property
+    def counts_servers(self) -> bool:
+        """Whether the count of a host's servers is the service's own, not the host's word."""
+        ...
+
+    @property
     def trouble(self) -> str:
         """Why the service does not answer at present, in words; "" when it can."""
         ...

@@ -64,7 +64,8 @@ class HostState:
         stale: it reports nothing new: Ready Unknown, or a silent agent.
         observed: its kubelet and its agent's Lease are known.
         since: since when it is unwell.
-        recovering: instances that are being recovered from it; None when it is not recovered.
+        recovering: instances that are being recovered from it, by a count that is not its own;
+            None when it is not recovered.
         free_mib: memory for more instances; 0 where none are placed.
         domains: failure domains that it is in: `zone a`, `rack 7`.
     """
@@ -300,7 +301,8 @@ def _in_flight(subject: Subject, fleet: Census, limits: Limits) -> Gate:
         f"{instances} instances with this host, {limits.instances} are allowed"
     )
     few = len(others) < limits.nodes
-    return Gate("InFlight", few and (not others or instances <= limits.instances), text)
+    alone = not any(others.values())
+    return Gate("InFlight", few and (alone or instances <= limits.instances), text)
 
 
 def _capacity(subject: Subject, fleet: Census) -> Gate:

@@ -38,4 +38,4 @@ def add_definitions(
             watches=(primary(shared.informer, when=worth_a_pass), follower.source.watch),
         )
     )
-    return DefinitionsReader(kube, namespaces, keys.read, hypervisors.get).of
+    return DefinitionsReader(kube, namespaces, keys.read, hypervisors.get)

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 from hypercobalt.api.definitions import HostDefinitions, unpack
 from hypercobalt.api.hypervisor import Hypervisor
@@ -19,6 +20,8 @@ from hypercobalt.api.sealed_definitions import MOST_CHARACTERS, SealedDefinition
 from hypercobalt.api.sealing import KeyRing, Owner
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Kube
+
+_MARKS: Final = b"marks of evacuations"
 
 Keys = Callable[[], Awaitable[KeyRing]]
 """Gives the present keys; raises TransientError."""
@@ -98,6 +101,14 @@ class DefinitionsReader:
             )
         keys, owner = await self._keys(), Owner(host, known.metadata.uid)
         return await asyncio.to_thread(opened, found, owner, keys)
+
+    async def mark_keys(self) -> tuple[bytes, ...]:
+        """Keys that seal the marks of evacuations, the present one first.
+
+        Raises:
+            TransientError: the operator's keys cannot be read.
+        """
+        return (await self._keys()).derived(_MARKS)
 
     async def _find(self, host: str) -> SealedDefinitions | None:
         for namespace in self._namespaces:

@@ -57,6 +57,7 @@ class World:
     traits: None = None
     smoke_tests: None = None
     trouble: str = ""
+    counts_servers: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

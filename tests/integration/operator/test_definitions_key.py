@@ -111,29 +111,29 @@ async def test_key_is_made_published_rotated_and_kept_for_what_was_sealed(
         (made,) = (ring(await site.secret()).current,)
         own = await site.publishes(name, made.public)
         with pytest.raises(TransientError, match=rf"SealedDefinitions {name} in .*monsoon3"):
-            await site.read(name)
+            await site.read.of(name)
         await site.store(name, made.public, own.metadata.uid)
-        assert await site.read(name) == CONTENT
+        assert await site.read.of(name) == CONTENT
 
         after = PrivateKey.make()
         await site.rotate(current=after, before=made)
         await site.publishes(name, after.public)
-        assert await site.read(name) == CONTENT
+        assert await site.read.of(name) == CONTENT
 
         await site.rotate(current=after)
         text = f"{name} are sealed for key {made.public.id}, which the operator does not have"
 
         async def is_lost() -> bool:
             with contextlib.suppress(TransientError):
-                await site.read(name)
+                await site.read.of(name)
                 return False
             return True
 
         await eventually(is_lost, seconds=DEADLINE)
         with pytest.raises(TransientError, match=text):
-            await site.read(name)
+            await site.read.of(name)
         await site.store(name, after.public, own.metadata.uid)
-        assert await site.read(name) == CONTENT
+        assert await site.read.of(name) == CONTENT
         await kube.delete(SealedDefinitions, name, "monsoon3")
 
 

@@ -102,6 +102,7 @@ class Process:
             POLICY,
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
             migrations=migrations,
+            hypervisor=hypervisors.get,
         )
 
     async def step(self, name: str, *, seen: Hypervisor | None = None) -> Eviction | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.integration.operator.conftest import until
+from tests.integration.operator.conftest import operator, until
 from tests.integration.operator.failing import (
+    SOON,
     Host,
     Site,
     evictions_of,
@@ -18,14 +20,20 @@ from tests.integration.operator.failing import (
     recovering,
     start,
 )
+from tests.integration.operator.lifecycle import QUICK
+from tests.integration.runtime.scripted import eventually
 from tests.records import record
 
 from hypercobalt.adapters.fencing.port import PowerState
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
 from hypercobalt.api.fencing import RECORD, Fencing, FencingMethod, FencingPhase, GuestsStopped
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.fake.script import Script
+from hypercobalt.ha.guard import Limits
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
@@ -106,6 +114,66 @@ async def test_host_that_claims_to_be_dead_has_nothing_started_elsewhere(
             assert runs_at_home(site, captured)
         assert shown.fencing is not None
         assert "no operator has recorded the proof" in shown.fencing.evidence[-1]
+
+
+FEW = dataclasses.replace(
+    SOON, limits=Limits(max_unhealthy=49, cliff_hosts=9, cool_down=SOON.limits.cool_down)
+)
+"""Of five hosts, two may be recovered."""
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["nova", "direct"])
+async def test_number_that_a_host_in_recovery_reports_stops_no_other_recovery(
+    kube: Kube, kubeconfig: Path, name: str, *, counts: bool
+) -> None:
+    site = failing_site(kube, name, hosts=5)
+    site.compute.counts_servers = counts
+    captured = site.hosts[1]
+
+    def fault(what: str, about: str) -> UnreachableError | None:
+        held = (what, about) == ("hosts.force_down", captured.name)
+        return UnreachableError("503") if held else None  # its recovery takes long
+
+    site.compute.world.fault = fault
+    running = operator(kubeconfig, site.compute, site.fences, ha=FEW, lifecycle=QUICK)
+    async with running:
+        victim = await start(site)
+        await captured.until("HaEnabled", "True/Succeeded")
+        await writes(kube, captured.name, numInstances=2**31 - 1, bootID=captured.boot)
+        await captured.dies()
+        await captured.until("Fenced", "True/Proven")
+        await victim.dies()
+        await recovered(site, name)
+
+
+async def test_host_that_claims_an_instance_of_a_dead_one_is_named_on_both(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    captured = site.hosts[1]
+    (server,) = site.compute.moves.on(name)
+    why = f"its disk /vms/a.img is that of x on {captured.name}, too"
+    script = Script(seconds=0.1, failures=1, why=why, claimed_by=captured.name)
+    site.compute.moves.scripts[server.id] = script
+    async with recovering(kubeconfig, site.compute, site.fences):
+        victim = await start(site)
+        await victim.dies()
+        await recovered(site, name)  # a person has ended the claim
+        for about in (captured.name, name):
+
+            async def is_named(about: str = about) -> bool:
+                return any(why in note for note in await warnings(kube, about, "InstanceClaimed"))
+
+            await eventually(is_named)
+
+
+async def warnings(kube: Kube, about: str, reason: str) -> list[str]:
+    """Notes of the Warning Events on a Hypervisor."""
+    return [
+        event.note
+        for event in (await kube.list(Event, "default")).items
+        if event.reason == reason and event.regarding and event.regarding.name == about
+    ]
 
 
 async def test_next_operator_believes_no_status_that_was_written_while_none_ran(

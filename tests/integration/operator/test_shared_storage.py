@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.shared_storage import ALONE
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 POOL, OTHER = "/var/lib/nova/mnt/1", "/var/lib/nova/mnt/2"
 
 
-async def reports(kube: Kube, name: str, *storages: str) -> None:
+async def reports(kube: Kube, name: str, *storages: str, since: timedelta = timedelta(0)) -> None:
     """What the host's node agent writes of its instances."""
     incidents = tuple(
         Incident(
@@ -27,6 +29,7 @@ async def reports(kube: Kube, name: str, *storages: str) -> None:
             type=IncidentType.IO_ERROR,
             severity=Severity.CRITICAL,
             storage=storage,
+            firstSeen=datetime.now(UTC) - since,
         )
         for number, storage in enumerate(storages)
     )
@@ -74,3 +77,20 @@ async def test_storage_of_a_host_whose_agent_is_silent_does_not_count(
         silent = "False/AgentSilent"
         await until(kube, Hypervisor, dead, lambda hv: reason(hv, "AgentReporting") == silent)
         await until_failing(kube, alive)
+
+
+async def test_one_host_that_claims_anothers_storage_stops_no_move_for_long(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    victim, captured, third = hosts = [f"{name}-{number}" for number in range(3)]
+    async with operator(kubeconfig):
+        for host in hosts:
+            await add_node(kube, host)
+            await until(kube, Hypervisor, host, lambda hv: bool(hv.conditions))
+        await reports(kube, victim, POOL, since=ALONE - timedelta(seconds=3))
+        await reports(kube, captured, POOL)
+        await until_failing(kube, victim, POOL)
+        await until_failing(kube, victim)  # nothing has changed but the time
+
+        await reports(kube, third, POOL)
+        await until_failing(kube, victim, POOL)  # of several hosts it holds without an end

@@ -12,7 +12,7 @@ from hypercobalt.api.bounds import within
 from hypercobalt.api.conditions import AGENT_MESSAGE, AGENT_REASON, MAX_TYPE
 from hypercobalt.api.crd import Schema
 from hypercobalt.api.eviction import EvictionSpec
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, lists_all
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS, NODE_AGENT_TYPES
 from hypercobalt.api.hypervisor_status import (
     MOST_INSTANCES,
@@ -109,6 +109,25 @@ def test_a_host_with_more_instances_than_fit_reports_the_first() -> None:
     found = within(given)
     assert (len(found.instances), found.numInstances) == (MOST_INSTANCES, 2000)
     assert {len(instance.name) for instance in found.instances} == {255}
+
+
+@pytest.mark.parametrize(
+    ("listed", "number", "all_"),
+    [(0, None, True), (0, 0, True), (2, 2, True), (2, 3, False), (0, 1, False), (2, None, True)],
+)
+def test_a_list_that_was_cut_does_not_list_all(
+    listed: int, number: int | None, *, all_: bool
+) -> None:
+    one = Instance(id="i", name="n", active=True)
+    status = HypervisorStatus(instances=(one,) * listed, numInstances=number)
+    assert lists_all(Hypervisor(status=status)) is all_
+
+
+def test_a_host_with_more_instances_than_fit_lists_not_all() -> None:
+    one = Instance(id="i", name="n", active=True)
+    for number in (MOST_INSTANCES, MOST_INSTANCES + 1):
+        found = within(HypervisorStatus(instances=(one,) * number, numInstances=number))
+        assert lists_all(Hypervisor(status=found)) is (number == MOST_INSTANCES)
 
 
 @pytest.mark.parametrize(

@@ -443,3 +443,22 @@ async def test_refused_host_is_never_connected_to(world: Memory) -> None:
             await service.hosts.get(B)
 
     assert not world.daemons.at("").calls
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_server_that_no_agent_lists_is_looked_for_on_every_host(
+    world: Memory, *, answers: bool
+) -> None:
+    """An agent's list is cut at 1,024: what it lacks may be there all the same."""
+    await world.add("a")
+    world.places[A] = replace(world.places[A], domains=frozenset({identity("another")}))
+    if not answers:
+        world.host(A).disconnect()
+    async with world.service() as service:
+        if answers:
+            found = await service.moves.server(identity("a"))
+            assert found is not None
+            assert found.host == A
+        else:
+            with pytest.raises(UnreachableError, match=f"silent hosts: {A}"):
+                await service.moves.server(identity("a"))

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from tests.contracts.direct import A, B, ended, named
-from tests.unit.compute.memory import ALLOWED, C, Memory, Present, identity
+from tests.contracts.direct import A, B, ended, named, until
+from tests.unit.compute.memory import ALLOWED, BOOT, C, Memory, Present, identity
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct.claims import disks_taken, ports_taken
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.errors import ConflictError
+from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Move
 
 pytestmark = pytest.mark.looptime
@@ -97,6 +97,7 @@ async def test_disk_of_another_hosts_guest_is_attached_to_nothing_of_a_dead_host
     assert move.status == "error"
     assert identity("attacker") not in world.host(B).here
     assert f"victim on {C}" in move.message
+    assert move.claimed_by == C
 
 
 async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memory) -> None:
@@ -108,6 +109,16 @@ async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memo
     move = await evacuated(made, "attacker")
     await made.close()
     assert (move.status, identity("attacker") in world.host(B).here) == ("error", False)
+
+
+async def test_port_of_a_dead_hosts_guest_is_claimed_by_name(world: Memory) -> None:
+    world.host(A).put(guest("victim", OWN, ports=(PORT,)))
+    world.host(C).put(guest("attacker", ports=(PORT,)))
+    await world.lose(A)
+    made = service(world)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
 
 
 @pytest.mark.parametrize("reason", [0, ShutoffReason.SHUTDOWN])
@@ -128,7 +139,7 @@ async def test_guest_that_is_off_on_another_host_is_not_started_by_a_dead_hosts_
         with_host = replace(one, host=A, waits_for_host="")
         await made.moves.evacuate(with_host, B)
         move = await ended(made, with_host)
-        assert move.status == "error"
+        assert (move.status, move.claimed_by) == ("error", C)
     await made.close()
     assert identity("victim") not in world.host(B).here
     assert world.host(C).here[identity("victim")] == victim
@@ -234,10 +245,112 @@ def test_disk_has_one_domain_unless_all_only_read_it(
 def test_firmwares_variables_have_one_domain() -> None:
     own = replace(guest("a"), devices=Devices(nvram="/shared/a.fd"))
     other = replace(guest("b"), devices=Devices(nvram="/shared/../shared/a.fd"))
-    assert "firmware" in disks_taken(own, {C: (other,)})
+    taken = disks_taken(own, {C: (other,)})
+    assert taken is not None
+    assert (taken.host, "firmware" in taken.text) == (C, True)
 
 
 def test_port_has_one_domain() -> None:
     own = guest("a", ports=("p", "q"))
     assert ports_taken(own, {C: (guest("b", ports=("q",)),)})
     assert not ports_taken(own, {C: (guest("b", ports=("r",)), own)})
+
+
+async def back(world: Memory) -> None:
+    """Have A, which was fenced, return, and be taken into service."""
+    world.boot(A)
+    made = service(world)
+    host = await made.hosts.get(A)
+    assert host is not None
+    await made.hosts.enable(host)
+    await made.close()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param(None, id="no mark"),
+        pytest.param(Evacuated(A, BOOT), id="a mark"),
+        pytest.param(Evacuated(A, BOOT, seal="0" * 64), id="a mark with a seal"),
+        pytest.param(Evacuated(A, BOOT, pending=True), id="a pending one"),
+    ],
+)
+async def test_host_that_is_back_keeps_what_another_claims_to_have_from_it(
+    world: Memory, mark: Evacuated | None, *, runs: bool
+) -> None:
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    world.host(C).put(replace(guest("victim", THEIRS, runs=runs), evacuated=mark))
+    await back(world)
+    assert identity("victim") in world.host(A).here
+    assert not world.host(A).calls["undefine"]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_host_that_runs_what_another_claims_to_run_is_not_undefined(
+    world: Memory, *, runs: bool
+) -> None:
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    world.host(C).put(guest("victim", THEIRS, runs=runs))
+    world.boot(A)
+    world.host(A).start(identity("victim"))
+    if runs:
+        with pytest.raises(RefusedError, match=f"runs there and on {C}: destroy it at once where"):
+            await back(world)
+    else:
+        await back(world)
+    assert world.host(A).here[identity("victim")].active
+
+
+async def test_seal_of_one_guest_is_none_of_another(world: Memory) -> None:
+    """A captured host has been given a guest of a dead one, and claims the other one, too."""
+    world.host(A).put(guest("given", OWN))
+    world.host(A).put(guest("victim", THEIRS, runs=False))
+    await world.lose(A)
+    made = service(world)
+    assert (await evacuated(made, "given")).status == "done"
+    await made.close()
+    seal = world.host(B).here[identity("given")].evacuated
+    assert seal is not None
+    assert seal.seal
+    world.host(B).put(replace(guest("victim", OWN, runs=False), evacuated=seal))
+    await back(world)
+    assert [*world.host(A).here] == [identity("victim")], "the other one is where it was sent"
+
+
+@pytest.mark.parametrize("mark", [Evacuated(A, BOOT), Evacuated(A, BOOT, seal="f" * 64)])
+async def test_mark_of_another_host_hides_no_guest_of_a_dead_one(
+    world: Memory, mark: Evacuated
+) -> None:
+    """It is named among those that are to be recovered, with who has it as well."""
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    claim = replace(guest("victim", THEIRS, runs=False), evacuated=mark, reason=0)
+    world.host(C).put(claim)
+    made = service(world)
+    assert [one.name for one in await made.moves.servers(A)] == ["victim"]
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, C in move.message) == ("error", True)
+
+
+async def test_seal_stays_with_a_guest_that_moves_on(world: Memory) -> None:
+    world.host(A).put(guest("moved", OWN))
+    await world.lose(A)
+    made = service(world)
+    await evacuated(made, "moved")
+    await made.close()
+    made = service(world)
+    server = await named(made, B, "moved")
+    await made.moves.live_migrate(server, C)
+
+    async def is_there() -> bool:
+        return (await made.moves.moves(B))[0].succeeded
+
+    await until(is_there)
+    await made.close()
+    await back(world)
+    assert identity("moved") in world.host(C).here
+    assert not world.host(A).here

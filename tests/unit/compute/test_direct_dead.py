@@ -100,9 +100,10 @@ def test_domain_of_a_dead_host_has_left_it(ran: bool, found: Domain | None, left
     [
         ([], False),
         ([copy()], False),
-        ([copy(active=True)], True),
+        ([copy(active=True)], False),
         ([copy(PENDING)], False),
-        ([copy(EARLIER)], False),
+        ([copy(PENDING, active=True)], True),
+        ([copy(EARLIER, active=True)], False),
         ([copy(), copy(MARK)], True),
     ],
 )
@@ -267,16 +268,23 @@ STORED = HostDefinitions("boot-1", "mark", {"u": DomainDefinition("a", "<domain/
 async def test_definitions_of_a_host_are_read_once_for_all_its_servers() -> None:
     now, reads = 0.0, list[str]()
 
-    async def read(host: str) -> HostDefinitions:
-        reads.append(host)
-        return STORED
+    class Read:
+        async def of(self, host: str) -> HostDefinitions:
+            reads.append(host)
+            return STORED
 
-    stored = StoredByAgents(read, lambda: now)
+        async def mark_keys(self) -> tuple[bytes, ...]:
+            reads.append("keys")
+            return (b"key",)
+
+    stored = StoredByAgents(Read(), lambda: now)
     assert [await stored.of("kvm-1") for _ in range(20)] == [STORED] * 20
     assert reads == ["kvm-1"]
     now = 6.0
     assert await stored.of("kvm-1") == STORED
     assert reads == ["kvm-1", "kvm-1"]
+    assert [await stored.mark_keys() for _ in range(20)] == [(b"key",)] * 20
+    assert reads == ["kvm-1", "kvm-1", "keys"]
 
 
 async def test_domains_of_a_large_host_are_those_of_a_small_one() -> None:

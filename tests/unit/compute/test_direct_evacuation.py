@@ -18,6 +18,7 @@ from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState, Evacu
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, why_not
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import (
@@ -520,8 +521,8 @@ async def test_host_is_not_taken_into_service_while_another_one_may_have_its_ser
 async def test_copy_that_was_never_started_goes_when_the_host_is_back(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
-    copy = replace(world.host(A).here[VM], evacuated=replace(HERE, pending=True))
-    world.host(C).put(copy)
+    mark = await Marks(world).sealed(VM, replace(HERE, pending=True))
+    world.host(C).put(replace(world.host(A).here[VM], evacuated=mark))
     world.boot(A)
     async with world.service() as service:
         await _enable(service, A)

@@ -194,6 +194,23 @@ def test_rack_below_the_limit_of_the_fleet_is_stopped_by_the_limit_of_its_domain
     assert closed(fleet(100, range(10)), subject=other) == {}
 
 
+@pytest.mark.parametrize("size", [2, 8, 9, 10, 11, 40])
+def test_host_that_moves_itself_into_a_rack_closes_its_gate_while_it_is_ill_if_that_is_small(
+    size: int,
+) -> None:
+    """Labels of zone and rack are the kubelet's; `size` is the rack with the host itself."""
+    honest = [replace(one, domains=("rack 0",)) for one in fleet(size - 1, [0])]
+    others = [replace(one, name=f"o{at}", domains=()) for at, one in enumerate(fleet(40))]
+    captured = HostState("captured", unwell=True, since=NOW - timedelta(hours=1))
+    subject = replace(SUBJECT, domains=("rack 0",))
+    moved = replace(captured, domains=("rack 0",))
+    assert closed([*honest, *others, captured], subject=subject) == {}
+    found = set(closed([*honest, *others, moved], subject=subject))
+    assert found == ({"FailureDomain", "CoolDown"} if size < 10 else set())
+    back = replace(moved, unwell=False)
+    assert closed([*honest, *others, back], subject=subject) == {}
+
+
 def test_fleet_that_is_silent_as_a_whole_is_not_judged() -> None:
     assert closed(fleet(2, range(2)))["NotEveryone"] == "2 of 2 hosts are silent"
 
@@ -254,8 +271,18 @@ def test_hosts_that_were_not_observed_stop_everything() -> None:
         ((190,), 10, True),
         ((191,), 10, False),
         ((1, 1), 1, False),
+        ((0,), 500, True),
+        ((0, 0), 1, False),
     ],
-    ids=["alone", "few", "as many as are allowed", "too many instances", "too many hosts"],
+    ids=[
+        "alone",
+        "few",
+        "as many as are allowed",
+        "too many instances",
+        "too many hosts",
+        "another of which none are counted",
+        "too many of those",
+    ],
 )
 def test_gate_counts_hosts_and_instances_in_recovery(
     others: tuple[int, ...], instances: int, *, passes: bool

@@ -36,5 +36,11 @@ def test_instances_are_those_of_a_node_agent_that_reports_libvirt(
     assert instances_of(Hypervisor(status=status)) == expected
 
 
+def test_instances_of_a_list_that_was_cut_are_not_known() -> None:
+    listed = (Instance(id="a", name="a", active=True),)
+    status = HypervisorStatus(conditions=(CONNECTED, REPORTING), instances=listed, numInstances=2)
+    assert instances_of(Hypervisor(status=status)) is None
+
+
 def test_host_without_a_hypervisor_has_no_instances_that_are_known() -> None:
     assert instances_of(None) is None

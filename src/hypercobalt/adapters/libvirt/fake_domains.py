@@ -63,6 +63,7 @@ def document_of(domain: Domain) -> str:
     metadata = ""
     if mark := domain.evacuated:
         pending = " pending='yes'" * mark.pending
+        pending += f" seal={quoteattr(mark.seal)}" * bool(mark.seal)
         metadata = (
             f"<metadata><{evacuated.TAG} xmlns:hypercobalt='{evacuated.NAMESPACE}' "
             f"host={quoteattr(mark.host)} boot={quoteattr(mark.boot)}{pending}/></metadata>"

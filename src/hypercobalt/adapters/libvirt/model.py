@@ -202,11 +202,13 @@ class Evacuated:
         host: that it was on.
         boot: id of the boot that has ended there.
         pending: it has not been started here yet.
+        seal: what proves whose the mark is; see `compute/direct/marks.py`.
     """
 
     host: str
     boot: str
     pending: bool = False
+    seal: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,42 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.errors import TransientError
 
 Everywhere = Mapping[str, Iterable[Domain]]
 """What each host has, by its name: as it answers, or as its agent has stored."""
 
 
-def disks_taken(domain: Domain, everywhere: Everywhere) -> str:
-    """Which disk of another domain this one has, too; "" for none.
+class ClaimedError(TransientError):
+    """A domain is not started or bound; the message has the reason.
+
+    Args:
+        text: the reason.
+        by: the host that has something of the domain as well; "" where that is not why.
+    """
+
+    def __init__(self, text: str, by: str = "") -> None:
+        super().__init__(text)
+        self.by = by
+
+
+class Taken(NamedTuple):
+    """What another domain has as well.
+
+    Args:
+        host: of that domain.
+        text: what, and which domain.
+    """
+
+    host: str
+    text: str
+
+
+def disks_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
+    """Which disk of another domain this one has, too; None for none.
 
     Media that no domain writes to may have many readers.
     """
@@ -31,19 +58,22 @@ def disks_taken(domain: Domain, everywhere: Everywhere) -> str:
         for disk in other.devices.disks:
             mine = own.get(_name(disk))
             if mine is not None and not (_is_only_read(mine) and _is_only_read(disk)):
-                return f"its disk {_name(disk)[:200]} is that of {_called(other, host)}"
+                what = f"its disk {_name(disk)[:200]} is that of {_called(other, host)}"
+                return Taken(host, what)
         if nvram and nvram == _path(other.devices.nvram):
-            return f"its firmware's variables are those of {_called(other, host)}"
-    return ""
+            what = f"its firmware's variables are those of {_called(other, host)}"
+            return Taken(host, what)
+    return None
 
 
-def ports_taken(domain: Domain, everywhere: Everywhere) -> str:
-    """Which port of another domain this one has, too; "" for none."""
+def ports_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
+    """Which port of another domain this one has, too; None for none."""
     own = frozenset(domain.devices.ports)
     for host, other in _others(domain, everywhere) if own else ():
         if taken := own.intersection(other.devices.ports):
-            return f"its port {min(taken)[:64]} is that of {_called(other, host)}"
-    return ""
+            what = f"its port {min(taken)[:64]} is that of {_called(other, host)}"
+            return Taken(host, what)
+    return None
 
 
 def _others(domain: Domain, everywhere: Everywhere) -> Iterator[tuple[str, Domain]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -34,6 +34,14 @@ class Stored(Protocol):
         """
         ...
 
+    async def mark_keys(self) -> tuple[bytes, ...]:
+        """Keys that seal the marks of evacuations, the one to seal with first; () without any.
+
+        Raises:
+            TransientError: they cannot be read.
+        """
+        ...
+
 
 class NotStored:
     """A site that keeps no definitions: nothing of a dead host is known."""
@@ -41,31 +49,43 @@ class NotStored:
     async def of(self, host: str) -> HostDefinitions:
         raise NotStoredError(f"host {host}: the definitions of its domains are not stored")
 
+    async def mark_keys(self) -> tuple[bytes, ...]:
+        return ()
+
 
 class StoredByAgents:
     """Those that the hosts' agents have stored.
 
     Args:
-        read: gives those of a host; raises TransientError.
+        read: gives those of a host, and the keys, without keeping anything.
         clock: seconds that never step back.
     """
 
     def __init__(
         self,
-        read: Callable[[str], Awaitable[HostDefinitions]],
+        read: Stored,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read, self._clock = read, clock
         self._known: dict[str, tuple[float, HostDefinitions]] = {}
+        self._keys: tuple[float, tuple[bytes, ...]] = (0.0, ())
         self._reading = asyncio.Lock()
 
     async def of(self, host: str) -> HostDefinitions:
         async with self._reading:  # a hundred servers of one host read it once
             at, known = self._known.get(host, (0.0, NOTHING))
             if known is NOTHING or self._clock() - at > _SHARED_SECONDS:
-                known = await self._read(host)
+                known = await self._read.of(host)
                 self._known = {host: (self._clock(), known)}
             return known
+
+    async def mark_keys(self) -> tuple[bytes, ...]:
+        async with self._reading:  # each evacuation needs them four times
+            at, keys = self._keys
+            if not keys or self._clock() - at > _SHARED_SECONDS:
+                keys = await self._read.mark_keys()
+                self._keys = (self._clock(), keys)
+            return keys
 
 
 async def stored_domains(host: HostDefinitions) -> tuple[Domain, ...]:

@@ -15,7 +15,7 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
-from hypercobalt.compute.direct.claims import disks_taken
+from hypercobalt.compute.direct.claims import ClaimedError, disks_taken
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
@@ -30,7 +30,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 
-class EvacuationError(TransientError):
+class EvacuationError(ClaimedError):
     """It is not started elsewhere; the message has the reason."""
 
 
@@ -60,7 +60,8 @@ class Evacuation:
                 await self._start()
                 await self._define(pending=False)
         except TransientError as exc:
-            self._site.record(self._move, "error", str(exc))
+            by = exc.by if isinstance(exc, ClaimedError) else ""
+            self._site.record(self._move, "error", str(exc), claimed_by=by)
         else:
             self._site.record(self._move, "done")
 
@@ -83,24 +84,28 @@ class Evacuation:
             raise EvacuationError(f"{self._source.name} is not fenced any more")
         looked = await site.look_everywhere(uuid, places)
         why = why_not({place.name: view for place, view, _ in looked}, target.name)
+        by = next((place.name for place, view, _ in looked if view is HostView.RUNS), "")
         there = {place.name: domain for place, _, domain in looked if domain is not None}
-        copies = [domain for host, domain in there.items() if host != source.name]
+        copies = await site.marks.only_ours(
+            domain for host, domain in there.items() if host != source.name
+        )
         if not why and has_left(source, ran=self._domain.active, copies=copies):
             why = f"it is off on {', '.join(there)}, to where it was evacuated"
         if not why and self._domain.active:
-            why = self._is_anothers(there, source)
+            why, by = self._is_anothers(there, source)
         if not why:
             others = [place for place in places if place.name != source.name]
-            why = disks_taken(self._domain, await site.everywhere(others))
+            by, why = disks_taken(self._domain, await site.everywhere(others)) or ("", "")
         if why:
-            raise EvacuationError(f"{self._domain.name} is not started on {target.name}: {why}")
+            text = f"{self._domain.name} is not started on {target.name}: {why}"
+            raise EvacuationError(text, by)
         for place, _, domain in looked:
             pending = domain is not None and domain.evacuated == self._marked(pending=True)
             if pending and place.name != target.name:
                 await site.daemon(place).undefine(uuid)
 
-    def _is_anothers(self, there: Mapping[str, Domain], source: Place) -> str:
-        """Why it may be another host's own, whose definition must not be replaced; "" if it is not.
+    def _is_anothers(self, there: Mapping[str, Domain], source: Place) -> tuple[str, str]:
+        """Why it may be another host's own, whose definition must not be replaced, and whose.
 
         Whoever has stored the definition may have taken the UUID of an instance that is off there.
         """
@@ -108,17 +113,18 @@ class Evacuation:
             left = copy.reason == ShutoffReason.MIGRATED
             pending = copy.evacuated in {self._marked(pending=True), moving_from(source.name)}
             if host != source.name and not left and not pending:
-                return f"it is defined on {host}, too, and has not left that by a migration"
-        return ""
+                why = f"it is defined on {host}, too, and has not left that by a migration"
+                return why, host
+        return "", ""
 
     def _marked(self, *, pending: bool) -> Evacuated:
         return Evacuated(self._source.name, self._source.fenced_boot, pending)
 
     async def _define(self, *, pending: bool) -> None:
         # Not started with its new host either: that one may be dead when this one is back.
-        xml = self._site.carrying.written(
-            self._dead.xml, self._domain.uuid, mark=self._marked(pending=pending)
-        )
+        uuid = self._domain.uuid
+        mark = await self._site.marks.sealed(uuid, self._marked(pending=pending))
+        xml = self._site.carrying.written(self._dead.xml, uuid, mark=mark)
         await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
     async def _start(self) -> None:

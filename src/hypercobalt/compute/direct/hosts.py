@@ -15,6 +15,7 @@ from hypercobalt.compute.direct.answers import Answers, translated
 from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.remains import remains
 from hypercobalt.compute.direct.returning import clean
 from hypercobalt.compute.errors import ConflictError, RefusedError
@@ -26,9 +27,14 @@ class DirectHosts:
     """See `hypercobalt.compute.port.Hosts`."""
 
     def __init__(
-        self, directory: Directory, daemons: Daemons, answers: Answers, stored: Stored
+        self,
+        directory: Directory,
+        daemons: Daemons,
+        answers: Answers,
+        stored: Stored,
+        marks: Marks,
     ) -> None:
-        self._directory, self._daemons = directory, daemons
+        self._directory, self._daemons, self._marks = directory, daemons, marks
         self._answers, self._stored = answers, stored
         self._disabled: dict[str, str] = {}
 
@@ -77,12 +83,14 @@ class DirectHosts:
         """What has not left a dead host; its agent's last report has all that was there."""
         with translated(f"host {place.name}"):
             others = self.others(place.name)
-            return (await remains(self._stored, self._answers, place, others)).uuids
+            left = await remains(self._stored, self._answers, self._marks, place, others)
+        return left.uuids
 
     async def enable(self, host: Host) -> None:
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
-            await clean(self._daemons, self._answers, self.others(place.name), place)
+            others = self.others(place.name)
+            await clean(self._daemons, self._answers, self._marks, others, place)
         self._disabled.pop(host.name, None)
 
     async def disable(self, host: Host, reason: str) -> None:

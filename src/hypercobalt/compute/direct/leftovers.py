@@ -28,7 +28,7 @@ async def settle_ports(site: Site) -> None:
             ports = [port for port in domain.devices.ports if port in between]
             is_here = view_of(domain) in {HostView.RUNS, HostView.OFF}
             if ports and (why := ports_taken(domain, listed)):
-                log.warning("ports_not_settled", server=domain.uuid, host=place.name, why=why)
+                log.warning("ports_not_settled", server=domain.uuid, host=place.name, why=why.text)
             elif ports and is_here and not site.records.under_way(domain.uuid):
                 log.info("ports_settled", server=domain.uuid, host=place.name)
                 await site.ports.bind(ports, (place.name,))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.compute.direct.claims import ClaimedError
 from hypercobalt.compute.direct.definitions import stored_domain
 from hypercobalt.compute.direct.site import Site
-from hypercobalt.errors import TransientError
 
 
-class PortClaimedError(TransientError):
+class PortClaimedError(ClaimedError):
     """Another domain has a port of the domain; the message names it and its host."""
 
 
@@ -49,6 +49,5 @@ async def _check(site: Site, domain: Domain) -> None:
         for other in there:
             taken = set(domain.devices.ports) & set(other.devices.ports)
             if taken and other.uuid != domain.uuid:
-                raise PortClaimedError(
-                    f"its port {min(taken)[:64]} is that of {other.name} on {place.name}, too"
-                )
+                text = f"its port {min(taken)[:64]} is that of {other.name} on {place.name}, too"
+                raise PortClaimedError(text, place.name)

@@ -55,6 +55,7 @@ class Records:
         status: str | None = None,
         message: str = "",
         target: str | None = None,
+        claimed_by: str = "",
     ) -> None:
         """Record a change; what is not given stays."""
         record = self._records[move.id]
@@ -64,6 +65,7 @@ class Records:
                 record.move,
                 status=status or record.move.status,
                 message=message or record.move.message,
+                claimed_by=claimed_by or record.move.claimed_by,
                 target=record.move.target if target is None else target,
                 updated=now,
             ),

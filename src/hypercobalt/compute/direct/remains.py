@@ -17,6 +17,7 @@ from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.compute.direct.answers import Answers
 from hypercobalt.compute.direct.definitions import Stored, stored_domains
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import ended_here
 
 
@@ -26,7 +27,7 @@ def has_left(place: Place, *, ran: bool, copies: Iterable[Domain]) -> bool:
     Args:
         place: the host.
         ran: the domain was active there.
-        copies: what the other hosts have of it.
+        copies: what the other hosts have of it, with our own marks only.
     """
     here = Evacuated(place.name, place.fenced_boot)
     return any(
@@ -60,7 +61,7 @@ class Remains:
 
 
 async def remains(
-    stored: Stored, answers: Answers, place: Place, others: Iterable[Place]
+    stored: Stored, answers: Answers, marks: Marks, place: Place, others: Iterable[Place]
 ) -> Remains:
     """Compare what a dead host has stored with what the other hosts have.
 
@@ -73,7 +74,7 @@ async def remains(
     for other, domains in zip(targets, listed, strict=True):
         if domains is not None:
             answering.add(other.name)
-            for domain in domains:
+            for domain in await marks.only_ours(domains):
                 copies[domain.uuid].append(domain)
     there = await stored_domains(kept)
     left = (one for one in there if not has_left(place, ran=one.active, copies=copies[one.uuid]))

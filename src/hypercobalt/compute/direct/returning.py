@@ -1,18 +1,22 @@
 """A host that is back after its servers were evacuated: nothing of them is left there.
 
-Its definitions lie on its own disk, so it still has those of servers that run elsewhere now.
+Its definitions lie on its own disk, so it still has those of servers that run elsewhere now. They
+are told by the marks of our own evacuations alone: a captured host may run or define anything of
+the UUID of another host's server. Of what two hosts have without such a mark both stay as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import Answers, translated
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.logs import get_logger
 
@@ -24,13 +28,19 @@ def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
 
     Args:
         place: the host that was fenced.
-        elsewhere: what the other hosts have of the domain.
+        elsewhere: what the other hosts have of the domain, with our own marks only.
     """
     evacuated = Evacuated(place.name, place.fenced_boot)
-    return any(copy.active or copy.evacuated == evacuated for copy in elsewhere)
+    begun = replace(evacuated, pending=True)  # in the document of one that was just started
+    return any(
+        copy.evacuated == evacuated or (copy.active and copy.evacuated == begun)
+        for copy in elsewhere
+    )
 
 
-async def clean(daemons: Daemons, answers: Answers, others: Sequence[Place], place: Place) -> None:
+async def clean(
+    daemons: Daemons, answers: Answers, marks: Marks, others: Sequence[Place], place: Place
+) -> None:
     """Undefine on a host that is back what was evacuated from it; nothing is started there.
 
     A host that is silent matters only to what no other host has: else two hosts that failed one
@@ -45,6 +55,8 @@ async def clean(daemons: Daemons, answers: Answers, others: Sequence[Place], pla
     unproven = [one.name for one in others if one.name in silent and not one.fenced]
     if here is None:
         raise _unknown(place, [place.name])
+    with translated(f"host {place.name}"):
+        there = [None if one is None else await marks.only_ours(one) for one in there]
     undecided = False
     for domain in here:
         copies = [
@@ -71,19 +83,30 @@ def _unknown(place: Place, silent: Iterable[str]) -> UnreachableError:
 async def _settle(
     daemons: Daemons, place: Place, domain: Domain, copies: list[tuple[Place, Domain]]
 ) -> None:
-    if not is_leftover(place, (copy for _, copy in copies)):
-        pending = Evacuated(place.name, place.fenced_boot, pending=True)
-        for other, copy in copies:
-            if copy.evacuated == pending:
-                await _undefine(daemons, other, copy)
-    elif domain.active:
+    if is_leftover(place, (copy for _, copy in copies)):
+        if domain.active:
+            raise RefusedError(
+                f"host {place.name}: {domain.name} runs there although it was evacuated: destroy "
+                "it there at once",
+                reason="RunsTwice",
+            )
+        await _undefine(daemons, place, domain)
+        return
+    twice = [other.name for other, copy in copies if copy.active]
+    if domain.active and twice:
         raise RefusedError(
-            f"host {place.name}: {domain.name} runs there although it was evacuated: destroy it "
-            "there at once",
+            f"host {place.name}: {domain.name} ({domain.uuid}) runs there and on "
+            f"{', '.join(twice)}: destroy it at once where it does not belong",
             reason="RunsTwice",
         )
-    else:
-        await _undefine(daemons, place, domain)
+    pending = Evacuated(place.name, place.fenced_boot, pending=True)
+    for other, copy in copies:
+        if copy.evacuated == pending and not copy.active:
+            await _undefine(daemons, other, copy)
+        else:
+            log.warning(
+                "domain_on_two_hosts", server=domain.uuid, host=place.name, other=other.name
+            )
 
 
 async def _undefine(daemons: Daemons, place: Place, domain: Domain) -> None:

@@ -10,6 +10,7 @@ from hypercobalt.compute.direct.definitions import NotStored, Stored
 from hypercobalt.compute.direct.directory import Directory
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
@@ -46,7 +47,8 @@ class DirectService:
         self._daemons, self._ports = daemons, ports
         answers, stored = Answers(daemons, clock), stored or NotStored()
         carrying = Carrying(allowed or Allowed())
-        self.hosts = DirectHosts(directory, daemons, answers, stored)
+        marks = Marks(stored)
+        self.hosts = DirectHosts(directory, daemons, answers, stored, marks)
         site = Site(
             hosts=self.hosts,
             daemons=daemons,
@@ -58,6 +60,7 @@ class DirectService:
             clock=clock,
             stored=stored,
             carrying=carrying,
+            marks=marks,
         )
         self.moves = DirectMoves(site, tls=tls)
 
@@ -76,6 +79,11 @@ class DirectService:
     @property
     def smoke_tests(self) -> None:
         """Nothing is booted on a new host."""
+
+    @property
+    def counts_servers(self) -> bool:
+        """False: what is on a host, only the host reports."""
+        return False
 
     @property
     def trouble(self) -> str:

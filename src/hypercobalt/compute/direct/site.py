@@ -14,6 +14,7 @@ from hypercobalt.compute.direct.definitions import Stored, stored_domain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities, daemon_of
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
@@ -45,10 +46,14 @@ class Site:
     clock: Clock
     stored: Stored
     carrying: Carrying
+    marks: Marks
 
-    def record(self, move: Move, status: str | None, message: str = "") -> None:
+    def record(
+        self, move: Move, status: str | None, message: str = "", *, claimed_by: str = ""
+    ) -> None:
         """Record how far a move is, now; see `Records.change`."""
-        self.records.change(move, self.clock.now(), status=status, message=message)
+        now = self.clock.now()
+        self.records.change(move, now, status=status, message=message, claimed_by=claimed_by)
 
     def daemon(self, place: Place) -> Daemon:
         """The daemon of a host.

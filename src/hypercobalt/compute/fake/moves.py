@@ -375,7 +375,8 @@ class FakeMoves:
             evacuated = job.move.kind == MoveKind.EVACUATION  # Nova leaves it in ERROR
             before = ServerStatus.ERROR if evacuated else job.server.status
             self._servers[known.id] = replace(known, status=before, task_state="")
-        self._records.change(job.move.id, status=status, message=why)
+        by = job.script.claimed_by if job.fails else ""
+        self._records.change(job.move.id, status=status, message=why, claimed_by=by)
         if job.script.breaks and job.move.kind == MoveKind.LIVE:
             self._breaking.append((self._time() + self.record_lag, job.move.id))
 

@@ -31,7 +31,13 @@ class Records:
         return move
 
     def change(
-        self, id_: str, *, status: str, message: str = "", remaining: int | None = None
+        self,
+        id_: str,
+        *,
+        status: str,
+        message: str = "",
+        claimed_by: str = "",
+        remaining: int | None = None,
     ) -> Move:
         """Record a new status.
 
@@ -39,6 +45,7 @@ class Records:
             id_: of the record.
             status: see `Move`.
             message: why it failed; "" keeps what the record has.
+            claimed_by: see `Move`; "" keeps what the record has.
             remaining: bytes still to be moved; None keeps what the record has.
         """
         move = self._moves[id_]
@@ -47,6 +54,7 @@ class Records:
             updated=self._now(),
             status=status,
             message=message or move.message,
+            claimed_by=claimed_by or move.claimed_by,
             remaining=move.remaining if remaining is None else remaining,
         )
         self._moves[id_] = changed

@@ -329,6 +329,7 @@ class FakeCompute:
     """
 
     name = "fake"
+    counts_servers = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class Script:
         breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
         lost_guest: such a server cannot be recovered.
         why: in the words of the service, for refusals and failures.
+        claimed_by: see `Move`; of those that fail.
     """
 
     seconds: float = 2.0
@@ -36,3 +37,4 @@ class Script:
     breaks: bool = False
     lost_guest: bool = False
     why: str = "scripted"
+    claimed_by: str = ""

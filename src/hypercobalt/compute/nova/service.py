@@ -64,6 +64,11 @@ class Nova:
         self.smoke_tests = SmokeTests(self._testing, smoke)
 
     @property
+    def counts_servers(self) -> bool:
+        """True: Nova's database has them."""
+        return True
+
+    @property
     def trouble(self) -> str:
         return self._calls.trouble
 

@@ -79,6 +79,7 @@ def add_eviction(
         policy,
         events=events,
         migrations=migrations,
+        hypervisor=hypervisors.cache.get,
     )
     _add_unlocking(manager, compute, hypervisors, evictions)
     manager.add(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase, has_ended
 from hypercobalt.compute.model import Host, Move, Server
 from hypercobalt.operator.eviction.assessing.deaths import Death
+from hypercobalt.operator.eviction.model.claims import Claim
 from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.tracks import Begun, Track
@@ -77,6 +78,7 @@ class Memory:
         listing: the last one, if only the end of a move makes a difference to it.
         listed_at: when the servers were listed last.
         targets: hosts that could take the next instance, read at `targets_at`.
+        claims: of other hosts on its instances, as they were shown last.
     """
 
     uid: str
@@ -94,6 +96,7 @@ class Memory:
     listed_at: float = _NEVER
     targets: tuple[str, ...] = ()
     targets_at: float = _NEVER
+    claims: frozenset[Claim] = frozenset()
 
     @property
     def begun(self) -> frozenset[str]:

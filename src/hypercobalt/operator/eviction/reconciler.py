@@ -6,17 +6,21 @@ before any is begun. Progress is written about once a second, what programs wait
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.eviction import FINALIZER, Eviction, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assess import assess
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.claims import held_by
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.model.actions import Restart
+from hypercobalt.operator.eviction.model.claims import REASON, claims
 from hypercobalt.operator.eviction.model.decision import Plan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy, order_of
@@ -50,6 +54,7 @@ class EvictionReconciler:
         policy: of the site.
         events: for people.
         migrations: are followed of hosts from which moves are under way.
+        hypervisor: gives that of a host that claims an instance.
     """
 
     def __init__(
@@ -62,7 +67,9 @@ class EvictionReconciler:
         *,
         events: Recorder,
         migrations: Migrations,
+        hypervisor: Callable[[str], Hypervisor | None],
     ) -> None:
+        self._hypervisor = hypervisor
         self._kube, self._events, self._evictions = kube, events, evictions
         self._observer, self._actions, self._policy = observer, actions, policy
         self._migrations = migrations
@@ -84,6 +91,7 @@ class EvictionReconciler:
                 return Result()
             facts = replace(facts, eviction=kept)
         facts = replace(facts, held=held_by(facts, self._evictions.all()))
+        self._note_claims(facts, memory)
         instances = assess(facts, memory.tracks, self._policy)
         ended = memory.timings.observe(instances, facts.moment)
         self._memories.ended(ended, facts.moment.at)
@@ -168,6 +176,19 @@ class EvictionReconciler:
         self._evictions.wrote(await self._kube.patch_status(written, status))
         memory.written_at = at
         return None
+
+    def _note_claims(self, facts: Facts, memory: Memory) -> None:
+        """Show each claim on both hosts, once for each Eviction."""
+        began = facts.eviction.metadata.creationTimestamp or facts.moment.now
+        found = claims(facts.moves, began - CLOCK_SKEW, facts.source)
+        for one in found:
+            if one in memory.claims:
+                continue
+            log.warning("instance_claimed", hypervisor=one.by, server=one.server, text=one.text)
+            for about in (self._hypervisor(one.by), facts.hypervisor):
+                if about is not None:
+                    self._events.record(about, "Warning", REASON, one.text, action="Evicting")
+        memory.claims = frozenset(found)
 
     def _forget(self, name: str) -> None:
         self._memories.forget(name)

@@ -26,6 +26,11 @@ KEPT: Final = 1.0
 each of them. Hosts that this process begins to recover are added at once."""
 
 _MIB: Final = 1 << 20
+
+Counted = Callable[[Hypervisor], int]
+"""How many instances of a host in recovery count for other hosts: by the compute service, never by
+the host's own word, which could stop the recovery of every other host."""
+
 _Type = HypervisorConditionType
 
 
@@ -56,6 +61,8 @@ def state(
     lease: Sighting | None,
     labels: Sequence[str],
     settled: datetime,
+    *,
+    counted: Counted,
 ) -> HostState:
     """A host, as the census counts it.
 
@@ -66,6 +73,7 @@ def state(
         labels: see `domains`.
         settled: a recovered host that has been in order since then is back: it only waits to be
             taken back, perhaps for another host that has failed.
+        counted: see `Counted`.
     """
     status, found = hypervisor.status, ready(node)
     recovered = hypervisor.spec.maintenance == Maintenance.HA or is_fenced(hypervisor)
@@ -81,7 +89,7 @@ def state(
         stale=found == "Unknown" or silent,
         observed=bool(found) and lease is not None and lease.state is not LeaseState.UNRENEWED,
         since=status.unhealthySince if unwell else None,
-        recovering=instances(hypervisor) if _is_recovered_now(hypervisor) else None,
+        recovering=counted(hypervisor) if _is_recovered_now(hypervisor) else None,
         free_mib=_free(hypervisor),
         domains=domains(hypervisor, labels),
     )
@@ -127,16 +135,19 @@ class Fleet:
     Args:
         states: gives every host.
         clock: for how long it is kept.
+        counted: see `Counted`.
     """
 
-    def __init__(self, states: Callable[[], Iterable[HostState]], clock: Clock) -> None:
-        self._states, self._clock = states, clock
+    def __init__(
+        self, states: Callable[[], Iterable[HostState]], clock: Clock, counted: Counted
+    ) -> None:
+        self._states, self._clock, self._counted = states, clock, counted
         self._kept: tuple[float, Census] | None = None
         self._begun: dict[str, int] = {}
 
     def begin(self, hypervisor: Hypervisor) -> None:
         """Count a host as being recovered from now on: what shows that is not written yet."""
-        self._begun[hypervisor.metadata.name] = instances(hypervisor)
+        self._begun[hypervisor.metadata.name] = self._counted(hypervisor)
 
     def written(self, name: str) -> None:
         """Count a host by what is stored again: that write is over."""

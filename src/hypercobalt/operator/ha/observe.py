@@ -110,7 +110,7 @@ class Observation:
     def __init__(self, world: World, peers: Peers, settings: HaSettings, clock: Clock) -> None:
         self._world, self._peers = world, peers
         self._settings, self._clock = settings, clock
-        self.fleet = fleet.Fleet(self._states, clock)
+        self.fleet = fleet.Fleet(self._states, clock, self._counted)
         self._storm_over: datetime | None = None
         self._began = False
         self._listing: tuple[float, Fleet] | None = None
@@ -267,14 +267,10 @@ class Observation:
         """The host, listed within the last seconds, and whether it answers now."""
         hosts = self._world.compute.hosts
         try:
-            listing = await self._list()
-            known = (listing.get(name) for name in host_names(hypervisor))
-            own = hypervisor.status.serviceId
-            # A kubelet may write the name by which it was found: that of another host is not its.
-            host = next((one for one in known if one and own in {None, one.service_id}), None)
+            host = _listed(await self._list(), hypervisor)
         except ComputeError as error:
             return _Compute(problem=str(error))
-        if host is None or not is_its_own(hypervisor, host):
+        if host is None:
             return _Compute()
         try:
             fresh = await hosts.get(host.name, fresh=True)
@@ -290,6 +286,13 @@ class Observation:
                 listing = await hosts.fleet()
                 self._listing, self._hindrance = (now, listing), await hosts.hindrance()
             return self._listing[1]
+
+    def _counted(self, hypervisor: Hypervisor) -> int:
+        """See `fleet.Counted`: none where the compute service has the host's own word only."""
+        if self._listing is None or not self._world.compute.counts_servers:
+            return 0
+        host = _listed(self._listing[1], hypervisor)
+        return len(host.servers) if host is not None else 0
 
     def _observer(self, problem: str, now: datetime) -> Observer:
         if not self._began:
@@ -311,4 +314,17 @@ class Observation:
         for one in world.hypervisors.all():
             name = one.metadata.name
             lease = world.leases.glance(name)
-            yield fleet.state(one, world.nodes.get(name), lease, labels, settled)
+            yield fleet.state(
+                one, world.nodes.get(name), lease, labels, settled, counted=self._counted
+            )
+
+
+def _listed(listing: Fleet, hypervisor: Hypervisor) -> Host | None:
+    """The host of a Hypervisor in a listing.
+
+    A kubelet may write the name by which it is found: that of another host is not its.
+    """
+    known = (listing.get(name) for name in host_names(hypervisor))
+    own = hypervisor.status.serviceId
+    host = next((one for one in known if one and own in {None, one.service_id}), None)
+    return host if host is not None and is_its_own(hypervisor, host) else None

@@ -36,7 +36,7 @@ class Site:
         kept = replace(found.metadata, finalizers=(FINALIZER,))
         self.hypervisor: Hypervisor = replace(found, metadata=kept)
         self.kube = self.hypervisors = self
-        self.fleet = Fleet(list, FakeClock())
+        self.fleet = Fleet(list, FakeClock(), lambda _: 1)
         self.counted: list[set[str]] = []
 
     def as_manager(self, name: str) -> Site:

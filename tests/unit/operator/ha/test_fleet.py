@@ -41,7 +41,12 @@ def made(*conditions: Condition, spec: HypervisorSpec = SPEC) -> Hypervisor:
 
 
 def counted(host: Hypervisor, ready: str = "True", lease: Sighting | None = RENEWED) -> HostState:
-    return state(host, node(reports("Ready", ready)), lease, ZONE, NOW)
+    return state(host, node(reports("Ready", ready)), lease, ZONE, NOW, counted=four)
+
+
+def four(_: Hypervisor) -> int:
+    """What the compute service counts; the host reports as many or more."""
+    return 4
 
 
 def test_well_host_has_room_and_domains() -> None:
@@ -128,7 +133,7 @@ def test_recovered_host_that_is_in_order_again_holds_up_no_other_recovery(
     host = made(*(condition(one, "True") for one in types), spec=replace(SPEC, maintenance="ha"))
     record = Fencing(phase=FencingPhase.FENCED, bootID="b1")
     host = recorded(replace(host, status=replace(host.status, bootID=boot, fencing=record)))
-    found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled)
+    found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled, counted=four)
     assert (found.unwell, found.free_mib) == (unwell, 0)
 
 
@@ -175,6 +180,15 @@ def test_host_that_is_proven_dead_counts_as_unwell_in_any_maintenance(
     assert counted(proven).unwell is unwell
 
 
+def test_number_that_a_host_in_recovery_reports_counts_for_no_other_host() -> None:
+    host = made(spec=replace(SPEC, maintenance="ha"))
+    huge = replace(host, status=replace(host.status, numInstances=2**31 - 1))
+    assert counted(huge).recovering == 4
+    fleet = Fleet(list, FakeClock(), four)
+    fleet.begin(huge)
+    assert fleet.census().recovering == {"kvm-a": 4}
+
+
 @pytest.mark.parametrize(
     ("reason", "stale"), [("AgentSilent", True), ("AgentStopped", False), ("Some", False)]
 )
@@ -192,7 +206,7 @@ def test_host_is_lost_since_it_fell_ill_and_no_more_once_it_is_well(
 
 
 def test_host_without_a_node_is_neither_unwell_nor_observed() -> None:
-    found = state(made(), None, RENEWED, ZONE, NOW)
+    found = state(made(), None, RENEWED, ZONE, NOW, counted=four)
     assert (found.unwell, found.stale, found.observed) == (False, False, False)
 
 
@@ -242,7 +256,7 @@ def test_census_is_kept_for_a_second(seconds: float, counts: int) -> None:
         listings.append(1)
         return [counted(made())]
 
-    fleet = Fleet(states, clock)
+    fleet = Fleet(states, clock, four)
     fleet.census()
     clock.advance(timedelta(seconds=seconds))
     fleet.census()
@@ -258,7 +272,7 @@ def test_host_whose_lease_was_not_watched_for_long_enough_is_not_observed(
 
 def test_recovery_that_begins_counts_before_it_is_written() -> None:
     clock, host = FakeClock(), made()
-    fleet = Fleet(lambda: [counted(host)], clock)
+    fleet = Fleet(lambda: [counted(host)], clock, four)
     assert fleet.census().recovering == {}
     fleet.begin(host)
     assert fleet.census().recovering == {"kvm-a": 4}
@@ -269,7 +283,9 @@ def test_recovery_that_begins_counts_before_it_is_written() -> None:
 def test_ten_thousand_hosts_are_counted_within_a_second() -> None:
     host, seen = made(condition("Ready", "True")), node(reports("Ready"))
     fleet = Fleet(
-        lambda: (state(host, seen, RENEWED, ZONE, NOW) for _ in range(10_000)), FakeClock()
+        lambda: (state(host, seen, RENEWED, ZONE, NOW, counted=four) for _ in range(10_000)),
+        FakeClock(),
+        four,
     )
     with cpu() as used:
         assert fleet.census().total == 10_000

@@ -24,7 +24,8 @@ def of(root: Element) -> Evacuated | None:
     found = root.first(WANTED)
     if found is None:
         return None
-    return Evacuated(found.get("host"), found.get("boot"), found.get("pending") == _PENDING)
+    pending = found.get("pending") == _PENDING
+    return Evacuated(found.get("host"), found.get("boot"), pending, found.get("seal"))
 
 
 def put(root: Element, mark: Evacuated) -> None:
@@ -32,6 +33,8 @@ def put(root: Element, mark: Evacuated) -> None:
     attributes = {"xmlns:hypercobalt": NAMESPACE, "host": mark.host, "boot": mark.boot}
     if mark.pending:
         attributes["pending"] = _PENDING
+    if mark.seal:
+        attributes["seal"] = mark.seal
     metadata = root.first("metadata")
     if metadata is None:
         metadata = Element("metadata", {})

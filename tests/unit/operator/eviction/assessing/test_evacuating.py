@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace as with_fields
 from tests.records import recorded
 from tests.unit.operator.eviction.made import (
     AGES_AGO,
@@ -450,3 +451,10 @@ def test_interrupted_rebuild_waits_while_the_instance_may_run_elsewhere() -> Non
     found = assessed(of, track).state
     assert isinstance(found, Waiting)
     assert found.message.startswith("runs on there")
+
+
+def test_absence_from_a_list_that_was_cut_is_no_sighting() -> None:
+    host = neighbour("True", runs=("b",))
+    cut = with_fields(host, status=with_fields(host.status, numInstances=2))
+    assert sighting("a", cut) is Sighting.SILENT
+    assert sighting("b", cut) is Sighting.RUNS

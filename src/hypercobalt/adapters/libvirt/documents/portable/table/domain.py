@@ -46,6 +46,7 @@ _EVACUATED: Final = Optional(
             "host": _HOST,
             "boot": form("the id of a boot", r"[A-Za-z0-9][A-Za-z0-9-]{0,63}"),
             "pending": YES,
+            "seal": form("a seal", r"[0-9a-f]{64}"),
         },
         required=frozenset({"xmlns:hypercobalt", "host", "boot"}),
     )
