@@ -13,6 +13,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.operator import certificate_approval, certificates
 from hypercobalt.operator.certificate_approval import requester_node
 from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.node_names import Holder
 from hypercobalt.runtime import (
     Controller,
     Informer,
@@ -36,6 +37,7 @@ def add_certificates(
     issuing: Issuing,
     nodes: Informer[Node],
     creation: Precedence,
+    holder: Holder,
     metrics: Metrics,
 ) -> None:
     """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
@@ -46,7 +48,7 @@ def add_certificates(
     manager.add(
         Controller(
             certificates.NAME,
-            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
+            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing, holder),
             watches=(primary(nodes), owned(informer, Node)),
             yields_to=creation,
         )
@@ -58,6 +60,7 @@ def add_approval(
     issuing: Issuing,
     agent_namespaces: tuple[str, ...],
     nodes: Informer[Node],
+    holder: Holder,
     metrics: Metrics,
 ) -> None:
     """Add the approver of the agents' requests, held up without cert-manager as those above."""
@@ -83,6 +86,7 @@ def add_approval(
                 WriteCache(informer),
                 issuing,
                 agent_namespaces,
+                holder=holder,
                 clock=manager.clock,
             ),
             watches=(
