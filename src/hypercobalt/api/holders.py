@@ -3,7 +3,7 @@
 A kubelet writes its Node's addresses and an agent its host's UUID, so a captured host may list
 those of another. What a host held first is recorded in annotations of its Hypervisor, which a write
 of the status cannot change; a later claim takes nothing from it. The record passes on once its
-holder lists something else instead. A holder that lists nothing keeps it: an absence proves nothing.
+holder lists something else instead; one that lists nothing keeps it: an absence proves nothing.
 """
 
 from __future__ import annotations

@@ -190,7 +190,9 @@ def add_controllers(
         )
     recovers = connect is not None and options.ha.mode is HaMode.INTERNAL
     contested = Contested(shared.nodes.cache, known.cache, shared.hypervisors)
-    _add_hypervisors(manager, options, shared, contested, metrics, switches, recovers=recovers)
+    _add_hypervisors(
+        manager, options, shared, metrics, switches, contested=contested, recovers=recovers
+    )
     _add_agents(manager, shared, leases)
     add_shared_storage(manager, shared)
     if options.gardener_namespace:
@@ -201,12 +203,17 @@ def add_controllers(
             options.issuing,
             options.agent_namespaces,
             shared.nodes,
-            contested.holder,
             metrics,
+            holder=contested.holder,
         )
     else:
         add_certificates(
-            manager, options.issuing, shared.nodes, shared.creation, contested.holder, metrics
+            manager,
+            options.issuing,
+            shared.nodes,
+            shared.creation,
+            metrics,
+            holder=contested.holder,
         )
 
 
@@ -264,10 +271,10 @@ def _add_hypervisors(
     manager: Manager,
     options: Options,
     shared: Shared,
-    contested: Contested,
     metrics: Metrics,
     switches: Switches | None,
     *,
+    contested: Contested,
     recovers: bool,
 ) -> None:
     """Add what needs nothing but the API: Hypervisors of Nodes, `Ready` and `Tainted`."""
@@ -284,7 +291,7 @@ def _add_hypervisors(
                 shared.hypervisors,
                 shared.statuses,
                 pods,
-                contested,
+                contested=contested,
                 # A dead host whose Node is gone is fenced by the labels that it had.
                 copied=(*copied_labels(options.label_selector), *labels_of(options.fence_devices)),
                 recovers=recovers,

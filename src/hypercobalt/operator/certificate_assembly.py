@@ -37,8 +37,9 @@ def add_certificates(
     issuing: Issuing,
     nodes: Informer[Node],
     creation: Precedence,
-    holder: Holder,
     metrics: Metrics,
+    *,
+    holder: Holder,
 ) -> None:
     """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
     selection = Selection(Certificate, issuing.namespace)
@@ -60,8 +61,9 @@ def add_approval(
     issuing: Issuing,
     agent_namespaces: tuple[str, ...],
     nodes: Informer[Node],
-    holder: Holder,
     metrics: Metrics,
+    *,
+    holder: Holder,
 ) -> None:
     """Add the approver of the agents' requests, held up without cert-manager as those above."""
     agents = f"{MANAGED_BY}={AGENT}"

@@ -142,6 +142,7 @@ def decide(
     pods: Report | None,
     copied: Collection[str],
     now: datetime,
+    *,
     rivals: Rivals = NO_RIVALS,
 ) -> Plan:
     """Decide what a Hypervisor should be.
@@ -349,8 +350,8 @@ class HypervisorReconciler:
         hypervisors: WriteCache[Hypervisor],
         statuses: StatusWriter,
         pods: AgentPods,
-        contested: Contested,
         *,
+        contested: Contested,
         copied: Collection[str],
         recovers: bool,
         precedence: Precedence,
@@ -389,7 +390,7 @@ class HypervisorReconciler:
             return Result()
         report = self._agent_pods(hypervisor, node)
         rivals = self._contested.rivals(node, hypervisor)
-        plan = decide(node, hypervisor, report, self._copied, self._clock.now(), rivals)
+        plan = decide(node, hypervisor, report, self._copied, self._clock.now(), rivals=rivals)
         self._record_change(hypervisor, plan)
         written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor and not is_kept(hypervisor):

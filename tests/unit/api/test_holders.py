@@ -38,9 +38,7 @@ def of(host: str, held: str, *listed: str) -> Claim:
         pytest.param(of("a", "", X), (of("b", "", X),), Settled(""), id="both new: neither"),
         pytest.param(of("a", Y, X), (of("b", "", X),), Settled(Y), id="a new host, and a captured"),
         pytest.param(of("b", "", X), (of("a", Y, X),), Settled(X), id="the new one of those two"),
-        pytest.param(
-            of("a", X, X), (of("b", X, X),), Settled(X), id="recorded for both, by a race"
-        ),
+        pytest.param(of("a", X, X), (of("b", X, X),), Settled(X), id="recorded for both: a race"),
         pytest.param(
             of("a", Y, X),
             (of("b", X, X), of("c", Y, Y)),

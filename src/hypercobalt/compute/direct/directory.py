@@ -160,7 +160,7 @@ class _Claimed:
             name: of the host.
             has: what all of them have, for people.
         """
-        if len(self.by) < 2 or self.held_by == {name}:
+        if self.by == {name} or self.held_by == {name}:
             return ""
         if len(self.held_by) == 1:
             (holder,) = self.held_by
