@@ -14,6 +14,7 @@ from hypercobalt.compute.model import Move, Server
 from hypercobalt.compute.port import ComputeService
 
 A, B = "kvm-1", "kvm-2"
+CAPTURED = "kvm-9"
 Storage = Literal["shared", "local"]
 
 
@@ -44,6 +45,10 @@ class World(Protocol):
 
     async def local_files(self, name: str) -> list[str]:
         """Hosts that have the machine's local disk."""
+        ...
+
+    async def claim(self, host: str) -> None:
+        """Have `CAPTURED` list the address and the UUID that are recorded as this host's."""
         ...
 
     async def lose(self, host: str) -> None:
@@ -105,6 +110,16 @@ async def _moment() -> None:
 async def a_running_vm_goes(world: World) -> None:
     await world.add("a")
     await _goes(world, files=[])
+
+
+async def a_running_vm_goes_to_a_host_whose_address_another_claims(world: World) -> None:
+    await world.claim(B)
+    await a_running_vm_goes(world)
+    async with world.service() as service:
+        with pytest.raises(RefusedError, match=f"host {B} holds the address"):
+            await service.hosts.get(CAPTURED)
+        with pytest.raises(RefusedError, match=f"host {B} holds the address"):
+            await service.moves.live_migrate(await named(service, B, "a"), CAPTURED)
 
 
 async def a_running_vm_goes_to_its_shared_disk(world: World) -> None:
@@ -248,6 +263,7 @@ async def a_vm_is_restarted_on_its_host(world: World) -> None:
 
 CONTRACTS = (
     a_running_vm_goes,
+    a_running_vm_goes_to_a_host_whose_address_another_claims,
     a_running_vm_goes_to_its_shared_disk,
     a_running_vm_takes_its_local_disk_along,
     a_stopped_vm_goes_by_its_definition,

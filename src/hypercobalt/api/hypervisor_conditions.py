@@ -35,6 +35,7 @@ class HypervisorConditionType(StrEnum):
     ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
     REGISTERED = "Registered"  # ours
     SPEC_FROZEN = "SpecFrozen"  # ours
+    IDENTITY_ACCEPTED = "IdentityAccepted"  # ours
     AGENT_REPORTING = "AgentReporting"  # ours
     HA_CONFIG_VALID = "HaConfigValid"  # ours
     AUTOSTART_OFF = "AutostartOff"  # ours
@@ -226,6 +227,14 @@ class SpecFrozenReason(StrEnum):
 
     NODE_DIFFERS = "NodeDiffers"
     IN_STEP = "InStep"
+
+
+class IdentityReason(StrEnum):
+    """Reasons of `IdentityAccepted`."""
+
+    ACCEPTED = "Accepted"
+    ADDRESS_CLAIMED = "AddressClaimed"
+    UUID_CLAIMED = "HostUUIDClaimed"
 
 
 class RegisteredReason(StrEnum):

@@ -27,7 +27,6 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator import (
     agent_reporting,
-    certificates,
     gardener,
     hypervisor,
     ready,
@@ -39,6 +38,13 @@ from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
+from hypercobalt.operator.contested import (
+    BY_IDENTITY,
+    Contested,
+    addresses_changed,
+    identity_changed,
+    identity_of,
+)
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.operator.ha.device_assembly import add_fence_devices
@@ -51,7 +57,7 @@ from hypercobalt.operator.network.assembly import add_network
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.operator.network.verdict import unwatched
 from hypercobalt.operator.node_facts import HYPERVISOR_LABEL, copied_labels
-from hypercobalt.operator.node_names import claims
+from hypercobalt.operator.node_names import BY_CLAIM, claims
 from hypercobalt.operator.shared_storage import BY_STORAGE, add_shared_storage, storages_of
 from hypercobalt.operator.status_writer import StatusWriter
 from hypercobalt.runtime import (
@@ -61,6 +67,7 @@ from hypercobalt.runtime import (
     Metrics,
     Recorder,
     generation_changed,
+    mapped,
     owned,
     primary,
 )
@@ -184,15 +191,32 @@ def add_controllers(
             metrics=metrics,
         )
     recovers = connect is not None and options.ha.mode is HaMode.INTERNAL
-    _add_hypervisors(manager, options, shared, metrics, switches, recovers=recovers)
+    contested = Contested(shared.nodes.cache, known.cache, shared.hypervisors)
+    _add_hypervisors(
+        manager, options, shared, metrics, switches, contested=contested, recovers=recovers
+    )
     _add_agents(manager, shared, leases)
     add_shared_storage(manager, shared)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
     if options.issuing.source is CertificateSource.REQUEST:
-        add_approval(manager, options.issuing, options.agent_namespaces, shared.nodes, metrics)
+        add_approval(
+            manager,
+            options.issuing,
+            options.agent_namespaces,
+            shared.nodes,
+            metrics,
+            holder=contested.holder,
+        )
     else:
-        add_certificates(manager, options.issuing, shared.nodes, shared.creation, metrics)
+        add_certificates(
+            manager,
+            options.issuing,
+            shared.nodes,
+            shared.creation,
+            metrics,
+            holder=contested.holder,
+        )
 
 
 def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
@@ -201,6 +225,7 @@ def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
         labels=options.label_selector,
         indexes={
             **INDEXES,
+            BY_IDENTITY: identity_of,
             BY_NETWORK: network_of,
             BY_STORAGE: storages_of,
             BY_DEVICE: connections(options.fence_devices),
@@ -231,7 +256,7 @@ def _shared(
         return *mine, ready.condition(whole, now), taint.condition(whole, now)
 
     return Shared(
-        nodes=manager.informer(Node, labels=chosen, indexes={certificates.BY_CLAIM: claims}),
+        nodes=manager.informer(Node, labels=chosen, indexes={BY_CLAIM: claims}),
         informer=informer,
         hypervisors=hypervisors,
         statuses=StatusWriter(
@@ -251,6 +276,7 @@ def _add_hypervisors(
     metrics: Metrics,
     switches: Switches | None,
     *,
+    contested: Contested,
     recovers: bool,
 ) -> None:
     """Add what needs nothing but the API: Hypervisors of Nodes, `Ready` and `Tainted`."""
@@ -267,6 +293,7 @@ def _add_hypervisors(
                 shared.hypervisors,
                 shared.statuses,
                 pods,
+                contested=contested,
                 # A dead host whose Node is gone is fenced by the labels that it had.
                 copied=(*copied_labels(options.label_selector), *labels_of(options.fence_devices)),
                 recovers=recovers,
@@ -277,6 +304,8 @@ def _add_hypervisors(
             watches=(
                 primary(shared.nodes),
                 primary(shared.informer, when=hypervisor.worth_a_pass),
+                mapped(shared.nodes, contested.beside, when=addresses_changed),
+                mapped(shared.informer, contested.beside_hypervisor, when=identity_changed),
                 pods.source.watch,
             ),
         )

@@ -2,8 +2,8 @@
 
 cert-manager issues nothing that is not approved. It writes down who has made a request; the Node is
 the one that the API server has put into the token of the agent's pod. So an agent gets a
-certificate with its Node's name and with addresses that this Node alone has, and no other host gets
-any. A request that another approver has decided is left as it is.
+certificate with its Node's name and with addresses that are its host's (`node_names`), and no other
+host gets any. A request that another approver has decided is left as it is.
 
 Source: cert-manager, "CertificateRequest", approval and user information.
 """
@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from hypercobalt.api.certificate import CertificateCondition, CertificateRequest
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import DurationError, parse_duration
+from hypercobalt.api.holders import way_out
 from hypercobalt.api.host_certificate import LIFETIME, USAGES
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.certificates import BY_CLAIM, Issuing
-from hypercobalt.operator.node_names import NodeNames, names_of
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.node_names import BY_CLAIM, Holder, NodeNames, names_of
 from hypercobalt.runtime import Cache, Clock, Kube, Result, split_key
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -85,7 +86,10 @@ def refusal(
     if names.name != node:
         return f"it names {names.name[:64]!r}, but the requester runs on Node {node}"
     if foreign := [address for address in names.addresses if address not in own.addresses]:
-        return f"{foreign[0]} is not an address of Node {node}, or another Node has it too"
+        address = foreign[0]
+        if has := own.taken.get(address):
+            return f"host {has} holds {address}, which Node {node} lists as well: {way_out(has)}"
+        return f"{address} is not an address of Node {node}, or another Node has it too"
     return ""
 
 
@@ -103,6 +107,7 @@ class ApprovalReconciler:
     Args:
         requests: those of node agents, with the index `BY_REQUESTER`.
         agent_namespaces: where the agents' ServiceAccounts are.
+        holder: of an address.
     """
 
     def __init__(
@@ -113,11 +118,12 @@ class ApprovalReconciler:
         issuing: Issuing,
         agent_namespaces: Collection[str],
         *,
+        holder: Holder,
         clock: Clock,
     ) -> None:
         self._kube, self._clock = kube.as_manager(NAME), clock
         self._nodes, self._requests = nodes, requests
-        self._issuing, self._agents = issuing, agent_namespaces
+        self._issuing, self._agents, self._holder = issuing, agent_namespaces, holder
 
     async def reconcile(self, key: str, /) -> Result:
         namespace, name = split_key(key)
@@ -138,7 +144,7 @@ class ApprovalReconciler:
         node = await self._kube.get(Node, name)
         if node is None:
             return None
-        return names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed))
+        return names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed), self._holder)
 
     async def _decide(self, request: CertificateRequest, why: str) -> None:
         name, requester = request.metadata.name, request.spec.username

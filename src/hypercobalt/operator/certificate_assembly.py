@@ -13,6 +13,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.operator import certificate_approval, certificates
 from hypercobalt.operator.certificate_approval import requester_node
 from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.node_names import Holder
 from hypercobalt.runtime import (
     Controller,
     Informer,
@@ -37,6 +38,8 @@ def add_certificates(
     nodes: Informer[Node],
     creation: Precedence,
     metrics: Metrics,
+    *,
+    holder: Holder,
 ) -> None:
     """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
     selection = Selection(Certificate, issuing.namespace)
@@ -46,7 +49,7 @@ def add_certificates(
     manager.add(
         Controller(
             certificates.NAME,
-            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
+            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing, holder),
             watches=(primary(nodes), owned(informer, Node)),
             yields_to=creation,
         )
@@ -59,6 +62,8 @@ def add_approval(
     agent_namespaces: tuple[str, ...],
     nodes: Informer[Node],
     metrics: Metrics,
+    *,
+    holder: Holder,
 ) -> None:
     """Add the approver of the agents' requests, held up without cert-manager as those above."""
     agents = f"{MANAGED_BY}={AGENT}"
@@ -83,6 +88,7 @@ def add_approval(
                 WriteCache(informer),
                 issuing,
                 agent_namespaces,
+                holder=holder,
                 clock=manager.clock,
             ),
             watches=(

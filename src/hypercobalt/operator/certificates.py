@@ -26,7 +26,7 @@ from hypercobalt.api.duration import format_duration
 from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.node_names import NodeNames, names_of
+from hypercobalt.operator.node_names import BY_CLAIM, Holder, NodeNames, names_of
 from hypercobalt.runtime import Cache, Kube, Result
 from hypercobalt.runtime.subset import is_within
 from hypercobalt.runtime.write_cache import WriteCache
@@ -34,9 +34,6 @@ from hypercobalt.runtime.write_cache import WriteCache
 log = get_logger(__name__)
 
 NAME: Final = "certificate"
-
-BY_CLAIM: Final = "claim"
-"""Index of Nodes by `node_names.claims`."""
 
 DURATION: Final = timedelta(days=47)
 RENEW_BEFORE: Final = timedelta(days=37)
@@ -109,15 +106,16 @@ class CertificateReconciler:
         nodes: Cache[Node],
         certificates: WriteCache[Certificate],
         issuing: Issuing,
+        holder: Holder,
     ) -> None:
         self._kube, self._issuing = kube.as_manager(NAME), issuing
-        self._nodes, self._certificates = nodes, certificates
+        self._nodes, self._certificates, self._holder = nodes, certificates, holder
 
     async def reconcile(self, name: str, /) -> Result:
         node = self._nodes.get(name)
         if node is None or node.metadata.deletionTimestamp is not None:
             return Result()
-        names = names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed))
+        names = names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed), self._holder)
         wanted = decide(node, names, self._issuing)
         stored = self._certificates.get(wanted.metadata.name, self._issuing.namespace)
         if stored is not None and (is_the_agents(stored) or is_within(wanted, stored, key="uid")):

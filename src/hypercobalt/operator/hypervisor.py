@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from hypercobalt.api.conditions import (
     Condition,
     ConditionStatus,
@@ -23,20 +25,24 @@ from hypercobalt.api.conditions import (
     set_condition,
 )
 from hypercobalt.api.core import Node
+from hypercobalt.api.holders import ADDRESS, HOST_UUID, Settled, settle, uuid_claim, way_out
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import (
     AgentPodsReason,
     HypervisorConditionType,
+    IdentityReason,
     SpecFrozenReason,
     TerminatingReason,
 )
 from hypercobalt.api.incident import Incident, IncidentType
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
+from hypercobalt.operator.contested import Contested, Rivals, address_claim
 from hypercobalt.operator.from_node import first, follow, frozen
 from hypercobalt.operator.ha.facts import FINALIZER
 from hypercobalt.operator.node_conditions import accepts, health
 from hypercobalt.operator.node_facts import (
+    as_listed,
     internal_ip,
     is_offboarding,
     is_terminating,
@@ -68,12 +74,40 @@ _OWN: Final = frozenset(
         _Type.NODE_HEALTHY,
         _Type.ACCEPTS_NEW_INSTANCES,
         _Type.SPEC_FROZEN,
+        _Type.IDENTITY_ACCEPTED,
     }
 )
 
 
 _Verdict: TypeAlias = tuple[str, str, str, str]
 """Type, status, reason and message of a condition."""
+
+
+NO_RIVALS: Final = Rivals()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a host holds: see `api.holders`."""
+
+    address: Settled
+    uuid: Settled
+
+    def recorded(self, hypervisor: Hypervisor) -> Hypervisor:
+        """The Hypervisor with the record of it."""
+        record = {ADDRESS: self.address.held, HOST_UUID: self.uuid.held}
+        meta = hypervisor.metadata
+        return replace(
+            hypervisor, metadata=replace(meta, annotations={**meta.annotations, **record})
+        )
+
+
+def held_by(node: Node, hypervisor: Hypervisor, rivals: Rivals) -> Held:
+    """What a host holds from now on."""
+    return Held(
+        settle(address_claim(hypervisor, node), rivals.addresses),
+        settle(uuid_claim(hypervisor), rivals.uuids),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +117,13 @@ class Plan:
     Args:
         part: all that is this controller's in the status.
         wanted: with labels, annotations and spec as the Node requires them.
+        held: the host's address and UUID.
         requeue_after: look again then; None waits for a change.
     """
 
     part: Part
     wanted: Hypervisor
+    held: Held
     requeue_after: timedelta | None = None
 
 
@@ -106,6 +142,8 @@ def decide(
     pods: Report | None,
     copied: Collection[str],
     now: datetime,
+    *,
+    rivals: Rivals = NO_RIVALS,
 ) -> Plan:
     """Decide what a Hypervisor should be.
 
@@ -115,6 +153,7 @@ def decide(
         pods: the agents' pods on the Node, if the time has come for them to leave.
         copied: keys of the labels to copy from the Node.
         now: the only clock that this function sees.
+        rivals: what other hosts hold and list of what is this one's.
     """
     conditions = hypervisor.conditions
     requeue_after: timedelta | None = None
@@ -150,9 +189,17 @@ def decide(
     elif is_true(conditions, _Type.AGENT_PODS_EVICTED):
         text = "The host is not being offboarded"
         verdicts.append((_Type.AGENT_PODS_EVICTED, "False", AgentPodsReason.NOT_OFFBOARDING, text))
-    address = internal_ip(node, hypervisor.status.internalIp)
+    held = held_by(node, hypervisor, rivals)
+    if held.address.refused or held.uuid.refused:
+        verdicts.append((_Type.IDENTITY_ACCEPTED, *_refused(held)))
+    elif get_condition(conditions, _Type.IDENTITY_ACCEPTED):
+        text = "No other host holds the address or the UUID of this one"
+        verdicts.append((_Type.IDENTITY_ACCEPTED, "True", IdentityReason.ACCEPTED, text))
+    # One that another host holds is shown where there is none before it: nothing connects there.
+    known = as_listed(node, held.address.held) if held.address.held else None
+    address = known or internal_ip(node, hypervisor.status.internalIp)
     part = Part(_OWN, _own(conditions, verdicts, now), {"internalIp": address})
-    return Plan(part, follow(hypervisor, node, copied), requeue_after)
+    return Plan(part, held.recorded(follow(hypervisor, node, copied)), held, requeue_after)
 
 
 def is_kept(hypervisor: Hypervisor) -> bool:
@@ -177,6 +224,23 @@ def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
         "termination; delete the Hypervisor to create it again from the Node"
     )
     return "True", SpecFrozenReason.NODE_DIFFERS, text
+
+
+def _refused(held: Held) -> tuple[str, str, str]:
+    """Where both are refused, the reason is that of the address."""
+    found = []
+    if has := held.address.holder:
+        found.append(
+            f"host {has} holds the address {held.address.refused}, which this host's Node lists as "
+            f"well; it stays with {has}: {way_out(has)}"
+        )
+    if has := held.uuid.holder:
+        found.append(
+            f"host {has} holds the host UUID {held.uuid.refused}, which this host's node agent "
+            f"reports as well; it stays with {has}: {way_out(has)}"
+        )
+    claimed = IdentityReason.ADDRESS_CLAIMED if held.address.holder else IdentityReason.UUID_CLAIMED
+    return "False", claimed, "; ".join(found)
 
 
 def _evicted(left: tuple[str, ...]) -> tuple[str, str, str]:
@@ -213,7 +277,7 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
     meta, types = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING, _Type.NETWORK_HEALTHY)
     return (
         *(meta.labels, meta.annotations, meta.deletionTimestamp, meta.finalizers),
-        *(hypervisor.spec, hypervisor.status.internalIp),
+        *(hypervisor.spec, hypervisor.status.internalIp, hypervisor.status.hostUUID),
         *(get_condition(hypervisor.conditions, type_) for type_ in types),
         *((one.id, one.severity) for one in _of_memory(hypervisor)),
     )
@@ -273,6 +337,7 @@ class HypervisorReconciler:
         hypervisors: what the controllers share.
         statuses: writes this controller's part of the status.
         pods: the agents' pods.
+        contested: finds who else holds or lists what is a host's.
         copied: keys of the labels to copy from a Node.
         recovers: this operator recovers hosts that fail; else what it kept for that is let go.
         precedence: that Nodes without a Hypervisor have; their first pass ends it.
@@ -286,6 +351,7 @@ class HypervisorReconciler:
         statuses: StatusWriter,
         pods: AgentPods,
         *,
+        contested: Contested,
         copied: Collection[str],
         recovers: bool,
         precedence: Precedence,
@@ -295,7 +361,7 @@ class HypervisorReconciler:
         self._precedence = precedence
         self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
         self._nodes, self._hypervisors, self._pods = nodes, hypervisors, pods
-        self._statuses = statuses
+        self._statuses, self._contested = statuses, contested
         self._copied, self._recovers = tuple(copied), recovers
         self._recovery = Finalizer(FINALIZER, self._kube, hypervisors)
 
@@ -323,12 +389,13 @@ class HypervisorReconciler:
         if hypervisor.metadata.deletionTimestamp is not None and not is_kept(hypervisor):
             return Result()
         report = self._agent_pods(hypervisor, node)
-        plan = decide(node, hypervisor, report, self._copied, self._clock.now())
+        rivals = self._contested.rivals(node, hypervisor)
+        plan = decide(node, hypervisor, report, self._copied, self._clock.now(), rivals=rivals)
         self._record_change(hypervisor, plan)
         written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
-            wanted = follow(written, node, self._copied)
+            wanted = plan.held.recorded(follow(written, node, self._copied))
             self._hypervisors.added(await self._kube.patch(written, wanted))
         return Result(plan.requeue_after)
 
@@ -339,7 +406,9 @@ class HypervisorReconciler:
 
     async def _create(self, node: Node) -> Hypervisor | None:
         """Create one; gives one of that name that was there already."""
-        wanted = first(node, self._copied)
+        empty = first(node, self._copied)
+        held = held_by(node, empty, self._contested.rivals(node, empty))
+        wanted = held.recorded(empty)
         log.info("creating_hypervisor", hypervisor=node.metadata.name)
         try:
             made = await self._kube.create(wanted)
@@ -358,8 +427,21 @@ class HypervisorReconciler:
         self._pods.release(node.metadata.name)
         return None
 
+    def _record_refusal(self, hypervisor: Hypervisor, plan: Plan) -> None:
+        type_ = _Type.IDENTITY_ACCEPTED
+        before, now = (
+            get_condition(some, type_) for some in (hypervisor.conditions, plan.part.conditions)
+        )
+        if now is None or now.status == ConditionStatus.TRUE:
+            return
+        if before is None or (before.reason, before.message) != (now.reason, now.message):
+            self._events.record(
+                hypervisor, "Warning", now.reason, now.message, action="CheckingIdentity"
+            )
+
     def _record_change(self, hypervisor: Hypervisor, plan: Plan) -> None:
-        """Record an Event when the health of the Node has changed."""
+        """Record an Event when the health of the Node has changed, or a claim is refused."""
+        self._record_refusal(hypervisor, plan)
         before = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)
         now = get_condition(plan.part.conditions, _Type.NODE_HEALTHY)
         if now is None or (before and (before.status, before.reason) == (now.status, now.reason)):

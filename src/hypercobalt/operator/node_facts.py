@@ -11,6 +11,7 @@ from typing import Final
 
 from hypercobalt.api.addresses import is_host_address
 from hypercobalt.api.core import Node, Taint
+from hypercobalt.api.holders import address_form
 from hypercobalt.api.hypervisor import LONGEST_NAME, MOST_NAMES, Hypervisor
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import ConfigurationError
@@ -41,6 +42,7 @@ COPIED_LABELS: Final = (
 )
 """Labels that a Hypervisor has from its Node, besides those of the operator's label selector."""
 
+_MOST: Final = 64  # addresses of one Node
 _REQUIREMENT: Final = re.compile(
     r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)\s*"
     r"((==|=|!=)\s*[A-Za-z0-9_.-]*\s*|\s(in|notin)\s*\([A-Za-z0-9_.,\s-]*\)\s*)?",
@@ -97,9 +99,24 @@ def internal_ip(node: Node, stored: str | None) -> str | None:
     A dual-stack Node has two; whichever was taken stays. Text that is no address of a host, which
     a kubelet may report all the same, is left out: others put the address into URIs.
     """
-    listed = [a.address for a in node.status.addresses if a.type == "InternalIP"]
-    found = [address for address in listed if is_host_address(address)]
+    found = _internal(node)
     return stored if stored in found else next(iter(found), None)
+
+
+def addresses(node: Node, stored: str | None = None) -> Iterable[str]:
+    """The internal addresses that a Node lists, in their one form, the stored one first."""
+    listed = sorted(_internal(node), key=lambda address: address != stored)
+    return dict.fromkeys(map(address_form, listed))
+
+
+def as_listed(node: Node, address: str) -> str:
+    """An address as the Node lists it; in its one form where the Node does not."""
+    return next((text for text in _internal(node) if address_form(text) == address), address)
+
+
+def _internal(node: Node) -> list[str]:
+    listed = (a.address for a in node.status.addresses[:_MOST] if a.type == "InternalIP")
+    return [address for address in listed if is_host_address(address)]
 
 
 def aggregates(node: Node) -> tuple[str, ...] | None:

@@ -2,8 +2,9 @@
 
 A kubelet writes the addresses of its Node, so a host that was taken over names whatever it likes: a
 wildcard, another host, the site's registry. A name is taken only with the first label of the Node's
-own, an address only if it parses as one that a host can have, and neither when another Node claims
-it too: which of the two has it cannot be known from here.
+own, an address only if it parses as one that a host can have. An address that a host holds
+(`api.holders`) is that host's alone; of others, and of names, nothing is taken that another Node
+claims that may have it.
 
 Source: RFC 1123, 2.1; Kubernetes, admission plugin NodeRestriction.
 """
@@ -11,8 +12,8 @@ Source: RFC 1123, 2.1; Kubernetes, admission plugin NodeRestriction.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from hypercobalt.api.addresses import parse_host_address
@@ -25,6 +26,12 @@ _DNS_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 _LONGEST: Final = 253
 _MOST: Final = 64  # of one Node; a certificate with thousands of names is of no use
 
+BY_CLAIM: Final = "claim"
+"""Index of Nodes by `claims`."""
+
+Holder = Callable[[str], str]
+"""Gives the host that holds an address; "" for none."""
+
 Claimants = Callable[[str], Iterable[Node]]
 """Gives the Nodes that claim a name or an address, by the index of `claims`."""
 
@@ -36,10 +43,12 @@ class NodeNames:
     Args:
         dns: names, the Node's own among them.
         addresses: in their one form.
+        taken: addresses that the Node lists and another host holds, with that host.
     """
 
     dns: tuple[str, ...]
     addresses: tuple[str, ...]
+    taken: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def claims(node: Node) -> Iterable[str]:
@@ -47,17 +56,37 @@ def claims(node: Node) -> Iterable[str]:
     return frozenset((node.metadata.name, *_names(node), *_addresses(node)))
 
 
-def names_of(node: Node, claimants: Claimants) -> NodeNames:
+def nobody(address: str) -> str:
+    """A `Holder` of a site where nothing is recorded."""
+    del address
+    return ""
+
+
+def names_of(node: Node, claimants: Claimants, holder: Holder = nobody) -> NodeNames:
     """The names and addresses that are the Node's own."""
     own = node.metadata.name
-    short = own.partition(".")[0]
+    short = _short(own)
 
-    def alone(claimed: str) -> bool:
-        return all(other.metadata.name == own for other in claimants(claimed))
+    def others(claimed: str) -> set[str]:
+        return {other.metadata.name for other in claimants(claimed)} - {own}
 
-    dns = {name for name in _names(node) if name.partition(".")[0] == short and alone(name)}
-    addresses = {address for address in _addresses(node) if alone(address)}
-    return NodeNames(tuple(sorted({own, *dns})), tuple(sorted(addresses)))
+    def is_named(name: str) -> bool:
+        return _short(name) == short and all(_short(one) != short for one in others(name))
+
+    dns = {name for name in _names(node) if is_named(name)}
+    held = {address: holder(address) for address in _addresses(node)}
+    addresses = {
+        address for address, has in held.items() if has == own or not (has or others(address))
+    }
+    return NodeNames(
+        tuple(sorted({own, *dns})),
+        tuple(sorted(addresses)),
+        {address: has for address, has in held.items() if has not in {"", own}},
+    )
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _names(node: Node) -> set[str]:

@@ -71,6 +71,7 @@ TYPES: Final = frozenset(
         _Type.ACCEPTS_NEW_INSTANCES,
         _Type.REGISTERED,
         _Type.SPEC_FROZEN,
+        _Type.IDENTITY_ACCEPTED,
         _Type.AGENT_REPORTING,
         _Type.FENCED,
         _Type.RECOVERY_BLOCKED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -202,21 +203,27 @@ def ready(status: str = "True", **pressures: str) -> tuple[NodeCondition, ...]:
     return tuple(NodeCondition(type=type_, status=value) for type_, value in found.items())
 
 
+def address_of(name: str) -> str:
+    """The address that a Node has unless a test gives it others: its own, as those of hosts are."""
+    return f"10.{'.'.join(str(part) for part in hashlib.sha256(name.encode()).digest()[:3])}"
+
+
 async def add_node(
     kube: Kube,
     name: str,
     *,
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
-    addresses: tuple[str, ...] = ("192.0.2.1",),
+    addresses: tuple[str, ...] | None = None,
     conditions: tuple[NodeCondition, ...] | None = None,
 ) -> Node:
     """A Node with the label of hypervisors, as a kubelet would report it."""
     always = {HYPERVISOR_LABEL: "libvirt", HOSTNAME_LABEL: name, ZONE_LABEL: "zone-a"}
     meta = ObjectMeta(name=name, labels={**always, **(labels or {})}, annotations=annotations or {})
     await kube.create(Node(metadata=meta))
+    listed = (address_of(name),) if addresses is None else addresses
     status = NodeStatus(
-        addresses=tuple(NodeAddress(type="InternalIP", address=a) for a in addresses),
+        addresses=tuple(NodeAddress(type="InternalIP", address=a) for a in listed),
         conditions=ready() if conditions is None else conditions,
     )
     return await set_node_status(kube, name, status)

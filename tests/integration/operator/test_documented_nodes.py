@@ -11,6 +11,7 @@ import pytest
 from tests.integration.operator.conftest import (
     AGENTS,
     add_node,
+    address_of,
     let_go,
     operator,
     ready,
@@ -185,7 +186,7 @@ async def test_agents_pods_of_an_emptied_host_are_counted_and_named(
     named = ", ".join(f"{AGENTS[0]}/{one}-{name}" for one in left)
     assert named in text
     assert not left or str(len(left)) in text
-    assert found.status.internalIp == "192.0.2.1"
+    assert found.status.internalIp == address_of(name)
     assert reason(found, "Terminating") == "True/Terminating"
     for pod in pods:
         await remove_pod(kube, f"{pod.name}-{name}", pod.namespace)

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.integration.operator.agents import Agent
-from tests.integration.operator.conftest import REAL, operator, reason, set_node_status, until
+from tests.integration.operator.conftest import (
+    REAL,
+    address_of,
+    operator,
+    reason,
+    set_node_status,
+    until,
+)
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.failing import (
     SOON,
@@ -256,7 +263,7 @@ async def test_peer_that_reaches_a_program_stops_the_fence(
         peer = site.hosts[1].name
         probed = await until(kube, Hypervisor, peer, lambda hv: bool(probes(hv)))
         (probe,) = probes(probed)
-        assert (probe.name, probe.address) == (name, "192.0.2.1")
+        assert (probe.name, probe.address) == (name, address_of(name))
         for one in site.hosts[1:]:
             await reports_on(kube, one.name, name, probe.asked, answers=True)
         found = await until(

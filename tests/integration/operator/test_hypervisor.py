@@ -14,6 +14,7 @@ from tests.integration.operator.conftest import (
     DEADLINE,
     REAL,
     add_node,
+    address_of,
     let_go,
     operator,
     passes,
@@ -60,7 +61,7 @@ async def test_new_node_becomes_a_hypervisor_with_few_writes(
     assert made.metadata.ownerReferences[0].kind == "Node"
     assert (made.spec.lifecycleEnabled, made.spec.evacuateOnReboot) == (False, False)
     assert made.spec.maintenance is None
-    assert made.status.internalIp == "192.0.2.1"
+    assert made.status.internalIp == address_of(name)
     assert reason(made, "Ready") == "False/Onboarding"
     assert reason(made, "Tainted") == "False/NoKubectl"
     assert reason(made, "NodeHealthy") == "True/Healthy"

@@ -17,7 +17,7 @@ from hypercobalt.adapters.ovn.northbound import Northbound
 from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.cold import moving_from
-from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.shared_disks import files, mark_of
 from hypercobalt.compute.model import Size
@@ -27,7 +27,7 @@ from hypercobalt.lab.host import GUESTS, SHARED, Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
-from tests.contracts.direct import A, B, Storage
+from tests.contracts.direct import CAPTURED, A, B, Storage
 
 BOOT = "boot-1"
 ALLOWED = Allowed(shared=(SHARED,), local=(LOCAL,), consoles=(CONSOLES,), kernels=(GUESTS,))
@@ -47,9 +47,15 @@ class LabDirectory:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self.proofs: dict[str, Proof] = {}
+        self.claimed = ""
+        """Name of the host whose address and UUID `CAPTURED` lists too."""
 
     def places(self) -> tuple[Place, ...]:
-        return tuple(self._place(host) for host in self._lab.hosts)
+        found = {host.name: self._place(host) for host in self._lab.hosts}
+        if (known := found.get(self.claimed)) is not None:
+            found[CAPTURED] = with_changes(known, name=CAPTURED, id=CAPTURED)
+            found[known.name] = with_changes(known, holds_address=True, held_uuid=known.uuid)
+        return distinct(tuple(found.values()))
 
     def _place(self, host: Host) -> Place:
         proof = self.proofs.get(host.name)
@@ -144,6 +150,9 @@ class LabWorld:
             yield made
         finally:
             await made.close()
+
+    async def claim(self, host: str) -> None:
+        self._directory.claimed = host
 
     async def lose(self, host: str) -> None:
         self._stored[host] = await stored(_place(self.vms.host(host)))

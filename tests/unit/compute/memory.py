@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from tests.contracts.direct import A, B, Storage
+from tests.contracts.direct import CAPTURED, A, B, Storage
 
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.fake import FakeDaemons, FakeLibvirt
@@ -17,7 +17,7 @@ from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainStat
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.definitions import NotStoredError
-from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Size
@@ -40,6 +40,7 @@ class Memory:
         self.daemons.shared.add("/shared/vms")
         self.places = {name: place(name) for name in (A, B, C)}
         self.stored: dict[str, HostDefinitions] = {}
+        self.claimants: list[Place] = []
 
     def host(self, name: str) -> FakeLibvirt:
         return self.daemons.at(self.places[name].control)
@@ -125,6 +126,11 @@ class Memory:
         self.host(host).connect()
         self.places[host] = replace(self.places[host], fenced=False, up=True)
 
+    async def claim(self, host: str) -> None:
+        found = self.places[host]
+        self.claimants.append(replace(found, name=CAPTURED, id=CAPTURED, held_uuid=""))
+        self.places[host] = replace(found, holds_address=True, held_uuid=found.uuid)
+
     async def lose(self, host: str) -> None:
         self.store(host)
         self.cut(host)
@@ -144,7 +150,11 @@ class Memory:
     @asynccontextmanager
     async def service(self) -> AsyncIterator[ComputeService]:
         made = DirectService(
-            Present(self.places), self.daemons, NoPorts(), stored=self, allowed=ALLOWED
+            Present(self.places, self.claimants),
+            self.daemons,
+            NoPorts(),
+            stored=self,
+            allowed=ALLOWED,
         )
         try:
             yield made
@@ -155,11 +165,11 @@ class Memory:
 class Present:
     """A directory of hosts as a test has them now."""
 
-    def __init__(self, places: Mapping[str, Place]) -> None:
-        self._places = places
+    def __init__(self, places: Mapping[str, Place], claimants: Sequence[Place] = ()) -> None:
+        self._places, self._claimants = places, claimants
 
     def places(self) -> tuple[Place, ...]:
-        return tuple(self._places.values())
+        return distinct((*self._places.values(), *self._claimants))
 
 
 class Fixed:

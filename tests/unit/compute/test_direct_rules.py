@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as msgspec_replace
 
 from hypercobalt.adapters.libvirt.documents.domain import Definition, parse
 from hypercobalt.adapters.libvirt.model import (
@@ -18,6 +19,7 @@ from hypercobalt.adapters.libvirt.model import (
     JobType,
 )
 from hypercobalt.adapters.libvirt.vocabulary import PausedReason
+from hypercobalt.api import holders
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
@@ -337,6 +339,55 @@ def test_two_hosts_with_one_address_are_both_refused(one: str, other: str) -> No
     assert (first.control, second.control) == ("", "")
     assert (free.refused, free.closed) == ("", "")
     assert free.control == "qemu+tls://192.0.2.3/system"
+
+
+def _held(hypervisor: Hypervisor, *, address: str | None = None, uuid: str = "") -> Hypervisor:
+    """The same, with what the operator has recorded."""
+    notes = {holders.HOST_UUID: uuid, **({} if address is None else {holders.ADDRESS: address})}
+    return msgspec_replace(
+        hypervisor, metadata=msgspec_replace(hypervisor.metadata, annotations=notes)
+    )
+
+
+def test_holder_of_an_address_is_a_host_as_before_and_the_claimant_alone_is_refused() -> None:
+    holder = _held(_host("kvm-1", "192.0.2.1", _A_UUID), address="192.0.2.1")
+    claimant = _held(_host("kvm-2", "::ffff:192.0.2.1", _B_UUID), address="192.0.2.2")
+
+    alone = HypervisorDirectory(lambda: (holder,), DirectSettings()).places()
+    kept, refused = HypervisorDirectory(lambda: (holder, claimant), DirectSettings()).places()
+
+    assert (kept,) == alone
+    assert kept.control == "qemu+tls://192.0.2.1/system"
+    assert refused.control == ""
+    assert "host kvm-1 holds the address" in refused.refused
+    assert "`kubectl delete node kvm-1`" in refused.refused
+
+
+@pytest.mark.parametrize("reported", [_A_UUID, None], ids=["reports it", "reports nothing yet"])
+def test_holder_of_a_uuid_is_a_host_as_before_and_the_claimant_alone_is_unidentified(
+    reported: str | None,
+) -> None:
+    holder = _held(_host("kvm-1", "192.0.2.1", reported), uuid=_A_UUID)
+    claimant = _held(_host("kvm-2", "192.0.2.2", _A_UUID), uuid=_B_UUID)
+
+    alone = HypervisorDirectory(lambda: (holder,), DirectSettings()).places()
+    kept, doubted = HypervisorDirectory(lambda: (holder, claimant), DirectSettings()).places()
+
+    assert (kept,) == alone
+    assert f"host kvm-1 holds the host UUID {_A_UUID}" in doubted.unidentified
+    assert (doubted.refused, doubted.closed) == ("", doubted.unidentified)
+
+
+@pytest.mark.parametrize("recorded", [_A_UUID, ""], ids=["for both", "for neither"])
+def test_uuid_that_is_recorded_for_both_or_neither_is_neither_s(recorded: str) -> None:
+    hosts = [
+        _held(_host(f"kvm-{n}", f"192.0.2.{n}", _A_UUID), address=f"192.0.2.{n}", uuid=recorded)
+        for n in (1, 2)
+    ]
+
+    found = HypervisorDirectory(lambda: hosts, DirectSettings()).places()
+
+    assert ["kvm-1, kvm-2" in one.unidentified for one in found] == [True, True]
 
 
 def test_hosts_that_are_reached_by_name_may_share_an_address() -> None:

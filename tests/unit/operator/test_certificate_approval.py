@@ -142,6 +142,11 @@ def test_an_address_that_two_nodes_claim_is_neither_s() -> None:
     assert "192.0.2.1 is not an address" in refusal(CertificateRequest(spec=GOOD), own, AGENTS)
 
 
+def test_an_address_that_another_host_holds_is_denied_with_that_host() -> None:
+    own = names_of(node(addresses=ADDRESSES), lambda _: (), lambda _: "kvm-b")
+    assert "host kvm-b holds 192.0.2.1" in refusal(CertificateRequest(spec=GOOD), own, AGENTS)
+
+
 def test_only_the_hosts_issuer_counts() -> None:
     def issued_by(issuer: IssuerReference | None) -> bool:
         return is_for(CertificateRequest(spec=replace(GOOD, issuerRef=issuer)), ISSUING)

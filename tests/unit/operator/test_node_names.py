@@ -81,13 +81,32 @@ def test_text_that_is_no_address_of_a_host_is_left_out(text: str) -> None:
     assert names_of(own, among(own)).addresses == ()  # type: ignore[arg-type]
 
 
-def test_name_that_two_nodes_claim_is_in_the_certificate_of_neither() -> None:
-    one = made("kvm-a", ("InternalIP", "192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
-    other = made("kvm-b", ("InternalIP", "::ffff:192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
+def test_what_two_nodes_may_have_is_in_the_certificate_of_neither() -> None:
+    one = made("kvm-a.x", ("InternalIP", "192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
+    other = made(
+        "kvm-a.y", ("InternalIP", "::ffff:192.0.2.1"), ("InternalDNS", "kvm-a.example.org")
+    )
 
     for own in (one, other):
         found = names_of(own, among(one, other))  # type: ignore[arg-type]
         assert (found.dns, found.addresses) == ((own.metadata.name,), ())
+
+
+def test_claim_of_another_node_takes_neither_name_nor_held_address() -> None:
+    holder = made("kvm-a", ("InternalIP", "192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
+    other = made("kvm-b", ("InternalIP", "192.0.2.1"), ("InternalDNS", "kvm-a.example.org"))
+
+    def held(address: str) -> str:
+        return "kvm-a" if address == "192.0.2.1" else ""
+
+    kept, refused = (
+        names_of(own, among(holder, other), held)  # type: ignore[arg-type]
+        for own in (holder, other)
+    )
+
+    assert (kept.dns, kept.addresses) == (("kvm-a", "kvm-a.example.org"), ("192.0.2.1",))
+    assert (refused.dns, refused.addresses) == (("kvm-b",), ())
+    assert refused.taken == {"192.0.2.1": "kvm-a"}
 
 
 HOSTILE = st.text(max_size=400) | st.sampled_from(["*", "10.0.0.1", "kvm-b", "::1", "x" * 100_000])

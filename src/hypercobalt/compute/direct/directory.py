@@ -2,8 +2,9 @@
 
 The address and the UUID of a host are what its Node and its node agent report, so both are checked
 before they are used: an address is parsed before it goes into a URI, and of two hosts that claim
-one address neither is connected to. A host without a UUID of its own takes and gives no domains,
-because `identity` compares it with that of the daemon.
+one address or UUID the one keeps it that held it first by the operator's record (`api.holders`);
+without a record neither does. A host without a UUID of its own takes and gives no domains, because
+`identity` compares it with that of the daemon.
 
 Capacity is what may be promised (`status.effectiveCapacity`), used what the node agent counts.
 """
@@ -13,13 +14,20 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from typing import Protocol
 
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import FencingMethod, is_declared_dead
+from hypercobalt.api.holders import (
+    address_form,
+    held_address,
+    held_uuid,
+    reported_uuid,
+    way_out,
+)
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
@@ -29,7 +37,6 @@ from hypercobalt.compute.model import Size
 _MIB = 1024 * 1024
 _NOTHING = Size(0, 0)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-_PLACEHOLDERS = ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class Place:
         fenced: the boot that its agent reported last is proven dead.
         fenced_boot: id of the boot that was fenced, until the host is back in service; "" else.
         cut_off: it is proven dead by its storage alone: its guests may run on.
+        holds_address: the operator has recorded its address as its own.
+        held_uuid: the host UUID that the operator has recorded for it; "" for none.
     """
 
     name: str
@@ -73,6 +82,8 @@ class Place:
     fenced: bool = False
     fenced_boot: str = ""
     cut_off: bool = False
+    holds_address: bool = False
+    held_uuid: str = ""
 
 
 class Directory(Protocol):
@@ -115,26 +126,53 @@ def fill(template: str, name: str, ip: str) -> str:
 
 
 def distinct(places: tuple[Place, ...]) -> tuple[Place, ...]:
-    """The same hosts; those that claim one address or one UUID are refused, each naming the rest.
+    """The same hosts; of those that claim one address or one UUID its holder alone is taken.
 
-    Neither of them is believed: which of the two has the address cannot be known from here.
+    Without a holder all of them are refused, each naming the rest: whose it is cannot be known from
+    here.
     """
-    by_uri, by_uuid = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    uris, uuids = defaultdict[str, _Claimed](_Claimed), defaultdict[str, _Claimed](_Claimed)
     for one in places:
         for uri in filter(None, {one.control, one.migration, one.stream}):
-            by_uri[uri].add(one.name)
-        by_uuid[one.uuid].add(one.name)
-    return tuple(_distinct(one, by_uri, by_uuid) for one in places)
+            uris[uri].add(one.name, holds=one.holds_address)
+        uuids[one.uuid].add(one.name, holds=bool(one.uuid) and one.held_uuid == one.uuid)
+        if not one.uuid and one.held_uuid:
+            uuids[one.held_uuid].add(one.name, holds=True)
+    return tuple(_distinct(one, uris, uuids) for one in places)
 
 
-def _distinct(one: Place, by_uri: Mapping[str, set[str]], by_uuid: Mapping[str, set[str]]) -> Place:
-    uris = [uri for uri in (one.control, one.migration, one.stream) if len(by_uri[uri]) > 1]
-    if uris:
-        hosts = ", ".join(sorted(by_uri[uris[0]]))
-        return _refused(one, f"hosts {hosts} have the same address ({uris[0]})")
-    if one.uuid and len(by_uuid[one.uuid]) > 1:
-        hosts = ", ".join(sorted(by_uuid[one.uuid]))
-        why = f"hosts {hosts} report the same host UUID {one.uuid}"
+@dataclass(slots=True)
+class _Claimed:
+    """Who claims an address or a UUID, and who holds it."""
+
+    by: set[str] = field(default_factory=set[str])
+    held_by: set[str] = field(default_factory=set[str])
+
+    def add(self, name: str, *, holds: bool) -> None:
+        self.by.add(name)
+        if holds:
+            self.held_by.add(name)
+
+    def refusal(self, name: str, has: str) -> str:
+        """Why it is not that host's; "" where it is.
+
+        Args:
+            name: of the host.
+            has: what all of them have, for people.
+        """
+        if self.by == {name} or self.held_by == {name}:
+            return ""
+        if len(self.held_by) == 1:
+            (holder,) = self.held_by
+            return f"host {holder} holds {has}, which {name} claims as well: {way_out(holder)}"
+        return f"hosts {', '.join(sorted(self.by))} have the same {has.removeprefix('the ')}"
+
+
+def _distinct(one: Place, uris: Mapping[str, _Claimed], uuids: Mapping[str, _Claimed]) -> Place:
+    for uri in filter(None, (one.control, one.migration, one.stream)):
+        if why := uris[uri].refusal(one.name, f"the address ({uri})"):
+            return _refused(one, why)
+    if one.uuid and (why := uuids[one.uuid].refusal(one.name, f"the host UUID {one.uuid}")):
         return replace(one, unidentified=why, closed=one.closed or why)
     return one
 
@@ -161,8 +199,7 @@ def place(hypervisor: Hypervisor, settings: DirectSettings) -> Place:
 
 def _without_address(hypervisor: Hypervisor) -> Place:
     status = hypervisor.status
-    uuid = (status.hostUUID or "").lower()
-    uuid = "" if uuid in _PLACEHOLDERS else uuid
+    uuid = reported_uuid(hypervisor)
     unknown = "" if uuid else "its node agent has not reported the host's UUID (status.hostUUID)"
     return Place(
         name=hypervisor.metadata.name,
@@ -180,6 +217,9 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         fenced=is_fenced(hypervisor),
         fenced_boot=_fenced_boot(hypervisor),
         cut_off=_is_cut_off(hypervisor),
+        holds_address=bool(status.internalIp)
+        and address_form(status.internalIp or "") == held_address(hypervisor),
+        held_uuid=held_uuid(hypervisor),
     )
 
 

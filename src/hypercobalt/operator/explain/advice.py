@@ -41,6 +41,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.ACCEPTS_NEW_INSTANCES: "True",
     _Type.TLS_CERTIFICATE_INSTALLED: "True",
     _Type.OPERATING_SYSTEM_UPDATE: "",
+    _Type.IDENTITY_ACCEPTED: "True",
     _Type.SPEC_FROZEN: "False",
     _Type.TAINTED: "False",
 }
@@ -115,6 +116,9 @@ _OPENSTACK: Final = Remedy(
 _DOCUMENT: Final = Remedy(
     "correct the document of fence devices; until then the host is not fenced (docs/ha.md, Fence "
     "devices)"
+)
+_COMPARE_HOSTS: Final = (
+    Remedy("compare the addresses and the host UUID on both hosts, and do what the message names"),
 )
 _EXPLAIN: Final = Remedy("check each instance", "cobalt explain eviction/{node}")
 _LIBVIRT: Final = Remedy(
@@ -328,6 +332,8 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
             "journalctl -u 'systemd-sysupdate*' -n 50",
         ),
     ),
+    (_Type.IDENTITY_ACCEPTED, "AddressClaimed"): _COMPARE_HOSTS,
+    (_Type.IDENTITY_ACCEPTED, "HostUUIDClaimed"): _COMPARE_HOSTS,
     (_Type.SPEC_FROZEN, "NodeDiffers"): (
         Remedy(
             "nothing, if the host is to be removed; to keep it, delete the Hypervisor: the "

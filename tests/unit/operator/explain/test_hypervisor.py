@@ -441,12 +441,13 @@ REASONS = {
     Type.ACCEPTS_NEW_INSTANCES: hypervisor_conditions.AcceptsReason,
     Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
     Type.OPERATING_SYSTEM_UPDATE: hypervisor_conditions.UpdateReason,
+    Type.IDENTITY_ACCEPTED: hypervisor_conditions.IdentityReason,
     Type.SPEC_FROZEN: hypervisor_conditions.SpecFrozenReason,
     Type.TAINTED: hypervisor_conditions.TaintedReason,
 }
 FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
-    *("Healthy", "NodeHealthy", "Ready", "Completed", "InStep", "NoKubectl"),
+    *("Healthy", "NodeHealthy", "Accepted", "Ready", "Completed", "InStep", "NoKubectl"),
     *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled", "Stored"),
 }
 """Reasons of the status that is expected."""
