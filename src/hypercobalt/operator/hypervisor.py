@@ -228,7 +228,7 @@ def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
 
 def _refused(held: Held) -> tuple[str, str, str]:
     """Where both are refused, the reason is that of the address."""
-    found = []
+    found: list[str] = []
     if has := held.address.holder:
         found.append(
             f"host {has} holds the address {held.address.refused}, which this host's Node lists as "
