@@ -31,7 +31,7 @@ from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Options
 from hypercobalt.operator.gardener import IMAGE, NAMESPACE
 from hypercobalt.operator.process import COMPONENT, Kind, ProcessSettings
-from hypercobalt.runtime import parse_address
+from hypercobalt.runtime import load_connection, parse_address
 
 _CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _HA, _DIRECT, _NOVA, _LOG = (
     CertificateFlags(),
@@ -137,6 +137,7 @@ def operator(
         )
     except HypercobaltError as error:
         return report_error("operator", error)
+    load_connection(settings.kubeconfig)  # what cannot be used is refused here, in a line
     return become(settings)
 
 

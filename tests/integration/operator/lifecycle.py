@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from hypercobalt.api.conditions import get_condition, set_condition
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -72,3 +73,12 @@ async def set_spec(kube: Kube, name: str, **changes: object) -> None:
         return replace(found, spec=spec)
 
     assert await kube.modify(Hypervisor, name, changed) is not None
+
+
+async def warnings(kube: Kube, about: str) -> set[str]:
+    """Notes of the Warning Events on a Hypervisor."""
+    return {
+        event.note
+        for event in (await kube.list(Event, "default")).items
+        if event.type == "Warning" and event.regarding and event.regarding.name == about
+    }

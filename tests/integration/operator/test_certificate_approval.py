@@ -10,6 +10,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 from tests.conformance.wire import Json
 from tests.integration.cert_manager import request_of_agent
+from tests.integration.operator.approvals import ISSUING, PLACE, verdict
 from tests.integration.operator.conftest import add_node, operator, passes, until
 
 from hypercobalt.api.certificate import (
@@ -20,15 +21,11 @@ from hypercobalt.api.certificate import (
     CertificateRequestStatus,
 )
 from hypercobalt.api.codec import DecodeError
-from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.certificates import Issuing
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PLACE = "monsoon3"
-ISSUING = Issuing(PLACE, "nova-hypervisor-agents-ca-issuer", source=CertificateSource.REQUEST)
 NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
@@ -38,15 +35,6 @@ async def no_requests(kube: Kube) -> AsyncIterator[None]:
     for type_ in (CertificateRequest, Certificate):
         for old in (await kube.list(type_, PLACE)).items:
             await kube.delete(type_, old.metadata.name, PLACE)
-
-
-def verdict(request: CertificateRequest) -> str:
-    """`type: message` of what was decided, empty before."""
-    return ", ".join(
-        f"{c.type}: {c.message}"
-        for c in request.status.conditions
-        if c.type in ("Approved", "Denied") and c.status == "True"
-    )
 
 
 async def decided(kube: Kube, name: str) -> str:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import agent_reports, message, site
+from tests.integration.operator.lifecycle import agent_reports, message, site, warnings
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, LIFECYCLE_LABEL
@@ -38,15 +37,6 @@ async def in_service(kube: Kube, node: str) -> Hypervisor:
     await until(kube, Hypervisor, node, lambda hv: reason(hv, "Registered") != "")
     await agent_reports(kube, node)
     return await until(kube, Hypervisor, node, is_ready)
-
-
-async def warnings(kube: Kube, about: str) -> set[str]:
-    """Notes of the Warning Events on a Hypervisor."""
-    return {
-        event.note
-        for event in (await kube.list(Event, "default")).items
-        if event.type == "Warning" and event.regarding and event.regarding.name == about
-    }
 
 
 async def test_host_stays_with_its_hypervisor_when_one_of_an_earlier_name_comes(

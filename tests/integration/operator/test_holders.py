@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.cert_manager import request_of_agent
+from tests.integration.operator.approvals import ISSUING, PLACE, verdict
 from tests.integration.operator.conftest import (
     add_node,
     operator,
@@ -18,9 +19,7 @@ from tests.integration.operator.conftest import (
     set_node_status,
     until,
 )
-from tests.integration.operator.lifecycle import message
-from tests.integration.operator.test_certificate_approval import ISSUING, PLACE, verdict
-from tests.integration.operator.test_claims import warnings
+from tests.integration.operator.lifecycle import message, warnings
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.certificate import CertificateRequest
