@@ -135,9 +135,9 @@ def operator(
             log_level=log.level(),
             log_text=log.as_text(),
         )
+        load_connection(kubeconfig)  # one that cannot be used is refused here
     except HypercobaltError as error:
         return report_error("operator", error)
-    load_connection(settings.kubeconfig)  # what cannot be used is refused here, in a line
     return become(settings)
 
 
