@@ -56,6 +56,7 @@ from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.network.assembly import add_network
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.operator.network.verdict import unwatched
+from hypercobalt.operator.new_nodes import NewNodes
 from hypercobalt.operator.node_facts import HYPERVISOR_LABEL, copied_labels
 from hypercobalt.operator.node_names import BY_CLAIM, claims
 from hypercobalt.operator.shared_storage import BY_STORAGE, add_shared_storage, storages_of
@@ -283,7 +284,7 @@ def _add_hypervisors(
     kube, clock = manager.kube, manager.clock
     pods = AgentPods(kube, options.agent_namespaces, metrics)
     manager.add_service("agent-pods", pods.run)
-    shared.nodes.add_handler(hypervisor.NewNodes(shared.informer, shared.creation))
+    shared.nodes.add_handler(NewNodes(shared.informer, shared.creation))
     manager.add(
         Controller(
             hypervisor.NAME,

@@ -53,7 +53,6 @@ from hypercobalt.runtime import (
     AlreadyExistsError,
     Cache,
     Clock,
-    Informer,
     Kube,
     Recorder,
     Result,
@@ -286,46 +285,6 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
 def _of_memory(hypervisor: Hypervisor) -> Iterable[Incident]:
     found = hypervisor.status.incidents
     return (one for one in found if one.type == IncidentType.MEMORY_FAILURE)
-
-
-class NewNodes:
-    """A handler of both kinds: a Node whose Hypervisor is not there yet goes first.
-
-    Agents, evictions and everybody who looks need the object; what OpenStack and others need of
-    the host can follow.
-
-    Args:
-        hypervisors: those that are there.
-        precedence: that other controllers yield to.
-    """
-
-    def __init__(self, hypervisors: Informer[Hypervisor], precedence: Precedence) -> None:
-        self._hypervisors, self._precedence = hypervisors.cache, precedence
-        hypervisors.add_handler(_Made(precedence))
-
-    def on_add(self, obj: Node) -> None:
-        if self._hypervisors.get(obj.metadata.name) is None and not takes_all_along(obj):
-            self._precedence.begin(obj.metadata.name)
-
-    def on_update(self, old: Node, new: Node) -> None:
-        """Whatever changes, its first pass is under way or over."""
-
-    def on_delete(self, obj: Node) -> None:
-        self._precedence.end(obj.metadata.name)
-
-
-class _Made:
-    def __init__(self, precedence: Precedence) -> None:
-        self._precedence = precedence
-
-    def on_add(self, obj: Hypervisor) -> None:
-        self._precedence.end(obj.metadata.name)
-
-    def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
-        """It was there before."""
-
-    def on_delete(self, obj: Hypervisor) -> None:
-        """Its Node, if there is one, leads to a pass as any other."""
 
 
 class HypervisorReconciler:
