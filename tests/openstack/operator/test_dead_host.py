@@ -24,7 +24,12 @@ from hypercobalt.api.hypervisor import Hypervisor
 
 DEVICES = """\
 devices:
-- {name: bmc, agent: fence_redfish, parameters: {ip: 127.0.0.1, ipport: "1"}, timeoutSeconds: 5}
+- name: bmc
+  agent: fence_redfish
+  parameters: {{ip: 127.0.0.1}}
+  hosts: {{{0}: {{ipport: "1"}}, {1}: {{ipport: "2"}}}}
+  identity: ignored
+  timeoutSeconds: 5
 """
 FIRST, SECOND = "boot-1", "boot-2"
 FLAGS = (
@@ -70,7 +75,7 @@ async def test_servers_of_a_dead_host_are_as_they_were_elsewhere_and_the_host_co
 ) -> None:
     host, other = doomed
     devices = tmp_path / "devices.yaml"
-    devices.write_text(DEVICES)
+    devices.write_text(DEVICES.format(host, other))
     flags = (*FLAGS, f"--fence-devices={devices}")
     agents = {name: Agent(cluster.kube, name) for name in doomed}
     async with operator(cluster, cloud, tmp_path / "operator.log", *flags):
