@@ -69,7 +69,8 @@ ACCEPTED: list[Accepted] = [
     ),
     Accepted(
         "What is applied and does not fit its schema is the client's mistake, too.",
-        scenario="applies_are|not_applied|undeclared_fields|apply_accepts|applied_deployment",
+        scenario="applies_are|not_applied|undeclared_fields|apply_accepts|applied_deployment"
+        "|many_faults|validation_of_patches",
         step="PATCH .*fieldManager",
         codes=((500, 400),),
     ),
