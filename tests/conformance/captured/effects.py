@@ -29,8 +29,8 @@ _OF_GUESTS: Final = frozenset(
         *("restart", "evacuate", "live_migrate", "cold_migrate"),
     }
 )
-_DOCUMENTED: Final = frozenset({"HostClaimed", "RegisteredClaimed"})
-"""Events of a host whose name another one claims: docs/security.md, Denial of service."""
+_DOCUMENTED: Final = frozenset({"HostClaimed", "InstanceClaimed", "RegisteredClaimed"})
+"""Events of a host whose name, or whose instance, another one claims: docs/security.md."""
 
 
 class EffectError(AssertionError):
