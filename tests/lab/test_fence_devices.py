@@ -56,19 +56,25 @@ class Bmc:
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
     folder = tmp_path_factory.mktemp("bmc")
     with served(folder) as port:
         yield folder, port
 
 
+@pytest.fixture
+def process(server: tuple[Path, int]) -> tuple[Path, int]:
+    """Its power on, with no fault and no order of another test."""
+    folder, _ = server
+    FaultFile(folder / "fault").forget()
+    FileChassis(folder).begin()
+    return server
+
+
 @pytest.fixture(params=Protocol)
 def bmc(process: tuple[Path, int], request: pytest.FixtureRequest) -> Bmc:
     folder, port = process
-    made = Bmc(request.param, port, FileChassis(folder), FaultFile(folder / "fault"))
-    made.faults.forget()
-    made.chassis.begin()
-    return made
+    return Bmc(request.param, port, FileChassis(folder), FaultFile(folder / "fault"))
 
 
 async def test_a_host_is_switched_off_and_on(bmc: Bmc) -> None:
@@ -112,7 +118,6 @@ async def test_a_bmc_whose_certificate_is_not_of_the_authority_gets_no_order(
 ) -> None:
     folder, port = process
     chassis = FileChassis(folder)
-    chassis.begin()
     where = {"ip": "127.0.0.1", "ipport": str(port)}
     others = pki.prepare(tmp_path, "127.0.0.1").ca.decode()
     for authority, trusted in ((others, False), (authority_of(folder), True)):

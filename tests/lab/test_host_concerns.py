@@ -209,18 +209,22 @@ async def test_an_update_runs_fails_and_completes(api: Kube, nodes: TakeHosts) -
 
 
 class Tls:
-    """A host whose libvirtd takes TLS, and the concern that keeps its certificate."""
+    """A host whose libvirtd takes TLS, and the concern that keeps its certificate.
 
-    def __init__(self, api: Kube, host: Host) -> None:
+    The host has the CA of the lab for migrations, so the administrator names another by a file.
+    """
+
+    def __init__(self, api: Kube, host: Host, folder: Path) -> None:
         self.host, self._api = host, api
         self._authority = trustme.CA()
+        self._authority.cert_pem.write_to_path(str(ca := folder / "ca.pem"))
         self.board = Board(SystemClock())
         own = Selection(Hypervisor, None, "", f"metadata.name={host.name}")
         self._own = Informer(api, own, metrics=Metrics())
         fields = f"metadata.name=tls-libvirt-{host.name}"
         self._secrets = Informer(api, Selection(Secret, NAMESPACE, "", fields), metrics=Metrics())
         self._concern = FromSecret(
-            installer(root(host) / "etc/pki", SystemdUnits(bus(host)), self.board),
+            installer(root(host) / "etc/pki", SystemdUnits(bus(host)), self.board, ca),
             Latest(self._own),
             Latest(self._secrets),
         )
@@ -272,12 +276,14 @@ def read(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-async def test_libvirtd_shows_each_new_certificate(api: Kube, nodes: TakeHosts) -> None:
+async def test_libvirtd_shows_each_new_certificate(
+    api: Kube, nodes: TakeHosts, tmp_path: Path
+) -> None:
     (host,) = await nodes(1)
     if await api.get(Namespace, NAMESPACE) is None:
         await api.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
     await api.merge_patch(Hypervisor, host.name, {"spec": {"installCertificate": True}})
-    tls = Tls(api, host)
+    tls = Tls(api, host, tmp_path)
     async with tls.running():
         await tls.renew()
         # The sockets are stopped too, as the agent's next attempt would start it again.
