@@ -70,8 +70,8 @@ async def named(service: ComputeService, host: str, name: str) -> Server:
 
 
 async def newest(service: ComputeService, server: Server) -> Move:
-    """The server's newest move away from host A."""
-    return next(move for move in await service.moves.moves(A) if move.server == server.id)
+    """The server's newest move away from its host."""
+    return next(m for m in await service.moves.moves(server.host) if m.server == server.id)
 
 
 async def ended(service: ComputeService, server: Server) -> Move:

@@ -336,6 +336,72 @@ async def test_mark_of_another_host_hides_no_guest_of_a_dead_one(
     assert (move.status, C in move.message) == ("error", True)
 
 
+@pytest.mark.parametrize("was_on", [True, False], ids=["it ran", "it was off"])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param({"active": True, "state": DomainState.RUNNING}, id="runs"),
+        pytest.param({"active": True, "state": DomainState.PAUSED}, id="is paused"),
+        pytest.param({"reason": ShutoffReason.DESTROYED}, id="was destroyed"),
+        pytest.param({"reason": ShutoffReason.SHUTDOWN}, id="was shut down"),
+        pytest.param({"reason": ShutoffReason.CRASHED}, id="has crashed"),
+        pytest.param({"reason": 0}, id="is off"),
+    ],
+)
+async def test_copy_on_another_host_hides_no_guest_of_a_dead_one(
+    world: Memory, claim: dict[str, object], *, was_on: bool
+) -> None:
+    """A captured host has whatever it likes; that proves nothing of another host's guest."""
+    world.host(A).put(guest("victim", OWN, runs=was_on))
+    await world.lose(A)
+    copy = replace(guest("victim", THEIRS, runs=False), **claim)  # type: ignore[arg-type]
+    world.host(C).put(copy)
+    made = service(world)
+    assert [one.name for one in await made.moves.servers(A)] == ["victim"]
+    host = await made.hosts.get(A, fresh=True)
+    assert host is not None
+    assert host.servers == (identity("victim"),)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
+    assert identity("victim") not in world.host(B).here
+    assert world.host(C).here[identity("victim")].active is copy.active
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_guest_whose_move_was_seen_to_arrive_has_left_a_dead_host(
+    world: Memory, *, runs: bool
+) -> None:
+    """Its host had no time to store that."""
+    world.host(A).put(guest("moved", OWN, runs=runs))
+    world.store(A)
+    made = service(world)
+    server = await named(made, A, "moved")
+    await (made.moves.live_migrate if runs else made.moves.cold_migrate)(server, B)
+    assert (await ended(made, server)).succeeded
+    world.cut(A)
+    world.fence(A)
+    assert await made.moves.servers(A) == ()
+    await made.close()
+
+
+async def test_move_that_another_host_had_hides_no_guest_of_a_dead_one(world: Memory) -> None:
+    """Of the same UUID, from the captured host to a third one."""
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    world.host(C).put(guest("victim", THEIRS))
+    made = service(world)
+    theirs = await named(made, C, "victim")
+    await made.moves.live_migrate(theirs, B)
+
+    async def over() -> bool:
+        return all(move.ended for move in await made.moves.moves(C))
+
+    await until(over)
+    assert [one.name for one in await made.moves.servers(A)] == ["victim"]
+    await made.close()
+
+
 async def test_seal_stays_with_a_guest_that_moves_on(world: Memory) -> None:
     world.host(A).put(guest("moved", OWN))
     await world.lose(A)

@@ -34,6 +34,7 @@ HOST = Place("kvm-1", "id", "", "", fenced=True, fenced_boot="boot-1")
 MARK = Evacuated("kvm-1", "boot-1")
 PENDING = Evacuated("kvm-1", "boot-1", pending=True)
 EARLIER = Evacuated("kvm-1", "boot-0")
+ELSEWHERE = Evacuated("kvm-9", "boot-1")
 
 
 # -- the mark in a definition ----------------------------------------------------------------------
@@ -61,7 +62,25 @@ def test_mark_is_read_as_written_and_replaced_by_the_next(more: str) -> None:
     twice = carrying.written(once, UUID, mark=Evacuated("kvm-2 \"'&<", "boot-7"))
     assert parse(twice).evacuated == Evacuated("kvm-2 \"'&<", "boot-7")
     assert twice.count("<hypercobalt:evacuated") == 1
+    assert parse(twice).earlier == (), "a pending one is of no host that it was on"
     assert (METADATA in twice) == (METADATA in more)
+
+
+def test_marks_of_the_hosts_before_are_kept() -> None:
+    """The first host may be back last."""
+    xml = f"<domain type='kvm'><name>a</name><uuid>{UUID}</uuid><memory>1</memory></domain>"
+    carrying, marks = (
+        Carrying(Allowed()),
+        [Evacuated(f"kvm-{n}", "b", seal="a" * 64) for n in range(9)],
+    )
+    for mark in marks:
+        xml = carrying.written(xml, UUID, mark=mark)
+    assert parse(xml).evacuated == marks[8]
+    assert parse(xml).earlier == tuple(reversed(marks[1:8]))
+    assert parse(carrying.written(xml, UUID)).earlier == parse(xml).earlier
+    assert [one.seal for one in parse(xml).earlier] == ["a" * 64] * 7
+    again = carrying.written(xml, UUID, mark=Evacuated("kvm-5", "c"))
+    assert [one.host for one in parse(again).earlier].count("kvm-5") == 0
 
 
 # -- where a domain of a dead host is --------------------------------------------------------------
@@ -75,24 +94,29 @@ def copy(
 
 
 @pytest.mark.parametrize(
-    ("ran", "found", "left"),
+    ("found", "moved_to", "left"),
     [
-        (True, None, False),
-        (True, copy(active=True), True),
-        (True, copy(), False),  # a move has left it
-        (True, copy(reason=ShutoffReason.MIGRATED), False),
-        (True, copy(reason=ShutoffReason.SHUTDOWN), True),  # moved after its host stored it
-        (True, copy(MARK), True),
-        (True, copy(EARLIER), False),
-        (True, copy(PENDING), False),
-        (True, copy(PENDING, reason=ShutoffReason.FAILED), False),
-        (True, copy(PENDING, active=True), True),
-        (False, None, False),
-        (False, copy(), True),
+        pytest.param(None, "", False, id="no copy"),
+        pytest.param(None, "kvm-2", False, id="no copy where it was moved to"),
+        pytest.param(copy(active=True), "", False, id="one that runs"),
+        pytest.param(copy(active=True), "kvm-3", False, id="one that runs elsewhere"),
+        pytest.param(copy(active=True), "kvm-2", True, id="one that runs where it was moved to"),
+        pytest.param(copy(), "", False, id="one that is off"),
+        pytest.param(copy(), "kvm-2", True, id="off where it was moved to"),
+        pytest.param(copy(reason=ShutoffReason.MIGRATED), "kvm-2", False, id="moved on from there"),
+        pytest.param(copy(reason=ShutoffReason.DESTROYED), "", False, id="ended there"),
+        pytest.param(copy(reason=ShutoffReason.SHUTDOWN), "", False, id="ended by its guest"),
+        pytest.param(copy(MARK), "", True, id="evacuated"),
+        pytest.param(replace(copy(ELSEWHERE), earlier=(MARK,)), "", True, id="twice"),
+        pytest.param(copy(EARLIER), "", False, id="evacuated from an earlier boot"),
+        pytest.param(copy(PENDING), "", False, id="not started"),
+        pytest.param(copy(PENDING, reason=ShutoffReason.FAILED), "", False, id="failed to start"),
+        pytest.param(copy(PENDING, active=True), "", True, id="started a moment ago"),
     ],
 )
-def test_domain_of_a_dead_host_has_left_it(ran: bool, found: Domain | None, left: bool) -> None:
-    assert has_left(HOST, ran=ran, copies=[found] if found else []) is left
+def test_domain_of_a_dead_host_has_left_it(found: Domain | None, moved_to: str, left: bool) -> None:
+    copies = {"kvm-2": found} if found else {}
+    assert has_left(HOST, copies=copies, moved_to=moved_to) is left
 
 
 @pytest.mark.parametrize(
@@ -105,6 +129,7 @@ def test_domain_of_a_dead_host_has_left_it(ran: bool, found: Domain | None, left
         ([copy(PENDING, active=True)], True),
         ([copy(EARLIER, active=True)], False),
         ([copy(), copy(MARK)], True),
+        ([replace(copy(ELSEWHERE), earlier=(MARK,))], True),
     ],
 )
 def test_stored_definition_of_a_host_that_is_back_is_ignored(

@@ -16,7 +16,7 @@ from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, i
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
-from hypercobalt.adapters.libvirt.vocabulary import Stopped
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason, Stopped
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, why_not
@@ -419,6 +419,64 @@ async def test_directory_without_a_mark_is_not_shared(world: Memory) -> None:
     world.daemons.shared_files.add("/shared/vms/")
     async with world.service() as service:
         assert "share its disks" in (await named(service, A, "a")).waits_for_host
+
+
+# -- one host after the other ----------------------------------------------------------------------
+
+
+def thaw(world: Memory, host: str) -> None:
+    """Have a host that was fenced by mistake answer again; its agent ends what ran there."""
+    there = world.host(host)
+    there.connect()
+    for uuid in there.here:
+        world.host(host).here[uuid] = replace(
+            there.here[uuid],
+            active=False,
+            state=DomainState.SHUTOFF,
+            reason=ShutoffReason.DESTROYED,
+        )
+    world.places[host] = replace(world.places[host], fenced=False, up=True)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_leftover_of_a_host_that_was_fenced_by_mistake_hides_no_server_of_the_next(
+    world: Memory, *, runs: bool
+) -> None:
+    await world.add("a", disk="shared", runs=runs)
+    await world.lose(A)
+    async with world.service() as service:
+        assert (await evacuate(service)).status == "done"
+        thaw(world, A)
+        await world.lose(B)
+        server = await named(service, B, "a")
+        assert server.waits_for_host == ""
+        await service.moves.evacuate(server, C)
+        assert (await ended(service, server)).status == "done"
+        assert await service.moves.servers(B) == ()
+        world.boot(A)
+        await _enable(service, A)
+        world.boot(B)
+        await _enable(service, B)
+    assert await world.where() == [("a", C, "running" if runs else "shut off")]
+
+
+async def test_server_that_two_dead_hosts_had_is_the_second_one_s(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service)
+        await world.lose(B)
+        assert await service.moves.servers(A) == ()
+        assert [one.name for one in await service.moves.servers(B)] == ["a"]
+        server = await named(service, B, "a")
+        await service.moves.evacuate(server, C)
+        assert (await ended(service, server)).status == "done"
+        world.boot(B)
+        await _enable(service, B)
+        assert await service.moves.servers(A) == ()
+        world.boot(A)
+        await _enable(service, A)
+    assert await world.where() == [("a", C, "running")]
 
 
 # -- its return ------------------------------------------------------------------------------------

@@ -279,9 +279,18 @@ class FakeLibvirt(FakeDomains):
         self.defined.append(document.xml)
         if uuid not in self.here:
             known = self._peers.documents.get(uuid, defined)
-            self.add(replace(known, devices=defined.devices, evacuated=defined.evacuated))
+            self.add(
+                replace(
+                    known,
+                    devices=defined.devices,
+                    evacuated=defined.evacuated,
+                    earlier=defined.earlier,
+                )
+            )
         else:
-            self.here[uuid] = replace(self.here[uuid], evacuated=defined.evacuated)
+            self.here[uuid] = replace(
+                self.here[uuid], evacuated=defined.evacuated, earlier=defined.earlier
+            )
         change = self.autostarted.add if document.autostart else self.autostarted.discard
         change(uuid)
 

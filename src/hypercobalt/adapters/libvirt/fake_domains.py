@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, EventKind, EventQueue
-from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, Evacuated, JobStats
 from hypercobalt.adapters.libvirt.vocabulary import (
     Lifecycle,
     PausedReason,
@@ -62,11 +62,10 @@ def document_of(domain: Domain) -> str:
     )
     metadata = ""
     if mark := domain.evacuated:
-        pending = " pending='yes'" * mark.pending
-        pending += f" seal={quoteattr(mark.seal)}" * bool(mark.seal)
+        earlier = "".join(f"<{evacuated.EARLIER}{_mark(one)}/>" for one in domain.earlier)
         metadata = (
-            f"<metadata><{evacuated.TAG} xmlns:hypercobalt='{evacuated.NAMESPACE}' "
-            f"host={quoteattr(mark.host)} boot={quoteattr(mark.boot)}{pending}/></metadata>"
+            f"<metadata><{evacuated.TAG} xmlns:hypercobalt='{evacuated.NAMESPACE}'{_mark(mark)}>"
+            f"{earlier}</{evacuated.TAG}></metadata>"
         )
     nvram = f"<nvram>{escape(devices.nvram)}</nvram>" if devices.nvram else ""
     return (
@@ -74,6 +73,11 @@ def document_of(domain: Domain) -> str:
         f"{metadata}<memory unit='b'>{domain.memory_bytes}</memory><vcpu>{domain.vcpus}</vcpu>"
         f"<os><type>hvm</type>{nvram}</os><devices>{disks}{ports}</devices></domain>"
     )
+
+
+def _mark(mark: Evacuated) -> str:
+    pending = " pending='yes'" * mark.pending + f" seal={quoteattr(mark.seal)}" * bool(mark.seal)
+    return f" host={quoteattr(mark.host)} boot={quoteattr(mark.boot)}{pending}"
 
 
 def domain_of(document: str) -> Domain | None:

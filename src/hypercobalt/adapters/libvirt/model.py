@@ -232,6 +232,7 @@ class Domain:
         problem: why the document could not be read whole; the rest then has safe values.
         saved: its memory lies in a file on the host, to be loaded at its next start.
         evacuated: why it is here, if it was started anew after its host had died.
+        earlier: the same of the hosts before that one, the last one first.
         job: what it does now; only in a listing with jobs.
     """
 
@@ -247,9 +248,15 @@ class Domain:
     problem: str | None = None
     saved: bool = False
     evacuated: Evacuated | None = None
+    earlier: tuple[Evacuated, ...] = ()
     job: JobStats | None = None
     reason: int = 0
     id: int = -1
+
+    @property
+    def marks(self) -> tuple[Evacuated, ...]:
+        """From which hosts it was evacuated, the last one first."""
+        return (*((self.evacuated,) if self.evacuated else ()), *self.earlier)
 
     @property
     def paused_by_migration(self) -> bool:

@@ -53,7 +53,7 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
     """
     others = site.hosts.others(place.name)
     with translated(f"host {place.name}"):
-        found = await remains(site.stored, site.answers, site.marks, place, others)
+        found = await remains(site.witnesses, place, others)
     stored = found.stored
     answering = [one for one in others if one.name in found.answering]
     await site.sharing.learn_dead(found.domains, stored.mark, place, answering)

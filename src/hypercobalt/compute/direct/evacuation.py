@@ -9,7 +9,7 @@ The network lets the domain's ports be bound on the new host alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
@@ -21,6 +21,7 @@ from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, why_not
 from hypercobalt.compute.direct.remains import has_left
+from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.model import Move
@@ -86,35 +87,43 @@ class Evacuation:
         why = why_not({place.name: view for place, view, _ in looked}, target.name)
         by = next((place.name for place, view, _ in looked if view is HostView.RUNS), "")
         there = {place.name: domain for place, _, domain in looked if domain is not None}
-        copies = await site.marks.only_ours(
-            domain for host, domain in there.items() if host != source.name
-        )
-        if not why and has_left(source, ran=self._domain.active, copies=copies):
-            why = f"it is off on {', '.join(there)}, to where it was evacuated"
-        if not why and self._domain.active:
-            why, by = self._is_anothers(there, source)
+        found = await site.marks.only_ours(there.values())
+        copies = {
+            host: copy for host, copy in zip(there, found, strict=True) if host != source.name
+        }
+        if not why and has_left(
+            source, copies=copies, moved_to=site.records.moved_to(uuid, source.name)
+        ):
+            why = f"it is off on {', '.join(copies)}, to where it was evacuated or moved"
+        if not why:
+            own = await site.marks.only_ours((self._domain,))
+            why, by = self._is_anothers([one for one in places if one.name in copies], there, own)
         if not why:
             others = [place for place in places if place.name != source.name]
             by, why = disks_taken(self._domain, await site.everywhere(others)) or ("", "")
         if why:
-            text = f"{self._domain.name} is not started on {target.name}: {why}"
-            raise EvacuationError(text, by)
+            # The same for each target that is tried: one claim is one Event.
+            raise EvacuationError(f"{self._domain.name} is not started elsewhere: {why}", by)
         for place, _, domain in looked:
             pending = domain is not None and domain.evacuated == self._marked(pending=True)
             if pending and place.name != target.name:
                 await site.daemon(place).undefine(uuid)
 
-    def _is_anothers(self, there: Mapping[str, Domain], source: Place) -> tuple[str, str]:
+    def _is_anothers(
+        self, places: Iterable[Place], there: Mapping[str, Domain], own: tuple[Domain, ...]
+    ) -> tuple[str, str]:
         """Why it may be another host's own, whose definition must not be replaced, and whose.
 
         Whoever has stored the definition may have taken the UUID of an instance that is off there.
+        By the seal in it, it was evacuated from the other host, which has not forgotten it yet.
         """
-        for host, copy in there.items():
-            left = copy.reason == ShutoffReason.MIGRATED
-            pending = copy.evacuated in {self._marked(pending=True), moving_from(source.name)}
-            if host != source.name and not left and not pending:
-                why = f"it is defined on {host}, too, and has not left that by a migration"
-                return why, host
+        for place in places:
+            copy = there[place.name]
+            left = copy.reason == ShutoffReason.MIGRATED or is_leftover(place, own)
+            begun = {self._marked(pending=True), moving_from(self._source.name)}
+            if not left and copy.evacuated not in begun:
+                why = f"it is defined on {place.name}, too, and has not left that by a migration"
+                return why, place.name
         return "", ""
 
     def _marked(self, *, pending: bool) -> Evacuated:

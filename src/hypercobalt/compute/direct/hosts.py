@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hypercobalt.adapters.libvirt.port import Daemons
-from hypercobalt.compute.direct.answers import Answers, translated
-from hypercobalt.compute.direct.definitions import Stored
+from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
-from hypercobalt.compute.direct.marks import Marks
-from hypercobalt.compute.direct.remains import remains
+from hypercobalt.compute.direct.remains import Witnesses, remains
 from hypercobalt.compute.direct.returning import clean
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Host
@@ -30,12 +28,9 @@ class DirectHosts:
         self,
         directory: Directory,
         daemons: Daemons,
-        answers: Answers,
-        stored: Stored,
-        marks: Marks,
+        witnesses: Witnesses,
     ) -> None:
-        self._directory, self._daemons, self._marks = directory, daemons, marks
-        self._answers, self._stored = answers, stored
+        self._directory, self._daemons, self._witnesses = directory, daemons, witnesses
         self._disabled: dict[str, str] = {}
 
     async def fleet(self) -> Fleet:
@@ -83,14 +78,14 @@ class DirectHosts:
         """What has not left a dead host; its agent's last report has all that was there."""
         with translated(f"host {place.name}"):
             others = self.others(place.name)
-            left = await remains(self._stored, self._answers, self._marks, place, others)
+            left = await remains(self._witnesses, place, others)
         return left.uuids
 
     async def enable(self, host: Host) -> None:
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
-            others = self.others(place.name)
-            await clean(self._daemons, self._answers, self._marks, others, place)
+            others, known = self.others(place.name), self._witnesses
+            await clean(self._daemons, known.answers, known.marks, others, place)
         self._disabled.pop(host.name, None)
 
     async def disable(self, host: Host, reason: str) -> None:

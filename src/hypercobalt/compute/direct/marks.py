@@ -45,24 +45,30 @@ class Marks:
         return replace(mark, seal=_seal(keys[0], uuid, mark)) if keys else mark
 
     async def only_ours(self, domains: Iterable[Domain]) -> tuple[Domain, ...]:
-        """The same domains, without the marks that are not ours.
+        """The same domains, without the marks that are not ours, of any host.
 
         Raises:
             TransientError: the keys cannot be read.
         """
         found = tuple(domains)
-        if all(one.evacuated is None for one in found):
+        if not any(one.marks for one in found):
             return found
         keys = await self._stored.mark_keys()
-        return tuple(one if _is_ours(one, keys) else replace(one, evacuated=None) for one in found)
+        return tuple(_with_ours(one, keys) if one.marks else one for one in found)
 
 
-def _is_ours(domain: Domain, keys: Iterable[bytes]) -> bool:
-    mark = domain.evacuated
-    if mark is None:
-        return True
+def _with_ours(domain: Domain, keys: tuple[bytes, ...]) -> Domain:
+    uuid, mark = domain.uuid, domain.evacuated
+    return replace(
+        domain,
+        evacuated=mark if mark and _is_ours(uuid, mark, keys) else None,
+        earlier=tuple(one for one in domain.earlier if _is_ours(uuid, one, keys)),
+    )
+
+
+def _is_ours(uuid: str, mark: Evacuated, keys: Iterable[bytes]) -> bool:
     seal = mark.seal.encode()
-    return any(hmac.compare_digest(_seal(key, domain.uuid, mark).encode(), seal) for key in keys)
+    return any(hmac.compare_digest(_seal(key, uuid, mark).encode(), seal) for key in keys)
 
 
 def _seal(key: bytes, uuid: str, mark: Evacuated) -> str:

@@ -91,6 +91,14 @@ class Records:
         moves = (record.move for record in self._records.values())
         return next((move for move in moves if move.server == server and not move.ended), None)
 
+    def moved_to(self, server: str, source: str) -> str:
+        """Where moves that have arrived took a server from a host; "" for nowhere else."""
+        at = source
+        for move in sorted((one.move for one in self._records.values()), key=lambda m: m.created):
+            if move.server == server and move.succeeded and move.source == at:
+                at = move.target
+        return "" if at == source else at
+
     def of(self, source: str) -> tuple[Move, ...]:
         """Moves away from a host, newest first."""
         found = [one.move for one in self._records.values() if one.move.source == source]

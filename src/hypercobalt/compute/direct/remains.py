@@ -1,43 +1,43 @@
 """What is still on a host that is proven dead, by the definitions that its agent has stored.
 
-A domain is taken to be on the dead host until it is found elsewhere: active, or off and marked as
-evacuated from this boot of the host, or seen to end there: it has moved since its host stored it.
-Any other one that is off is a copy which a move has left, or an evacuation before its start.
+A domain is on the dead host until one of us has stated that it left: by the seal of our own
+evacuation in the copy on another host, or by a move that this process has seen arrive there. What
+the host has seen leave while it lived, it has not stored any more. A copy elsewhere states nothing,
+whether it runs or not: a captured host runs what it likes, and one that was fenced by mistake keeps
+what it ended. The domain is then listed, and not started before a person has decided.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.compute.direct.answers import Answers
 from hypercobalt.compute.direct.definitions import Stored, stored_domains
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.marks import Marks
-from hypercobalt.compute.direct.outcome import ended_here
+from hypercobalt.compute.direct.records import Records
+from hypercobalt.compute.direct.returning import is_leftover
+from hypercobalt.errors import TransientError
 
 
-def has_left(place: Place, *, ran: bool, copies: Iterable[Domain]) -> bool:
-    """Whether a domain that a dead host has stored is elsewhere now.
+def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") -> bool:
+    """Whether a domain that a dead host has stored is known to have left it.
 
     Args:
         place: the host.
-        ran: the domain was active there.
-        copies: what the other hosts have of it, with our own marks only.
+        copies: what the other hosts have of it by their names, with our own marks only.
+        moved_to: where our moves have taken it from there; "" for nowhere.
     """
-    here = Evacuated(place.name, place.fenced_boot)
-    return any(
-        copy.active or not ran or copy.evacuated == here or (ended_here(copy) and not _pends(copy))
-        for copy in copies
-    )
-
-
-def _pends(copy: Domain) -> bool:
-    return copy.evacuated is not None and copy.evacuated.pending
+    arrived = copies.get(moved_to)
+    if arrived is not None and (arrived.active or arrived.reason != ShutoffReason.MIGRATED):
+        return True
+    return is_leftover(place, copies.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Remains:
 
     Args:
         stored: all that its agent has stored.
-        domains: those of them that are not elsewhere.
+        domains: those of them that have not left.
         answering: names of the hosts that were compared with.
     """
 
@@ -60,22 +60,55 @@ class Remains:
         return frozenset((*(one.uuid for one in self.domains), *self.stored.left_out))
 
 
-async def remains(
-    stored: Stored, answers: Answers, marks: Marks, place: Place, others: Iterable[Place]
-) -> Remains:
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """What is compared with.
+
+    Args:
+        stored: the definitions of hosts that are dead.
+        answers: what the others have now.
+        marks: tells ours from others.
+        records: our moves.
+    """
+
+    stored: Stored
+    answers: Answers
+    marks: Marks
+    records: Records
+
+
+async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -> Remains:
     """Compare what a dead host has stored with what the other hosts have.
 
     Raises:
         TransientError: its definitions cannot be read.
     """
-    kept, targets = await stored.of(place.name), tuple(others)
-    listed = await asyncio.gather(*(answers.domains(other) for other in targets))
-    copies, answering = defaultdict[str, list[Domain]](list), set[str]()
-    for other, domains in zip(targets, listed, strict=True):
-        if domains is not None:
+    kept, targets = await witnesses.stored.of(place.name), tuple(others)
+    listed = await asyncio.gather(*(witnesses.answers.domains(other) for other in targets))
+    copies, answering = defaultdict[str, dict[str, Domain]](dict), set[str]()
+    for other, answer in zip(targets, listed, strict=True):
+        if answer is not None:
             answering.add(other.name)
-            for domain in await marks.only_ours(domains):
-                copies[domain.uuid].append(domain)
-    there = await stored_domains(kept)
-    left = (one for one in there if not has_left(place, ran=one.active, copies=copies[one.uuid]))
-    return Remains(kept, tuple(left), frozenset(answering))
+        domains = await _last_of(witnesses.stored, other) if answer is None else answer
+        for domain in await witnesses.marks.only_ours(domains):
+            copies[domain.uuid][other.name] = domain
+    left = tuple(
+        one
+        for one in await stored_domains(kept)
+        if not has_left(
+            place,
+            copies=copies[one.uuid],
+            moved_to=witnesses.records.moved_to(one.uuid, place.name),
+        )
+    )
+    return Remains(kept, left, frozenset(answering))
+
+
+async def _last_of(stored: Stored, place: Place) -> tuple[Domain, ...]:
+    """What was on a host that does not answer: of one that is dead as well it is known."""
+    if not place.fenced:
+        return ()
+    try:
+        return await stored_domains(await stored.of(place.name))
+    except TransientError:
+        return ()

@@ -33,8 +33,7 @@ def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
     evacuated = Evacuated(place.name, place.fenced_boot)
     begun = replace(evacuated, pending=True)  # in the document of one that was just started
     return any(
-        copy.evacuated == evacuated or (copy.active and copy.evacuated == begun)
-        for copy in elsewhere
+        evacuated in copy.marks or (copy.active and begun in copy.marks) for copy in elsewhere
     )
 
 

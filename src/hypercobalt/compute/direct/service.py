@@ -14,6 +14,7 @@ from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
+from hypercobalt.compute.direct.remains import Witnesses
 from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.runtime import Clock, SystemClock
@@ -48,19 +49,17 @@ class DirectService:
         answers, stored = Answers(daemons, clock), stored or NotStored()
         carrying = Carrying(allowed or Allowed())
         marks = Marks(stored)
-        self.hosts = DirectHosts(directory, daemons, answers, stored, marks)
+        witnesses = Witnesses(stored, answers, marks, Records())
+        self.hosts = DirectHosts(directory, daemons, witnesses)
         site = Site(
             hosts=self.hosts,
             daemons=daemons,
-            answers=answers,
             ports=ports,
             sharing=Sharing(daemons, clock, stored, carrying.allowed.directories),
             identities=Identities(daemons, clock),
-            records=Records(),
             clock=clock,
-            stored=stored,
+            witnesses=witnesses,
             carrying=carrying,
-            marks=marks,
         )
         self.moves = DirectMoves(site, tls=tls)
 

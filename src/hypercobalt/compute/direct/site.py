@@ -18,6 +18,7 @@ from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
+from hypercobalt.compute.direct.remains import Witnesses
 from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
@@ -38,15 +39,32 @@ class Site:
 
     hosts: DirectHosts
     daemons: Daemons
-    answers: Answers
     ports: Ports
     sharing: Sharing
     identities: Identities
-    records: Records
     clock: Clock
-    stored: Stored
+    witnesses: Witnesses
     carrying: Carrying
-    marks: Marks
+
+    @property
+    def answers(self) -> Answers:
+        """What hosts report now."""
+        return self.witnesses.answers
+
+    @property
+    def records(self) -> Records:
+        """The moves of this process."""
+        return self.witnesses.records
+
+    @property
+    def stored(self) -> Stored:
+        """What was defined on hosts that are dead."""
+        return self.witnesses.stored
+
+    @property
+    def marks(self) -> Marks:
+        """Those of our own evacuations."""
+        return self.witnesses.marks
 
     def record(
         self, move: Move, status: str | None, message: str = "", *, claimed_by: str = ""

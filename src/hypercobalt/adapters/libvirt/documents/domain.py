@@ -48,6 +48,7 @@ class Definition:
         devices: see `Devices`.
         problem: which parts could not be read, and why.
         evacuated: see `Domain`.
+        earlier: likewise.
     """
 
     memory_bytes: int = 0
@@ -57,6 +58,7 @@ class Definition:
     devices: Devices = field(default_factory=Devices)
     problem: str | None = None
     evacuated: Evacuated | None = None
+    earlier: tuple[Evacuated, ...] = ()
 
     def domain(self, uuid: str, name: str, state: DomainState, *, active: bool) -> Domain:
         """A domain that is defined so."""
@@ -72,6 +74,7 @@ class Definition:
             devices=self.devices,
             problem=self.problem,
             evacuated=self.evacuated,
+            earlier=self.earlier,
         )
 
 
@@ -91,6 +94,7 @@ def parse(document: str | bytes) -> Definition:
         devices=reader.devices(root),
         problem="; ".join(reader.problems[:3]) or None,
         evacuated=evacuated.of(root),
+        earlier=evacuated.earlier_of(root),
     )
 
 

@@ -1,9 +1,12 @@
 """The mark in a definition that a domain was evacuated: from which host, and from which boot of it.
 
 It is an element of its own among the domain's metadata, which libvirt keeps and takes along. By it
-the host that is back finds which of its own definitions are obsolete.
+the host that is back finds which of its own definitions are obsolete. One that was evacuated again
+keeps the marks of the hosts before: they may be back later than the one that it was on last. They
+are children of the first one, as libvirt keeps one element of each namespace.
 
-Source: libvirt's formatdomain.html, "General metadata".
+Source: libvirt's formatdomain.html, "General metadata"; virXMLNodeSanitizeNamespaces of
+util/virxml.c.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from hypercobalt.adapters.libvirt.documents.tree import Element
 from hypercobalt.adapters.libvirt.model import Evacuated
 
 TAG: Final = "hypercobalt:evacuated"
+EARLIER: Final = "hypercobalt:earlier"
+MOST_EARLIER: Final = 7
+"""Hosts that a domain was on before, of which each has died without being back since."""
 NAMESPACE: Final = "https://hypercobalt.invalid/domain/1"
 WANTED: Final = f"metadata/{TAG}"
 _PENDING: Final = "yes"
@@ -22,22 +28,38 @@ _PENDING: Final = "yes"
 def of(root: Element) -> Evacuated | None:
     """The mark of a document; None without one."""
     found = root.first(WANTED)
-    if found is None:
-        return None
-    pending = found.get("pending") == _PENDING
-    return Evacuated(found.get("host"), found.get("boot"), pending, found.get("seal"))
+    return None if found is None else _mark(found)
+
+
+def earlier_of(root: Element) -> tuple[Evacuated, ...]:
+    """The marks of the hosts before, the last one first."""
+    found = tuple(root.all(f"{WANTED}/{EARLIER}"))
+    return tuple(map(_mark, found[:MOST_EARLIER]))
 
 
 def put(root: Element, mark: Evacuated) -> None:
-    """Put a mark into a definition, in place of an older one."""
-    attributes = {"xmlns:hypercobalt": NAMESPACE, "host": mark.host, "boot": mark.boot}
-    if mark.pending:
-        attributes["pending"] = _PENDING
-    if mark.seal:
-        attributes["seal"] = mark.seal
+    """Put a mark into a definition, before those of other hosts."""
+    known = (of(root), *earlier_of(root))
+    before = [one for one in known if one and one.host != mark.host and not one.pending]
+    made = Element(TAG, {"xmlns:hypercobalt": NAMESPACE, **_attributes(mark)})
+    made.children = [Element(EARLIER, _attributes(one)) for one in before[:MOST_EARLIER]]
     metadata = root.first("metadata")
     if metadata is None:
         metadata = Element("metadata", {})
         root.children.append(metadata)
     others = [one for one in metadata.children if one.tag != TAG]
-    metadata.children = [Element(TAG, attributes), *others]
+    metadata.children = [made, *others]
+
+
+def _mark(found: Element) -> Evacuated:
+    pending = found.get("pending") == _PENDING
+    return Evacuated(found.get("host"), found.get("boot"), pending, found.get("seal"))
+
+
+def _attributes(mark: Evacuated) -> dict[str, str]:
+    made = {"host": mark.host, "boot": mark.boot}
+    if mark.pending:
+        made["pending"] = _PENDING
+    if mark.seal:
+        made["seal"] = mark.seal
+    return made

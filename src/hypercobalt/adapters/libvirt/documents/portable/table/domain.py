@@ -39,16 +39,26 @@ _MODE: Final = one_of("strict preferred interleave restrictive")
 _QUOTA: Final = element(text=form("a number", r"-?[0-9]{1,19}"))
 
 _HOST: Final = form("the name of a host", r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_MARK: Final = {
+    "host": _HOST,
+    "boot": form("the id of a boot", r"[A-Za-z0-9][A-Za-z0-9-]{0,63}"),
+    "seal": form("a seal", r"[0-9a-f]{64}"),
+}
 _EVACUATED: Final = Optional(
     Rule(
         attributes={
             "xmlns:hypercobalt": form("the namespace", evacuated.NAMESPACE.replace(".", r"\.")),
-            "host": _HOST,
-            "boot": form("the id of a boot", r"[A-Za-z0-9][A-Za-z0-9-]{0,63}"),
             "pending": YES,
-            "seal": form("a seal", r"[0-9a-f]{64}"),
+            **_MARK,
         },
         required=frozenset({"xmlns:hypercobalt", "host", "boot"}),
+        children={
+            evacuated.EARLIER: Rule(
+                attributes=_MARK,
+                required=frozenset({"host", "boot"}),
+                most=evacuated.MOST_EARLIER,
+            )
+        },
     )
 )
 METADATA: Final = Rule(
