@@ -62,13 +62,14 @@ async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -
         TransientError: its definitions cannot be read.
     """
     kept, copies = await witnesses.stored.of(place.name), await witnesses.copies(others)
-    left = tuple(
-        one
-        for one in await stored_domains(kept)
-        if not has_left(
-            place,
-            copies=copies.of(one.uuid),
-            moved_to=witnesses.records.moved_to(one.uuid, place.name),
-        )
-    )
+    records = witnesses.records
+
+    def is_gone(uuid: str) -> bool:
+        there, moved_to = copies.of(uuid), records.moved_to(uuid, place.name)
+        started_on = records.started_on(uuid, place.name, place.fenced_boot)
+        # Its owner has removed it there; of a host that is silent that is not known.
+        removed = started_on in copies.answering and started_on not in there
+        return removed or has_left(place, copies=there, moved_to=moved_to)
+
+    left = tuple(one for one in await stored_domains(kept) if not is_gone(one.uuid))
     return Remains(kept, left, copies.answering)
