@@ -41,10 +41,11 @@ from hypercobalt.api.core import Node, NodeCondition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger, has_begun, has_ended
 from hypercobalt.api.fencing import ASSERTED_DEAD, OUT_OF_SERVICE, Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.incident import PeerReport
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.peers import probes
+from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.fencing import Pace
@@ -93,6 +94,34 @@ async def test_dead_host_is_fenced_evacuated_and_taken_back(
         assert dead.device.orders == [PowerState.OFF]
         well = await dead.until("RecoveryBlocked", "False/NotNeeded")
         assert (well.status.unhealthySince, well.status.recovery) == (None, None)
+
+
+async def test_dead_host_does_not_go_on_listing_what_runs_elsewhere(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Its agent would take them out, and is away for as long as the host."""
+    site = failing_site(kube, name, servers=2)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        there = site.compute.moves.on(name)
+        own = Instance("00000000-0000-4000-8000-00000000000f", "of the agent alone", active=True)
+        reported = HypervisorStatus(
+            instances=(*(Instance(one.id, one.name, active=True) for one in there), own),
+            numInstances=3,
+            allocation={"cpu": Quantity("3"), "memory": Quantity("3Gi")},
+        )
+        await kube.as_manager("kvm-node-agent").apply(
+            Hypervisor(metadata=ObjectMeta(name=name), status=reported),
+            force=True,
+            subresource="status",
+        )
+        await dead.dies()
+        await recovered(site, name)
+
+        def lists_what_is_left(found: Hypervisor) -> bool:
+            return found.status.instances == (own,) and found.status.numInstances == 1
+
+        await until(kube, Hypervisor, name, lists_what_is_left)
 
 
 async def test_host_that_is_off_already_is_proven_dead_without_an_order(

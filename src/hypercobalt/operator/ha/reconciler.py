@@ -20,7 +20,7 @@ from hypercobalt.api.fencing import (
     FencingPhase,
     as_record,
 )
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
@@ -31,6 +31,7 @@ from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
 from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.departed import departed, without
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
@@ -135,6 +136,7 @@ class HostFailureReconciler:
         done = await self._act(facts, plan)
         done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._write(facts, done)
+        await self._take_out_departed(facts)
         if is_over(facts):
             await self._let_go(facts)
         return Result(done.look_again)
@@ -155,6 +157,28 @@ class HostFailureReconciler:
             peer = self._world.hypervisors.get(one.peer)
             for about in (facts.hypervisor, *((peer,) if peer is not None else ())):
                 self._events.record(about, "Warning", "PeerDoubted", text, action="RecoveringHost")
+
+    async def _take_out_departed(self, facts: Facts) -> None:
+        """Have the status of a dead host list no instances that run elsewhere now."""
+        gone, host = departed(facts), facts.host
+        if not gone or host is None:
+            return
+        name, boot = facts.hypervisor.metadata.name, facts.hypervisor.status.bootID
+        try:
+            left = await self._world.compute.moves.servers(host.name) if host.servers else ()
+        except ComputeError:
+            return  # it is read again in the next pass
+
+        def taken_out(found: Hypervisor) -> Hypervisor:
+            """Leave alone what an agent has written that is back."""
+            if found.status.bootID != boot or not is_fenced(found):
+                return found
+            return with_fields(found, status=without(found.status, gone, left))
+
+        written = await self._kube.modify(Hypervisor, name, taken_out, subresource="status")
+        if written is not None:
+            log.info("departed_instances_taken_out", hypervisor=name, count=len(gone))
+            self._world.hypervisors.wrote(written)
 
     async def _let_go(self, facts: Facts) -> None:
         """Let a Hypervisor go; those Evictions too that were made when it was being deleted."""

@@ -1,0 +1,60 @@
+"""What a dead host's status still lists though its recovery has started it elsewhere. Pure.
+
+The list is the node agent's, which has died with its host: until the host is back it would show
+instances and capacity that are another host's. The operator holds the proof that the agent writes
+no more, and takes out what its own recovery accounts for by name; nothing is taken out because it
+is missing somewhere. The agent of a host that is back writes what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from hypercobalt.api.eviction import EvictionMode, InstancePhase
+from hypercobalt.api.hypervisor import CPU, MEMORY, is_fenced
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.quantity import Quantity
+from hypercobalt.compute.model import Server, total
+from hypercobalt.operator.ha.facts import Facts
+
+_NOTHING = Quantity("0")
+_MIB = 1 << 20
+
+
+def departed(facts: Facts) -> frozenset[str]:
+    """UUIDs that the status of a dead host lists, and that have left it by its recovery."""
+    if not is_fenced(facts.hypervisor) or facts.latest.agent or facts.host is None:
+        return frozenset()
+    left = {
+        entry.id
+        for one in facts.evictions
+        for entry in one.status.instances
+        if entry.phase == InstancePhase.SUCCEEDED and entry.mode != EvictionMode.RESTART
+    }
+    listed = {one.id for one in facts.hypervisor.status.instances}
+    return frozenset(listed & left - set(facts.host.servers))
+
+
+def without(
+    status: HypervisorStatus, gone: frozenset[str], left: Iterable[Server]
+) -> HypervisorStatus:
+    """The status without them.
+
+    Args:
+        status: of a dead host.
+        gone: UUIDs.
+        left: what is still there, by the compute service, which gives what it takes.
+    """
+    listed = tuple(one for one in status.instances if one.id not in gone)
+    number = max((status.numInstances or 0) - len(gone), len(listed))
+    size = total([one.size for one in left if one.id not in gone])
+    given = {CPU: Quantity(f"{size.vcpus:g}"), MEMORY: Quantity(str(size.memory_mib * _MIB))}
+    nothing = dict.fromkeys((CPU, MEMORY), _NOTHING)
+    return replace(
+        status,
+        instances=listed,
+        numInstances=number,
+        allocation=status.allocation | (given if number else nothing),
+    )
