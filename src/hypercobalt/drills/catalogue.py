@@ -14,6 +14,7 @@ from hypercobalt.drills import (
     moving,
     outages,
     partitions,
+    remains,
     storage,
     storage_fences,
 )
@@ -32,5 +33,6 @@ DRILLS: Final = {
         *configuration.DRILLS,
         *combined.DRILLS,
         *moving.DRILLS,
+        *remains.DRILLS,
     )
 }
