@@ -351,8 +351,8 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
 OF_RECOVERY: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "Failed": (
         Remedy(
-            "correct what the message names; the operator creates a new Eviction ten minutes after "
-            "the failed one"
+            "start the host again if instances wait for it, else correct what the message names; "
+            "the operator creates a new Eviction ten minutes after the failed one"
         ),
     ),
 }

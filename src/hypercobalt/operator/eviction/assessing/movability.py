@@ -152,7 +152,8 @@ def evacuability(server: Server) -> Movability:
     if server.task_state in {"deleting", "soft-deleting"}:
         return Busy("is being deleted")
     if server.waits_for_host:
-        return Blocked(f"waits for its host: {server.waits_for_host}")
+        what_to_do = f"start {server.host or 'the host'} again"
+        return Blocked(f"waits for its host: {server.waits_for_host}; {what_to_do}")
     if server.status in _STOPPED_IN:
         return Movable(Mode.EVACUATE)
     found = _by_status(server)

@@ -105,7 +105,7 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
         pytest.param(
             seen(server(waits_for_host="its disk is on it")),
             Stranded,
-            "waits for its host: its disk is on it",
+            "waits for its host: its disk is on it; start here again",
             id="its data are there alone",
         ),
         pytest.param(
