@@ -1,0 +1,115 @@
+"""Dead hosts without OpenStack, in any order; and faults that were there, found when put back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pytest
+from tests.contracts.direct import A, B
+from tests.unit.compute.memory import C
+from tests.unit.compute.walks import (
+    Event,
+    Walk,
+    answers_again,
+    boots_again,
+    described,
+    dies,
+    failure,
+    random_walk,
+    suspends,
+)
+
+from hypercobalt.adapters.libvirt.documents import evacuated
+from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.compute.direct import remains, witnesses
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.outcome import ended_here
+from hypercobalt.compute.direct.returning import is_leftover
+
+pytestmark = [pytest.mark.looptime, pytest.mark.timeout(60)]
+
+WALKS: Final = 60
+
+
+async def test_no_order_of_events_loses_a_guest_or_runs_one_twice() -> None:
+    chance = random.Random(random.getrandbits(64))  # noqa: S311 - as pytest's seed has it
+    for _ in range(WALKS):
+        events = random_walk(chance)
+        if found := await failure(events):
+            pytest.fail("\n".join((*map(described, events), found)))
+
+
+def by_any_copy(patched: pytest.MonkeyPatch) -> None:
+    """A copy that runs elsewhere, or was seen to end there, counts as one that has moved."""
+
+    def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") -> bool:
+        del moved_to
+        ended = any(one.active or ended_here(one) for one in copies.values())
+        return ended or is_leftover(place, copies.values())
+
+    patched.setattr(remains, "has_left", has_left)
+
+
+def by_answers_alone(patched: pytest.MonkeyPatch) -> None:
+    """What a dead host has stored is not looked at when another one is back."""
+
+    async def nothing(self: witnesses.Witnesses, place: Place) -> tuple[Domain, ...]:
+        del self, place
+        return ()
+
+    patched.setattr(witnesses.Witnesses, "_last_of", nothing)
+
+
+def by_the_last_mark(patched: pytest.MonkeyPatch) -> None:
+    """A definition has the mark of the host before alone."""
+
+    def earlier_of(root: object) -> tuple[Evacuated, ...]:
+        del root
+        return ()
+
+    patched.setattr(evacuated, "earlier_of", earlier_of)
+
+
+def as_it_is(patched: pytest.MonkeyPatch) -> None:
+    del patched
+
+
+NEIGHBOUR: Final = (dies(A), Walk.is_recovered, answers_again(A), dies(B), Walk.is_recovered)
+
+
+@pytest.mark.parametrize(
+    ("fault", "walk", "words"),
+    [
+        pytest.param(by_any_copy, NEIGHBOUR, "was on kvm-2, and is off", id="leftovers"),
+        pytest.param(
+            by_answers_alone,
+            (dies(A), Walk.is_recovered, dies(B), boots_again(A)),
+            "",
+            id="what a dead host took over",
+        ),
+        pytest.param(
+            by_the_last_mark,
+            (dies(A), Walk.is_recovered, dies(B), Walk.is_recovered, boots_again(B)),
+            "is on",
+            id="marks of the hosts before",
+        ),
+        pytest.param(
+            as_it_is, (suspends("a"), dies(A), Walk.is_recovered), "a was started", id="pauses"
+        ),
+    ],
+)
+async def test_fault_that_is_put_back_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], walk: Sequence[Event], words: str
+) -> None:
+    assert await failure(walk) == ""
+    with pytest.MonkeyPatch.context() as patched:
+        fault(patched)
+        found = await failure(walk, forgets_pauses=fault is as_it_is)
+    assert found
+    assert words in found
+
+
+async def test_host_fenced_by_mistake_its_neighbour_and_the_next_one_are_emptied() -> None:
+    assert await failure((*NEIGHBOUR, dies(C), Walk.another_leads, boots_again(A))) == ""

@@ -1,0 +1,275 @@
+"""Three hosts in memory that die, are fenced by mistake, return and boot, in any order.
+
+The service is the real one. What has to hold is known from outside: where each guest is, and
+whether its owner wants it to run. Random walks search it, and chosen ones find each fault again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace as with_fields
+from tests.contracts.direct import A, B, ended
+from tests.unit.compute.memory import ALLOWED, C, Memory, Present, identity
+
+from hypercobalt.adapters.libvirt.model import DomainState
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason, Stopped
+from hypercobalt.compute.direct.ports import NoPorts
+from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.errors import HypercobaltError
+
+HOSTS: Final = (A, B, C)
+GUESTS: Final = ("a", "b")
+LONGEST: Final = 12
+
+
+class Stage(StrEnum):
+    """How a host is."""
+
+    SERVES = "serves"
+    DEAD = "dead"
+    THAWED = "thawed"  # it was fenced by mistake, answers again, and has not booted
+    BOOTED = "booted"  # and is not back in service
+
+
+@dataclass
+class Walk:
+    """The hosts, and what is known of them from outside.
+
+    Args:
+        forgets_pauses: the agents do not store what an owner has suspended.
+    """
+
+    forgets_pauses: bool = False
+    world: Memory = field(default_factory=Memory)
+    stages: dict[str, Stage] = field(default_factory=lambda: dict.fromkeys(HOSTS, Stage.SERVES))
+    boots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(HOSTS, 1))
+    home: dict[str, str] = field(default_factory=lambda: dict.fromkeys(GUESTS, A))
+    wanted: set[str] = field(default_factory=lambda: set(GUESTS))
+
+    def __post_init__(self) -> None:
+        self.service = self._made()
+
+    def _made(self) -> DirectService:
+        places = Present(self.world.places)
+        return DirectService(
+            places, self.world.daemons, NoPorts(), stored=self.world, allowed=ALLOWED
+        )
+
+    async def begin(self) -> None:
+        for guest in GUESTS:
+            await self.world.add(guest, disk="shared")
+        self._store()
+
+    # What happens
+
+    async def dies(self, host: str) -> None:
+        """A host is fenced; there is always one that serves."""
+        others = [one for one in HOSTS if one != host and self.stages[one] is Stage.SERVES]
+        if self.stages[host] is not Stage.SERVES or not others:
+            return
+        for guest in GUESTS:
+            there = self.world.host(host).here.get(identity(guest))
+            if there is not None and there.active and there.halted:
+                self.wanted.discard(guest)
+        self.world.cut(host)
+        place = self.world.places[host]
+        boot = f"{host}-{self.boots[host]}"
+        self.world.places[host] = replace(
+            place, fenced=True, fenced_boot=boot, up=False, closed="it was fenced"
+        )
+        self.stages[host] = Stage.DEAD
+
+    async def answers_again(self, host: str) -> None:
+        """The fence device had lied: its agent has ended what ran there."""
+        if self.stages[host] is Stage.DEAD:
+            self._returns(host, Stage.THAWED, ShutoffReason.DESTROYED)
+
+    async def boots_again(self, host: str) -> None:
+        """It boots, or has booted and is looked at anew; then its agent has its guests started."""
+        if self.stages[host] is Stage.SERVES:
+            return
+        if self.stages[host] is not Stage.BOOTED:
+            self.boots[host] += 1
+            self._returns(host, Stage.BOOTED, 0)
+        found = await self.service.hosts.get(host)
+        assert found is not None
+        with contextlib.suppress(HypercobaltError):
+            await self.service.hosts.enable(found)
+            self.world.places[host] = replace(self.world.places[host], fenced_boot="", closed="")
+            self.stages[host] = Stage.SERVES
+            await self._restart(host)
+
+    async def is_recovered(self) -> None:
+        """What is on dead hosts is started on one that serves."""
+        targets = [one for one in HOSTS if self.stages[one] is Stage.SERVES]
+        for host in HOSTS:
+            if self.stages[host] is not Stage.DEAD:
+                continue
+            for server in await self.service.moves.servers(host):
+                with contextlib.suppress(HypercobaltError):
+                    await self.service.moves.evacuate(server, targets[0])
+                    if (await ended(self.service, server)).status == "done":
+                        self.home[server.name] = targets[0]
+        for guest in self.wanted:
+            waits = self.stages[self.home[guest]] in {Stage.THAWED, Stage.BOOTED}
+            assert waits or self._runs(guest), f"{guest} was on {self.home[guest]}, and is off"
+
+    async def owner_suspends(self, guest: str) -> None:
+        for host in self._runs(guest):
+            self._set(host, guest, DomainState.PAUSED, PausedReason.USER)
+
+    async def owner_resumes(self, guest: str) -> None:
+        for host in self._runs(guest):
+            self._set(host, guest, DomainState.RUNNING, 0)
+
+    async def owner_powers_off(self, guest: str) -> None:
+        for host in self._runs(guest):
+            self.wanted.discard(guest)
+            self.world.host(host).stop(identity(guest), Stopped.SHUTDOWN)
+
+    async def moves(self, guest: str, target: str) -> None:
+        """Live, from where it runs."""
+        (source,) = self._runs(guest) or ("",)
+        if not source or source == target or self.stages[target] is not Stage.SERVES:
+            return
+        if self.world.host(source).here[identity(guest)].state is DomainState.PAUSED:
+            return
+        listed = await self.service.moves.servers(source)
+        with contextlib.suppress(HypercobaltError):
+            server = next(one for one in listed if one.name == guest)
+            await self.service.moves.live_migrate(server, target)
+            await ended(self.service, server)
+        (self.home[guest],) = self._runs(guest)
+
+    async def another_leads(self) -> None:
+        """What the process had in memory is gone."""
+        await self.service.close()
+        self.service = self._made()
+
+    # What has to hold
+
+    async def after(self) -> None:
+        """After each event; the agents of hosts that serve store what is there."""
+        self._store()
+        for guest in GUESTS:
+            assert len(self._runs(guest)) <= 1, f"{guest} runs on {self._runs(guest)}"
+            assert guest in self.wanted or not self._runs(guest), f"{guest} was started"
+
+    async def comes_back(self) -> None:
+        """However it has gone: each guest runs that its owner wants to, once all hosts are back."""
+        for _ in range(3):
+            await self.is_recovered()
+            await self.after()
+            for host in HOSTS:
+                await self.boots_again(host)
+                await self.after()
+        assert set(self.stages.values()) == {Stage.SERVES}, self.stages
+        for guest in GUESTS:
+            there = [one for one in HOSTS if identity(guest) in self.world.host(one).here]
+            assert len(there) == 1, f"{guest} is on {there}"
+            assert bool(self._runs(guest)) is (guest in self.wanted), f"{guest} on {there}"
+
+    # Parts
+
+    def _runs(self, guest: str) -> list[str]:
+        found = [self.world.host(one).here.get(identity(guest)) for one in HOSTS]
+        return [one for one, it in zip(HOSTS, found, strict=True) if it is not None and it.active]
+
+    def _set(self, host: str, guest: str, state: DomainState, reason: int) -> None:
+        here = self.world.host(host).here
+        here[identity(guest)] = replace(here[identity(guest)], state=state, reason=int(reason))
+
+    def _returns(self, host: str, stage: Stage, reason: int) -> None:
+        there = self.world.host(host)
+        there.connect()
+        for uuid, one in there.here.items():
+            there.here[uuid] = replace(one, reason=int(reason))
+        self.world.places[host] = replace(self.world.places[host], fenced=False, up=True)
+        self.stages[host] = stage
+
+    async def _restart(self, host: str) -> None:
+        for server in await self.service.moves.servers(host):
+            if server.name in self.wanted and not server.running:
+                with contextlib.suppress(HypercobaltError):
+                    await self.service.moves.restart(server)
+                    self.home[server.name] = host
+
+    def _store(self) -> None:
+        for host, stage in self.stages.items():
+            if stage is not Stage.SERVES:
+                continue
+            self.world.store(host)
+            if self.forgets_pauses:
+                kept = self.world.stored[host]
+                without = {k: with_fields(v, halted=False) for k, v in kept.domains.items()}
+                self.world.stored[host] = with_fields(kept, domains=without)
+
+
+Event = Callable[[Walk], Awaitable[None]]
+
+
+def dies(host: str) -> Event:
+    return partial(Walk.dies, host=host)
+
+
+def answers_again(host: str) -> Event:
+    return partial(Walk.answers_again, host=host)
+
+
+def boots_again(host: str) -> Event:
+    return partial(Walk.boots_again, host=host)
+
+
+def suspends(guest: str) -> Event:
+    return partial(Walk.owner_suspends, guest=guest)
+
+
+EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
+    tuple(map(dies, HOSTS)),
+    tuple(map(dies, HOSTS)),
+    tuple(map(answers_again, HOSTS)),
+    tuple(map(boots_again, HOSTS)),
+    (Walk.is_recovered,),
+    (Walk.is_recovered,),
+    tuple(map(suspends, GUESTS)),
+    tuple(partial(Walk.owner_resumes, guest=guest) for guest in GUESTS),
+    tuple(partial(Walk.owner_powers_off, guest=guest) for guest in GUESTS),
+    tuple(partial(Walk.moves, guest=g, target=t) for g in GUESTS for t in HOSTS),
+    (Walk.another_leads,),
+)
+"""All that may happen, each with its variants."""
+
+
+def random_walk(chance: random.Random) -> list[Event]:
+    """Events in some order; not all kinds of them, since the rarer ones then meet more often."""
+    kinds = chance.sample(EVENTS, chance.randint(len(EVENTS) // 2, len(EVENTS)))
+    return [chance.choice(chance.choice(kinds)) for _ in range(LONGEST)]
+
+
+async def failure(events: Sequence[Event], *, forgets_pauses: bool = False) -> str:
+    """What does not hold at some point of a walk, or after it; "" when all does."""
+    walk = Walk(forgets_pauses=forgets_pauses)
+    await walk.begin()
+    try:
+        for event in events:
+            await event(walk)
+            await walk.after()
+        await walk.comes_back()
+    except AssertionError as error:
+        return str(error) or "an assertion"
+    finally:
+        await walk.service.close()
+    return ""
+
+
+def described(event: Event) -> str:
+    if isinstance(event, partial):
+        return f"{event.func.__name__} {event.keywords}"
+    return getattr(event, "__name__", str(event))
