@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from hypercobalt.api.eviction import Eviction, EvictionReason, evicting, has_ended
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.outcomes import RECOVERY, is_back, recovered
 from hypercobalt.drills.record import DrillError
@@ -11,6 +14,7 @@ from hypercobalt.lab import definitions
 from hypercobalt.lab.bmc.faults import Fault
 from hypercobalt.lab.vms.virsh import virsh
 
+_OPEN_GATES = "kvm.cloud.sap/open-gates"
 _STAYS = 5.0
 _STORED = 20.0
 _BACK = 120.0
@@ -61,9 +65,18 @@ async def fenced_wrongly_then_neighbour(stage: Stage) -> None:
         raise DrillError("kvm-2 has taken over nothing")
     await stage.write(*vms)
     began = await stage.power_cut("kvm-2")
+    await stage.do("a person opens the gates for it: two of three hosts are lost", _open(stage))
     await recovered(stage, "kvm-2", lost, began)
     await _accounted(stage, "kvm-2", len(lost))
     await stage.runs(vms, within=1)
+
+
+async def _open(stage: Stage) -> None:
+    def opened(found: Hypervisor) -> Hypervisor:
+        notes = found.metadata.annotations | {_OPEN_GATES: found.status.bootID or ""}
+        return replace(found, metadata=replace(found.metadata, annotations=notes))
+
+    await stage.kube.modify(Hypervisor, "kvm-2", opened)
 
 
 async def _accounted(stage: Stage, host: str, count: int) -> None:
