@@ -364,6 +364,7 @@ async def test_copy_on_another_host_hides_no_guest_of_a_dead_one(
     move = await evacuated(made, "victim")
     await made.close()
     assert (move.status, move.claimed_by) == ("error", C)
+    assert B not in move.message, "one claim is one Event, whatever targets are tried"
     assert identity("victim") not in world.host(B).here
     assert world.host(C).here[identity("victim")].active is copy.active
 
