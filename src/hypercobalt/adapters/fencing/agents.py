@@ -61,6 +61,10 @@ class AgentDevice:
     def name(self) -> str:
         return self._device.title
 
+    @property
+    def alternative(self) -> str:
+        return self._device.alternative
+
     async def systems(self, *, within: timedelta) -> frozenset[str]:
         if self._device.agent == "fence_redfish":
             return await redfish.system_uuids(self._device, self._credentials, within)

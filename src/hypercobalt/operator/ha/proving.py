@@ -37,6 +37,10 @@ class ProvenDevice:
     def name(self) -> str:
         return self._device.name
 
+    @property
+    def alternative(self) -> str:
+        return self._device.alternative
+
     async def systems(self, *, within: timedelta) -> frozenset[str]:
         return await self._device.systems(within=within)
 
