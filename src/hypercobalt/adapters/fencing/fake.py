@@ -25,7 +25,7 @@ class FakeFenceDevice:
         *,
         alternative: str = "",
     ) -> None:
-        self._name, self.alternative = name, alternative
+        self._name, self.alternative, self.connection = name, alternative, name
         self.state = state
         self.orders: list[PowerState] = []
         self.failure: FenceError | None = None

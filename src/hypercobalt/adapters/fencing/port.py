@@ -109,6 +109,11 @@ class FenceDevice(Protocol):
         """Which way to cut its host off it belongs to: all devices of one way are needed."""
         ...
 
+    @property
+    def connection(self) -> str:
+        """What two devices have in common of which one may lie for the other: one address."""
+        ...
+
     async def systems(self, *, within: timedelta) -> frozenset[str]:
         """The UUID of the system that it switches, in lower case.
 

@@ -18,6 +18,7 @@ from hypercobalt.adapters.fencing.port import (
     FenceError,
     PowerState,
     combined,
+    ways_off,
 )
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
@@ -31,6 +32,8 @@ log = get_logger(__name__)
 
 READ: Final = timedelta(seconds=20)
 """For reading the state, before and after."""
+_SECOND: Final = timedelta(seconds=5)
+"""For a second way, which is not waited for: the first one suffices for most instances."""
 
 _WHAT: Final = {Cuts.POWER: "the power", Cuts.STORAGE: "the access to the storage"}
 
@@ -100,6 +103,7 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
     names = ", ".join(device.name for device, _ in devices)
     what = _WHAT[cuts]
     if state is PowerState.OFF:
+        # Some of them may be silent, so this is one way at most.
         return Answer(True, f"{names} reports that {what} is off already")
     found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
     return Answer(
@@ -117,13 +121,16 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
         guard: raises when this process does not lead any more; called right before each order.
     """
     texts: list[str] = []
+    way: Devices | None = None
+    second = ""
     try:
         async with asyncio.timeout(within.total_seconds()):
-            off = await _by_any(devices, _WHAT[cuts], texts, guard)
+            way = await _by_any(devices, _WHAT[cuts], texts, guard)
+            second = await _confirmed(way, devices, _WHAT[cuts]) if way else ""
     except TimeoutError:
-        texts.append(f"no answer within {within.total_seconds():.0f} s")
-        off = False
-    return Answer(off, "; ".join(texts) or "no fence device is set up")
+        if not way:
+            texts.append(f"no answer within {within.total_seconds():.0f} s")
+    return Answer(bool(way), "; ".join(texts) or "no fence device is set up", second)
 
 
 async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:
@@ -160,15 +167,31 @@ async def _state(devices: Iterable[FenceDevice]) -> PowerState | None:
     return combined([(device.alternative, await _read(device)) for device in devices])
 
 
-async def _read(device: FenceDevice) -> PowerState | None:
+async def _read(device: FenceDevice, within: timedelta = READ) -> PowerState | None:
     try:
-        return await device.power(within=READ)
+        return await device.power(within=within)
     except FenceError as error:
         log.warning("power_not_read", device=device.name, error=str(error))
         return None
 
 
-async def _by_any(devices: Devices, what: str, texts: list[str], guard: LeaderGuard) -> bool:
+async def _confirmed(way: Devices, devices: Devices, what: str) -> str:
+    """Which other way reports the same, of devices that share no connection with it."""
+    used = {device.connection for device, _ in way}
+    same = {device.alternative for device, _ in devices if device.connection in used}
+    others = [device for device, _ in devices if device.alternative not in same]
+    read = await asyncio.gather(*(_read(device, _SECOND) for device in others))
+    for other in ways_off(
+        (one.alternative, state) for one, state in zip(others, read, strict=True)
+    ):
+        names = ", ".join(device.name for device in others if device.alternative == other)
+        return f"{names} reports that {what} is off, too"
+    return ""
+
+
+async def _by_any(
+    devices: Devices, what: str, texts: list[str], guard: LeaderGuard
+) -> Devices | None:
     """Cut a host off by all devices of one alternative: the first one that does it."""
     for alternative in dict.fromkeys(device.alternative for device, _ in devices):
         way = [one for one in devices if one[0].alternative == alternative]
@@ -177,10 +200,10 @@ async def _by_any(devices: Devices, what: str, texts: list[str], guard: LeaderGu
             # An outlet may have been switched on again before the last one was off.
             if len(way) == 1 or await _state(device for device, _ in way) is PowerState.OFF:
                 texts[:] = done
-                return True
+                return way
             done.append(f"read again, not every device reports {what} as off")
         texts.extend(done)
-    return False
+    return None
 
 
 async def _by_all(devices: Devices, what: str, texts: list[str], guard: LeaderGuard) -> bool:

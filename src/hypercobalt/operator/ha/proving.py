@@ -41,6 +41,10 @@ class ProvenDevice:
     def alternative(self) -> str:
         return self._device.alternative
 
+    @property
+    def connection(self) -> str:
+        return self._device.connection
+
     async def systems(self, *, within: timedelta) -> frozenset[str]:
         return await self._device.systems(within=within)
 

@@ -139,6 +139,48 @@ async def test_host_is_cut_off_from_its_storage_where_every_device_reads_it_so(
     assert [len(one.orders) for one in devices] == orders
 
 
+def off(name: str, alternative: str, connection: str = "") -> FakeFenceDevice:
+    device = FakeFenceDevice(name, PowerState.OFF, alternative=alternative)
+    device.connection = connection or name
+    return device
+
+
+@pytest.mark.parametrize(
+    ("devices", "second"),
+    [
+        pytest.param([off("bmc", "bmc")], "", id="one way"),
+        pytest.param(
+            [off("bmc", "bmc"), off("pdu", "pdu")],
+            "pdu reports that the power is off, too",
+            id="two ways",
+        ),
+        pytest.param(
+            [off("redfish", "redfish", "192.0.2.1"), off("ipmi", "ipmi", "192.0.2.1")],
+            "",
+            id="one device by two protocols",
+        ),
+        pytest.param(
+            [off("bmc", "bmc", "192.0.2.1"), off("a", "pdu", "192.0.2.1"), off("b", "pdu")],
+            "",
+            id="a way that shares a device",
+        ),
+        pytest.param(
+            [off("bmc", "bmc"), off("a", "pdu"), FakeFenceDevice("b", alternative="pdu")],
+            "",
+            id="a second way with a feed that is on",
+        ),
+        pytest.param([off("bmc", "pdu"), broken("bmc")], "", id="a second way that is silent"),
+        pytest.param([off("a", ""), off("b", "")], "", id="two feeds are one way"),
+    ],
+)
+async def test_second_way_confirms_a_proof_where_all_of_it_is_off_by_itself(
+    devices: list[FakeFenceDevice], second: str
+) -> None:
+    given: list[tuple[FenceDevice, timedelta]] = [(one, S) for one in devices]
+    answer = await switch_off(given, Cuts.POWER, 10 * S, unguarded)
+    assert (answer.off, answer.second) == (True, second)
+
+
 class OnAgain(FakeFenceDevice):
     """An outlet that is switched on again once the other one is off."""
 
