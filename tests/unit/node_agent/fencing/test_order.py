@@ -1,4 +1,4 @@
-"""The agent of a host that was cut off, and whose watch shows nothing of what happened meanwhile."""
+"""The agent of a host that was cut off, whose watch shows nothing of what happened meanwhile."""
 
 from __future__ import annotations
 
