@@ -35,7 +35,7 @@ def waits_for_host(
     is_shared: IsShared,
     *,
     autostart: bool = False,
-    cut_off: bool = False,
+    one_word: str = "",
     not_carried: str = "",
 ) -> str:
     """Why it cannot be started elsewhere when its host is dead; "" when nothing is in the way.
@@ -44,11 +44,11 @@ def waits_for_host(
         domain: as it was on the host.
         is_shared: whether another host sees a disk that the domain had there.
         autostart: it starts with the host.
-        cut_off: the host is proven dead by its storage alone.
+        one_word: what alone has proven the host dead, so that it may run on; "" for nothing.
         not_carried: why no other host is given its definition; "" when one may be.
     """
-    if cut_off and not any(map(_is_written, domain.devices.disks)):
-        return "it writes to no disk, and its host is cut off from its storage only: it may run on"
+    if one_word and not any(map(_is_written, domain.devices.disks)):
+        return f"it writes to no disk, whose lock would stop a second copy, and {one_word}"
     if autostart:
         return (
             "it starts with its host, before any component can check whether it runs elsewhere: "
