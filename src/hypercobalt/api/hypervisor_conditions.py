@@ -24,6 +24,7 @@ class HypervisorConditionType(StrEnum):
     HYPERVISOR_DISABLED = "HypervisorDisabled"
     HYPERVISOR_RE_ENABLED = "HypervisorReEnabled"  # declared by upstream, never set
     EVICTING = "Evicting"
+    INCOMING_MIGRATIONS_SETTLED = "IncomingMigrationsSettled"
     OFFBOARDED = "Offboarded"
     HA_ENABLED = "HaEnabled"
     LIBVIRT_CONNECTION = "LibVirtConnection"
@@ -134,6 +135,17 @@ class SyncReason(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class IncomingReason(StrEnum):
+    """Reasons of `IncomingMigrationsSettled`, which is there during a maintenance.
+
+    Upstream also has `Aborting`: here moves to the host go on, and what they bring leaves again.
+    """
+
+    SETTLED = "Settled"
+    WAITING = "Waiting"
+    NOT_READ = "NotRead"  # ours: the compute service does not list them
 
 
 class DisabledReason(StrEnum):

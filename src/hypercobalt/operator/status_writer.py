@@ -66,6 +66,7 @@ TYPES: Final = frozenset(
         _Type.AGENT_PODS_EVICTED,
         _Type.HYPERVISOR_DISABLED,
         _Type.EVICTING,
+        _Type.INCOMING_MIGRATIONS_SETTLED,
         _Type.OFFBOARDED,
         _Type.NODE_HEALTHY,
         _Type.ACCEPTS_NEW_INSTANCES,

@@ -58,6 +58,7 @@ REASONS: dict[str, set[str]] = {
     Type.AGGREGATES_UPDATED: set(hypervisor_conditions.AggregatesReason),
     Type.HYPERVISOR_DISABLED: set(hypervisor_conditions.DisabledReason),
     Type.EVICTING: set(hypervisor_conditions.SyncReason),
+    Type.INCOMING_MIGRATIONS_SETTLED: set(hypervisor_conditions.IncomingReason),
     Type.AGENT_PODS_EVICTED: set(hypervisor_conditions.AgentPodsReason),
     Type.OFFBOARDED: set(hypervisor_conditions.OffboardedReason),
     Type.HA_ENABLED: set(hypervisor_conditions.HaEnabledReason),

@@ -16,6 +16,7 @@ from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
 from hypercobalt.compute.direct.marks import Marks
+from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.remains import remains
 from hypercobalt.compute.direct.returning import clean
 from hypercobalt.compute.errors import ConflictError, RefusedError
@@ -33,9 +34,11 @@ class DirectHosts:
         answers: Answers,
         stored: Stored,
         marks: Marks,
+        *,
+        records: Records,
     ) -> None:
         self._directory, self._daemons, self._marks = directory, daemons, marks
-        self._answers, self._stored = answers, stored
+        self._answers, self._stored, self._records = answers, stored, records
         self._disabled: dict[str, str] = {}
 
     async def fleet(self) -> Fleet:
@@ -113,6 +116,10 @@ class DirectHosts:
         if domains:
             names = ", ".join(domain.name for domain in domains[:5])
             text = f"host {host.name} still has {len(domains)} virtual machines: {names}"
+            raise RefusedError(text, reason="InUse")
+        if moves := self._records.incoming(place.name):
+            named = ", ".join(move.server for move in moves[:5])
+            text = f"host {host.name} has {len(moves)} incoming migrations: {named}"
             raise RefusedError(text, reason="InUse")
         self._disabled.pop(host.name, None)
 

@@ -47,8 +47,8 @@ class DirectService:
         self._daemons, self._ports = daemons, ports
         answers, stored = Answers(daemons, clock), stored or NotStored()
         carrying = Carrying(allowed or Allowed())
-        marks = Marks(stored)
-        self.hosts = DirectHosts(directory, daemons, answers, stored, marks)
+        marks, records = Marks(stored), Records()
+        self.hosts = DirectHosts(directory, daemons, answers, stored, marks, records=records)
         site = Site(
             hosts=self.hosts,
             daemons=daemons,
@@ -56,7 +56,7 @@ class DirectService:
             ports=ports,
             sharing=Sharing(daemons, clock, stored, carrying.allowed.directories),
             identities=Identities(daemons, clock),
-            records=Records(),
+            records=records,
             clock=clock,
             stored=stored,
             carrying=carrying,

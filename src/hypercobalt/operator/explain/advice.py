@@ -26,6 +26,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.TRAITS_UPDATED: "True",
     _Type.AGGREGATES_UPDATED: "True",
     _Type.EVICTING: "",
+    _Type.INCOMING_MIGRATIONS_SETTLED: "True",
     _Type.HYPERVISOR_DISABLED: "False",
     _Type.FENCED: "False",
     _Type.RECOVERY_BLOCKED: "False",
@@ -186,6 +187,13 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         _EXPLAIN,
         Remedy("correct what the message names, then try again", "cobalt evict {node}"),
     ),
+    (_Type.INCOMING_MIGRATIONS_SETTLED, "Waiting"): (
+        Remedy(
+            "wait for the migrations, or abort one; what they bring leaves again",
+            "openstack server migration list --host {host}",
+        ),
+    ),
+    (_Type.INCOMING_MIGRATIONS_SETTLED, "NotRead"): (_OPENSTACK,),
     (_Type.HYPERVISOR_DISABLED, "DisabledByOthers"): (
         Remedy(
             "find out who disabled the service; once the reason is gone, enable it (and --up if it "

@@ -40,6 +40,7 @@ TYPES: Final = frozenset(
         Type.AGGREGATES_UPDATED,
         Type.HYPERVISOR_DISABLED,
         Type.EVICTING,
+        Type.INCOMING_MIGRATIONS_SETTLED,
         Type.OFFBOARDED,
     }
 )

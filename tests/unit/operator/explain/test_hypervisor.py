@@ -426,6 +426,7 @@ REASONS = {
     Type.TRAITS_UPDATED: hypervisor_conditions.SyncReason,
     Type.AGGREGATES_UPDATED: hypervisor_conditions.AggregatesReason,
     Type.EVICTING: hypervisor_conditions.SyncReason,
+    Type.INCOMING_MIGRATIONS_SETTLED: hypervisor_conditions.IncomingReason,
     Type.HYPERVISOR_DISABLED: hypervisor_conditions.DisabledReason,
     Type.FENCED: hypervisor_conditions.FencedReason,
     Type.RECOVERY_BLOCKED: hypervisor_conditions.RecoveryBlockedReason,
@@ -449,6 +450,7 @@ FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
     *("Healthy", "NodeHealthy", "Accepted", "Ready", "Completed", "InStep", "NoKubectl"),
     *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled", "Stored"),
+    "Settled",
 }
 """Reasons of the status that is expected."""
 
