@@ -35,6 +35,7 @@ class HypervisorConditionType(StrEnum):
     NODE_HEALTHY = "NodeHealthy"  # ours
     ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
     REGISTERED = "Registered"  # ours
+    COMPUTE_SERVICE_UP = "ComputeServiceUp"  # ours
     SPEC_FROZEN = "SpecFrozen"  # ours
     IDENTITY_ACCEPTED = "IdentityAccepted"  # ours
     AGENT_REPORTING = "AgentReporting"  # ours
@@ -257,6 +258,15 @@ class RegisteredReason(StrEnum):
     CLAIMED = "Claimed"  # by another Hypervisor
     UNREACHABLE = "Unreachable"  # the compute service does not answer
     FAILED = "Failed"
+
+
+class ComputeServiceReason(StrEnum):
+    """Reasons of `ComputeServiceUp`."""
+
+    UP = "Up"
+    DOWN = "Down"  # it has not reported for longer than the compute service waits
+    FORCED_DOWN = "ForcedDown"  # declared down: by the HA service, or a person
+    NOT_READ = "NotRead"
 
 
 class HaEnabledReason(StrEnum):

@@ -71,6 +71,7 @@ TYPES: Final = frozenset(
         _Type.NODE_HEALTHY,
         _Type.ACCEPTS_NEW_INSTANCES,
         _Type.REGISTERED,
+        _Type.COMPUTE_SERVICE_UP,
         _Type.SPEC_FROZEN,
         _Type.IDENTITY_ACCEPTED,
         _Type.AGENT_REPORTING,

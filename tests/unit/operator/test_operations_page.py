@@ -50,6 +50,7 @@ SYNCED = {hypervisor_conditions.SyncReason.SUCCEEDED, hypervisor_conditions.Sync
 REASONS: dict[str, set[str]] = {
     Type.READY: set(hypervisor_conditions.ReadyReason),
     Type.REGISTERED: set(hypervisor_conditions.RegisteredReason),
+    Type.COMPUTE_SERVICE_UP: set(hypervisor_conditions.ComputeServiceReason),
     Type.IDENTITY_ACCEPTED: set(hypervisor_conditions.IdentityReason),
     Type.SPEC_FROZEN: set(hypervisor_conditions.SpecFrozenReason),
     Type.AGENT_REPORTING: set(hypervisor_conditions.AgentReportingReason),

@@ -20,6 +20,7 @@ _Type = HypervisorConditionType
 
 EXPECTED: Final[Mapping[str, str]] = {
     _Type.REGISTERED: "True",
+    _Type.COMPUTE_SERVICE_UP: "True",
     _Type.ONBOARDING: "",
     _Type.OFFBOARDED: "True",
     _Type.AGENT_PODS_EVICTED: "True",
@@ -61,6 +62,8 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
         (_Type.AGGREGATES_UPDATED, "EvictionInProgress"),
         (_Type.AGGREGATES_UPDATED, "Terminating"),
         (_Type.HYPERVISOR_DISABLED, "Succeeded"),
+        (_Type.COMPUTE_SERVICE_UP, "ForcedDown"),  # explained by Fenced or HypervisorDisabled
+        (_Type.COMPUTE_SERVICE_UP, "NotRead"),  # explained by Registered
         (_Type.FENCED, "Attempting"),
         (_Type.FENCE_DEVICES_PROVEN, "Proven"),
         (_Type.FENCE_DEVICES_PROVEN, "Unverified"),
@@ -155,6 +158,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.REGISTERED, "Unreachable"): (_OPENSTACK,),
     (_Type.REGISTERED, "Failed"): (_OPENSTACK,),
+    (_Type.COMPUTE_SERVICE_UP, "Down"): (
+        Remedy(
+            "check nova-compute on the host, and its connection to the message bus",
+            "openstack compute service list --host {host}",
+        ),
+    ),
     (_Type.ONBOARDING, "Initial"): (
         Remedy("correct what the message names; the onboarding then continues by itself"),
     ),

@@ -145,6 +145,7 @@ class Offboarding:
             name = facts.hypervisor.metadata.name
             text = f"{DONE}; {self._service} has no host {name}: nothing was deleted there"
         done = replace(facts, host=None).with_status(aggregates=())
+        done = done.without_condition(Type.COMPUTE_SERVICE_UP)
         done = done.with_condition(
             Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
         )

@@ -35,6 +35,7 @@ NAME: Final = "lifecycle"
 TYPES: Final = frozenset(
     {
         Type.REGISTERED,
+        Type.COMPUTE_SERVICE_UP,
         Type.ONBOARDING,
         Type.TRAITS_UPDATED,
         Type.AGGREGATES_UPDATED,

@@ -442,6 +442,7 @@ REASONS = {
     Type.ACCEPTS_NEW_INSTANCES: hypervisor_conditions.AcceptsReason,
     Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
     Type.OPERATING_SYSTEM_UPDATE: hypervisor_conditions.UpdateReason,
+    Type.COMPUTE_SERVICE_UP: hypervisor_conditions.ComputeServiceReason,
     Type.IDENTITY_ACCEPTED: hypervisor_conditions.IdentityReason,
     Type.SPEC_FROZEN: hypervisor_conditions.SpecFrozenReason,
     Type.TAINTED: hypervisor_conditions.TaintedReason,
@@ -450,7 +451,7 @@ FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
     *("Healthy", "NodeHealthy", "Accepted", "Ready", "Completed", "InStep", "NoKubectl"),
     *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled", "Stored"),
-    "Settled",
+    *("Settled", "Up"),
 }
 """Reasons of the status that is expected."""
 
