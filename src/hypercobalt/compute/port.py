@@ -130,6 +130,14 @@ class Moves(Protocol):
         """Records of moves away from the host, newest first, in one call; likewise."""
         ...
 
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        """Moves to the host that go on: a server may arrive there by each, or come back there.
+
+        Not those that ended before the call, whatever their record shows: what they brought is
+        among the `servers` of a later call.
+        """
+        ...
+
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         """Hosts that could take the server as far as the service reports, with what they have left.
 

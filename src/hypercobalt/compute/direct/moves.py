@@ -105,6 +105,24 @@ class DirectMoves:
         unknown = tuple(move for move in moves if not move.target)
         return (*unknown, *records.of(place.name))
 
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        """See the port. Moves of others are seen by their far end, which libvirt lists."""
+        place, records = self._known(host), self._site.records
+        domains: tuple[Domain, ...] = ()
+        if not place.fenced:
+            with translated(f"host {host}"):
+                domains = await self._site.daemon(place).domains(jobs=True)
+        known, now = records.incoming(place.name), self._site.clock.now()
+        named = {move.server for move in known}
+        return (
+            *known,
+            *(
+                Move(one.uuid, one.uuid, MoveKind.LIVE, "running", "", place.name, now, now)
+                for one in domains
+                if one.moving_in and one.uuid not in named
+            ),
+        )
+
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         now = self._site.clock.now()
         found = (

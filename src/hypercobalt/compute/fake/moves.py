@@ -123,6 +123,11 @@ class FakeMoves:
         self._advance()
         return tuple(s for s in self._servers.values() if s.host == host)
 
+    def arriving(self, host: str) -> tuple[Move, ...]:
+        """Moves to a host that go on; no call of the service."""
+        self._advance()
+        return tuple(job.move for job in self._jobs.values() if job.move.target == host)
+
     def clean(self, host: str) -> None:
         """Have a host that is back put away what was evacuated from it."""
         self._advance()
@@ -153,6 +158,10 @@ class FakeMoves:
         now = self._time()
         hidden = {job.move.id for job in self._jobs.values() if job.begins > now}
         return tuple(self._shown(move) for move in self._records.of(host) if move.id not in hidden)
+
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        await self._called("incoming", host)
+        return self.arriving(host)
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         await self._called("candidates", server.id)

@@ -54,6 +54,7 @@ _MOVING = (2, 80)
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
 _ENDED = (_BAD_REQUEST, _NOT_FOUND, _CONFLICT)
 _FAILED = frozenset({"error", "failed"})
+_REVERTING = "reverting"
 _PROGRESSING = frozenset({"running", "post-migrating"})
 _KEPT: Final = 50_000
 """Servers without a group that are remembered."""
@@ -115,6 +116,31 @@ class Moves:
         )
         found = sorted(read(answer, _Migrations).migrations, key=lambda m: (m.created_at, m.id))
         return await self._with_more([_move(one) for one in reversed(found)])
+
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        """See the port. One call, and one for each server that its record shows as on its way.
+
+        Nova sets a server's task before the record of its move, and clears it at the end: a record
+        of a server without a task was left behind by a nova-compute or conductor that died.
+        """
+        answer = await self._calls(
+            f"list moves to host {host}",
+            COMPUTE,
+            "GET",
+            "/os-migrations",
+            query=(("host", host), ("limit", str(NEWEST))),
+            version=_MOVING,
+        )
+        moves = (_move(one) for one in read(answer, _Migrations).migrations)
+        found = [move for move in moves if _may_arrive(move, host)]
+        return tuple([move for move in found if await self._is_on_its_way(move)])
+
+    async def _is_on_its_way(self, move: Move) -> bool:
+        about, path = f"read server {move.server}", f"/servers/{_checked(move.server)}"
+        answer = await self._calls(
+            about, COMPUTE, "GET", path, version=_READING, allow={_NOT_FOUND}
+        )
+        return answer.ok and bool(read(answer, OneServer).server.task_state)
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         return await self._candidates.of(server)
@@ -298,6 +324,13 @@ def _checked(id: str) -> str:
     if not _ID.fullmatch(id):
         raise RefusedError(f"{id!r} is not the id of a server or a migration", reason="InvalidId")
     return id
+
+
+def _may_arrive(move: Move, host: str) -> bool:
+    """Whether a server may arrive on the host by a move, or come back by a resize's revert."""
+    if move.status == _REVERTING:
+        return move.source == host
+    return move.target == host and not move.ended
 
 
 def _named(move: Move) -> str:

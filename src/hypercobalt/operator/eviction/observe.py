@@ -16,7 +16,12 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
+from hypercobalt.operator.eviction.assessing.course import (
+    Course,
+    course_of,
+    is_dead,
+    is_to_be_empty,
+)
 from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.memory import Listing, Memory
@@ -244,16 +249,23 @@ class Observer:
         return await _each(by_need, read)
 
     async def _count(self, facts: Facts, memory: Memory) -> Facts:
-        """Read what the compute service counts to the host, past every cache."""
+        """Read what the compute service counts to the host, past every cache.
+
+        Moves to the host are read before: what one of them has brought since is counted.
+        """
         if memory.host is None:
             return facts
+        incoming: tuple[Move, ...] = ()
+        if is_to_be_empty(facts):
+            incoming = await self._compute.moves.incoming(memory.host.name)
         found = await self._compute.hosts.get(memory.host.name, fresh=True)
         if found is None:  # for now: the next pass reads it again
             memory.host = None
             return facts
         since = memory.counted_since
         waited = timedelta(seconds=0 if since is None else facts.moment.at - since)
-        return replace(facts, counted=frozenset(found.servers), counted_for=waited)
+        counted = frozenset(found.servers)
+        return replace(facts, counted=counted, counted_for=waited, incoming=incoming)
 
 
 async def _each(

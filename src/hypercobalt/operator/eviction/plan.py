@@ -33,7 +33,7 @@ from hypercobalt.operator.eviction.planning import preflight
 from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy
 from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.estimate import Timings
-from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after
+from hypercobalt.operator.eviction.planning.polling import ARRIVING, is_quiet, poll_after
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import (
     Places,
@@ -114,13 +114,14 @@ def plan(
         for one in instances
     )
     over = _over(facts, expected, checks, policy)
+    polled = poll_after(expected, checks, timings, facts.moment)
     return Plan(
         instances=over.instances,
         actions=actions,
         checks=checks,
         end=over.end,
         release=over.end is not None,
-        look_again=poll_after(expected, checks, timings, facts.moment),
+        look_again=ARRIVING if facts.incoming else polled,
         load=_load(facts.host, expected),
         quiet=is_quiet(expected) and not stale,
         lingering=over.lingering,
@@ -206,8 +207,10 @@ class _Over:
 def _over(
     facts: Facts, expected: tuple[Assessment, ...], checks: Preflight, policy: Policy
 ) -> _Over:
-    """Whether nothing is left, also by the host's own count."""
+    """Whether nothing is left, also by the host's own count, and nothing comes."""
     if checks.obstacles or any(one.is_open for one in expected) or facts.counted is None:
+        return _Over(expected)
+    if facts.incoming:
         return _Over(expected)
     left = still_counted(facts.eviction.spec.instances, facts.counted, expected)
     if left and facts.counted_for <= policy.patience:

@@ -492,6 +492,7 @@ def test_capacity_is_not_read_for_restarts() -> None:
 NONE = frozenset[str]()
 SOME = frozenset({"x", "b"})
 ONE = frozenset({"a"})
+COMES = move("running", "x", source="there", target="here")
 RUNS = assessed(server(), Restarted("restarted"))
 STAYS_OFF = assessed(server(status="SHUTOFF"), Unaffected("is off", stays=True))
 
@@ -517,6 +518,7 @@ STAYS_OFF = assessed(server(status="SHUTOFF"), Unaffected("is off", stays=True))
             id="counted for too long",
         ),
         pytest.param(read(counted=NONE, disabled=False), [LEFT], None, id="a check stops it"),
+        pytest.param(read(counted=NONE, incoming=(COMES,)), [LEFT], None, id="one comes"),
     ],
 )
 def test_eviction_ends_when_its_instances_are_settled(

@@ -91,6 +91,7 @@ class Facts:
         counted: UUIDs that the compute service counts to the host; None: it was not read, or
             has no such host just now.
         counted_for: for how long it has counted what it does not list.
+        incoming: moves to the host that went on before it was counted, if all of it has to leave.
     """
 
     eviction: Eviction
@@ -124,6 +125,7 @@ class Facts:
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     counted: frozenset[str] | None = None
     counted_for: timedelta = timedelta(0)
+    incoming: tuple[Move, ...] = ()
 
     @property
     def source(self) -> str:
