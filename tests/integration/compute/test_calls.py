@@ -368,6 +368,10 @@ async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
     server.move_fails = "no route"
     await nova.moves.live_migrate(await shown(nova, server.id), "node2")
     await until(lambda: shown(nova, server.id), lambda one: one.status == "ERROR")
+    with counted(adapter.simulation.script) as made:
+        (found,) = await nova.moves.in_error({server.id, "of nobody"})
+    assert (found.id, found.status, sum(made.values())) == (server.id, "ERROR", 1)
+    assert await nova.moves.in_error({"of nobody"}) == ()
     broken = await shown(nova, server.id)
     assert (broken.running, broken.paused) == (False, True)
 

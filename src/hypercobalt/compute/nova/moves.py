@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -103,6 +103,13 @@ class Moves:
             return None
         found, groups = read(answer, OneServer).server, await self._groups_of({id})
         return to_server(found, groups, local_disks=self._local_disks)
+
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        query = (("all_tenants", "1"), ("status", ServerStatus.ERROR))
+        about, path = "list the servers in ERROR", "/servers/detail"
+        pages = await self._calls.pages(about, path, NovaServers, query=query, version=_READING)
+        found = (one for page in pages for one in page.servers if one.id in ids)
+        return tuple(to_server(one, {}, local_disks=self._local_disks) for one in found)
 
     async def moves(self, host: str) -> tuple[Move, ...]:
         answer = await self._calls(
