@@ -74,7 +74,7 @@ class DomainCapabilities:
         hypervisor_type: `kvm`, `qemu` or `ch`.
         devices: `video`, `video/nvidia`; supported ones, in the document's order.
         cpu_modes: `mode/host-passthrough`, `mode/host-passthrough/on`.
-        features: names of those with supported='yes', with enum values as `feature/value`.
+        features: names of those with supported='yes'.
     """
 
     arch: str

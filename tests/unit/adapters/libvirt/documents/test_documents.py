@@ -106,8 +106,6 @@ class TestDomainCapabilities:
             "backingStoreInput",
             "backup",
             "hyperv",
-            "hyperv/spinlocks",
-            "hyperv/vendor_id",
         )
 
     def test_domain_capabilities_of_cloud_hypervisor_are_read(self) -> None:
@@ -117,6 +115,16 @@ class TestDomainCapabilities:
         assert found.cpu_modes == ("mode/host-passthrough",)
         assert found.devices == ("video", "video/none")
         assert found.features == ()
+
+    def test_features_have_no_values_since_other_agents_write_none(self) -> None:
+        found = domcapabilities.parse(
+            "<domainCapabilities><features><hyperv supported='yes'>"
+            "<enum name='features'><value>relaxed</value></enum></hyperv>"
+            "<sev supported='no'/><sgx supported='yes'><section_size unit='KiB'>1</section_size>"
+            "</sgx><hyperv supported='yes'/></features></domainCapabilities>"
+        )
+
+        assert found.features == ("hyperv", "sgx")
 
     def test_values_of_unsupported_things_are_not_listed(self) -> None:
         found = domcapabilities.parse(
