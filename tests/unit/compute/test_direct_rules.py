@@ -165,8 +165,8 @@ def test_disk_waits_for_its_host_with_the_images_that_it_is_built_upon() -> None
     assert why == "no other host is known to share its disks: vda (/local/c)"
     assert files(domain) == (
         disks[0],
-        Disk("vda", path="/shared/b", readonly=True),
-        Disk("vda", path="/local/c", readonly=True),
+        Disk("vda", path="/shared/b"),
+        Disk("vda", path="/local/c"),
     )
 
 

@@ -122,7 +122,7 @@ class Disk:
         block: the path is a block device.
         readonly: the guest cannot write to it.
         volume: what it is on the network or in a pool, `rbd:pool/image`; "" for a path.
-        backing: paths of the images that it is built upon, and which nothing writes to.
+        backing: files of the images that it is built upon.
     """
 
     target: str

@@ -16,11 +16,13 @@ def local_disks(domain: Domain, is_shared: IsShared) -> tuple[Disk, ...]:
 
 
 def layers(domain: Domain) -> tuple[Disk, ...]:
-    """The images that its disks are built upon, each as a disk that nothing writes to."""
+    """The images that its disks are built upon, each as a disk.
+
+    Not as a medium: another host may have another image of that name, and the guest's own disk
+    would be one of its changes.
+    """
     return tuple(
-        Disk(disk.target, path=path, readonly=True)
-        for disk in domain.devices.disks
-        for path in disk.backing
+        Disk(disk.target, path=path) for disk in domain.devices.disks for path in disk.backing
     )
 
 

@@ -94,12 +94,12 @@ def _nvram(root: Element) -> str:
 
 
 def _layers(disk: Element) -> Iterator[str]:
-    """Paths of the images that a disk's own is built upon."""
+    """Files that a disk's own is built upon; of another kind they tie the domain to its host."""
     layer = disk.first("backingStore")
     for _ in range(_MAX_LAYERS):
         if layer is None:
             return
         source = layer.first("source")
-        if source is not None and (path := source.get("file") or source.get("dev")):
+        if source is not None and (path := source.get("file")):
             yield path
         layer = layer.first("backingStore")
