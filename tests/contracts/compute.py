@@ -168,6 +168,7 @@ async def a_server_is_on_one_host_and_runs(site: Site) -> None:
     assert id_ in here
     assert id_ not in there
     assert here[id_] == await _server(moves, id_)
+    assert await moves.in_error({id_, UNKNOWN}) == ()
     assert (here[id_].host, here[id_].status) == (site.hosts[0], "ACTIVE")
     assert (here[id_].task_state, here[id_].running, here[id_].hindrance) == ("", True, "")
     assert here[id_].size.memory_mib > 0

@@ -126,6 +126,14 @@ class Moves(Protocol):
         """One server, wherever it is; None when there is none any more."""
         ...
 
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        """Those of some servers that are in ERROR, wherever they are, in one call; without groups.
+
+        Args:
+            ids: of the servers; those that are gone are in no state.
+        """
+        ...
+
     async def moves(self, host: str) -> tuple[Move, ...]:
         """Records of moves away from the host, newest first, in one call; likewise."""
         ...

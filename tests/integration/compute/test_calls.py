@@ -403,6 +403,21 @@ async def test_a_migration_shows_how_far_its_disks_are(adapter: Adapter) -> None
     assert (found.remaining, found.disk_remaining) == (0, 700)
 
 
+async def test_server_with_a_gpu_is_moved_live_where_nova_can(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    specs = {"resources:VGPU": "1"}
+    world.flavors["gpu"] = replace(next(iter(world.flavors.values())), id="gpu", extra_specs=specs)
+    can, cannot = (world.add_server("node1", flavor="gpu") for _ in range(2))
+    cannot.move_fails = "mdevs cannot be migrated"
+    for server in (can, cannot):
+        found = await shown(nova, server.id)
+        assert found.hindrance == ""
+        await nova.moves.live_migrate(found, "node2")
+    await until(lambda: shown(nova, can.id), lambda one: one.host == "node2" and not one.task_state)
+    left = await until(lambda: shown(nova, cannot.id), lambda one: not one.task_state)
+    assert (left.host, left.status, left.running) == ("node1", "ACTIVE", True)
+
+
 async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
     adapter: Adapter,
 ) -> None:
@@ -412,6 +427,10 @@ async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
     server.move_fails = "no route"
     await nova.moves.live_migrate(await shown(nova, server.id), "node2")
     await until(lambda: shown(nova, server.id), lambda one: one.status == "ERROR")
+    with counted(adapter.simulation.script) as made:
+        (found,) = await nova.moves.in_error({server.id, "of nobody"})
+    assert (found.id, found.status, sum(made.values())) == (server.id, "ERROR", 1)
+    assert await nova.moves.in_error({"of nobody"}) == ()
     broken = await shown(nova, server.id)
     assert (broken.running, broken.paused) == (False, True)
 

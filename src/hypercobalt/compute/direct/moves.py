@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import replace
 from datetime import datetime
 
-from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.compute.direct import dead, leftovers, servers
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.carrying import NotCarriedError
@@ -81,6 +81,16 @@ class DirectMoves:
             text = f"no host that answers has server {id}; silent hosts: {', '.join(silent)}"
             raise UnreachableError(text)
         return None
+
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        """See the port: of the hosts that answer. A move's end was seen on its target."""
+        there = await self._site.listed(self._site.hosts.all_places())
+        return tuple(
+            self._server(domain, place)
+            for place in self._site.hosts.all_places()
+            for domain in there.get(place.name, ())
+            if domain.uuid in ids and domain.state is DomainState.CRASHED
+        )
 
     async def _dead(self, id: str) -> Server | None:
         """The server, if it is on a host that is proven dead."""

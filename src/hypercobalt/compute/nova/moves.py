@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -74,9 +75,11 @@ class Moves:
         clock: Callable[[], float],
         *,
         local_disks: bool = False,
+        devices: bool = True,
     ) -> None:
         self._calls, self._candidates, self._recovery = calls, candidates, recovery
-        self._evacuation, self._local_disks = Evacuation(calls), local_disks
+        self._evacuation = Evacuation(calls)
+        self._to_server = partial(to_server, local_disks=local_disks, devices=devices)
         self._locks = Locks(calls)
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
@@ -87,7 +90,7 @@ class Moves:
     async def servers(self, host: str) -> tuple[Server, ...]:
         found = await self._list_servers(host)
         groups = await self._groups_of({one.id for one in found}) if found else {}
-        return tuple(to_server(one, groups, local_disks=self._local_disks) for one in found)
+        return tuple(self._to_server(one, groups) for one in found)
 
     async def server(self, id: str) -> Server | None:
         if not _ID.fullmatch(id):
@@ -103,7 +106,14 @@ class Moves:
         if answer.code == _NOT_FOUND:
             return None
         found, groups = read(answer, OneServer).server, await self._groups_of({id})
-        return to_server(found, groups, local_disks=self._local_disks)
+        return self._to_server(found, groups)
+
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        query = (("all_tenants", "1"), ("status", ServerStatus.ERROR))
+        about, path = "list the servers in ERROR", "/servers/detail"
+        pages = await self._calls.pages(about, path, NovaServers, query=query, version=_READING)
+        found = (one for page in pages for one in page.servers if one.id in ids)
+        return tuple(self._to_server(one, {}) for one in found)
 
     async def moves(self, host: str) -> tuple[Move, ...]:
         answer = await self._calls(
@@ -179,7 +189,7 @@ class Moves:
         """See the port. The servers are without their groups."""
         found = await self._locks.listed()
         ours = (one for one in found if (one.locked_reason or "").startswith(prefix))
-        return tuple(to_server(one, {}, local_disks=self._local_disks) for one in ours)
+        return tuple(self._to_server(one, {}) for one in ours)
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         return await actions.of_others(self._calls, _checked(server), since)

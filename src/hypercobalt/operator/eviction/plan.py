@@ -21,6 +21,7 @@ from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy, order_of
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
+    Departed,
     Mode,
     Observed,
     Ready,
@@ -216,9 +217,19 @@ def _over(
     if left and facts.counted_for <= policy.patience:
         return _Over(expected, lingering=True)
     listed = (one for one in expected if one.id not in left)
-    instances = (*listed, *map(_unlisted, sorted(left)))
+    instances = (*(_as_it_is(one, facts) for one in listed), *map(_unlisted, sorted(left)))
     failed = any(isinstance(one.state, Stranded) for one in instances)
     return _Over(instances, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
+
+
+def _as_it_is(instance: Assessment, facts: Facts) -> Assessment:
+    """An instance that has left counts as such only if it is not in ERROR where it has come to."""
+    there = facts.in_error.get(instance.id)
+    if there is None or not isinstance(instance.state, Departed):
+        return instance
+    fault = there.fault or "the compute service gives no reason"
+    text = f"has left the host, and it is in ERROR on {there.host}: {fault}"
+    return replace(instance, state=Stranded(text))
 
 
 def still_counted(

@@ -530,6 +530,16 @@ def test_eviction_ends_when_its_instances_are_settled(
     assert found.lingering is (of.counted == SOME and end is None)
 
 
+def test_instance_that_is_in_error_where_it_has_come_to_is_named_in_the_end() -> None:
+    broken = server("a", "ERROR", host="there", fault="no port")
+    found = planned(read(counted=NONE, in_error={"a": broken}), LEFT)
+    assert found.end is not None
+    assert found.end.reason == "Failed"
+    assert found.instances is not None
+    (one,) = found.instances
+    assert one.state == Stranded("has left the host, and it is in ERROR on there: no port")
+
+
 def test_instance_counted_and_listed_nowhere_is_named_in_the_end() -> None:
     found = planned(read(counted=SOME, counted_for=POLICY.patience * 1.1), LEFT, STAYS)
     assert found.instances is not None
