@@ -68,7 +68,14 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     own = Latest(informer)
     agent = Agent(NAME, settings, manager, lambda: own.value)
     observer = Observer(switch, clock)
-    judge = Judge(observer.facts, board, clock, counters=settings.counters)
+    judge = Judge(
+        observer.facts,
+        board,
+        clock,
+        counters=settings.counters,
+        read_at=observer.read_at,
+        doubt=observer.doubt,
+    )
     applier = Applier(kube, report(settings), board, informer)
     hypervisor = Latest(manager.informer(Hypervisor, fields=fields))
     recorder = manager.recorder(REPORTER)

@@ -21,7 +21,7 @@ from hypercobalt.adapters.ovs.model import Flow
 MOST: Final = 4_000
 """Flows of a table that is read: 40 ms of CPU of this process, 10 of ovs-vswitchd."""
 
-PAUSE: Final = timedelta(seconds=60)
+PAUSE: Final = timedelta(seconds=50)
 """Between two readings of a table."""
 
 RESERVED: Final = 0xFF00

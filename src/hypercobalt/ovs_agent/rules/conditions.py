@@ -98,6 +98,7 @@ _FLOWS: Final = {
 _CONFIRMED: Final[Mapping[Type, tuple[Collection[IssueCode], str]]] = {
     Type.OVN_CONTROLLER_CONNECTED: (CONTROLLER_CODES, ControllerReason.STARTING),
     Type.ALL_BRIDGES_HEALTHY: (_BRIDGES, UnknownReason.STARTING),
+    Type.ALL_BONDS_HEALTHY: (_BONDS, UnknownReason.STARTING),
     Type.FLOWS_IN_SYNC: (_FLOWS, FlowsReason.NOT_MEASURABLE),
 }
 """Codes without any finding, however young, before the condition becomes True; and its reason until

@@ -269,6 +269,10 @@ OF_NO_CONDITION = (
     healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 1),)), database=Reading(UNINSTALLED)),
     healthy(database({"br-int": [gone(tap())]}), links=Reading({})),
     healthy(scans={0: TableScan(lasting_outputs=frozenset({9}), lasting_cookies=frozenset({7}))}),
+    healthy(
+        database({"br-ex": [bond("b", *(interface(one, link_up=False) for one in ("e0", "e1")))]}),
+        bonds=Reading((shown("b", {"e0": False, "e1": False}),)),
+    ),
 )
 """With findings that make no condition False, or one that others make False too."""
 
