@@ -75,6 +75,7 @@ class PortsReason(StrEnum):
     PORTS_NOT_INSTALLED = "PortsNotInstalled"
     DUPLICATE_IFACE_ID = "DuplicateIfaceID"
     SILENTLY_DEAD = "SilentlyDead"
+    INSTANCES_CUT_OFF = "InstancesCutOff"
 
 
 class FlowsReason(StrEnum):
@@ -134,6 +135,8 @@ class IssueCode(StrEnum):
     MEMBER_MISSING = "MemberMissing"
     MEMBER_DOWN = "MemberDown"
     # ports
+    INSTANCE_PORT_MISSING = "InstancePortMissing"
+    INSTANCE_DEVICE_LOST = "InstanceDeviceLost"
     ORPHAN_PORT_NO_DEVICE = "OrphanPortNoDevice"
     ORPHAN_PORT_NO_BINDING = "OrphanPortNoBinding"
     ORPHAN_PORT_NO_DOMAIN = "OrphanPortNoDomain"

@@ -70,9 +70,7 @@ def judge(
     parts = (daemons, controller, *of_bridges, bonds, assess_ports(facts), assess_flows(facts))
     unmeasured = codes(*(part.unmeasured for part in parts))
     found = [finding for part in parts for finding in part.findings]
-    ledger = issues.follow(
-        ledger, found, unmeasured, now=now, monotonic=monotonic, read_at=read_at
-    )
+    ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic, read_at=read_at)
     ledger = of_ports_there(ledger, facts)
     lasting = issues.issues_of(ledger)
     shown, total = issues.listed(ledger)

@@ -135,6 +135,8 @@ class Facts:
         samples: of traffic, oldest first, three at most.
         instances: whether each instance of this host runs, by UUID; None when the node agent does
             not report.
+        wanted: ports of each instance that runs, by its UUID: interface ids, or names of devices;
+            None likewise.
         hosted: UUIDs of the Interfaces whose instance has been on this host while they were.
     """
 
@@ -158,6 +160,7 @@ class Facts:
     openflow_peers: Reading[int] = Reading()
     samples: tuple[Sample, ...] = ()
     instances: Mapping[str, bool] | None = None
+    wanted: Mapping[str, tuple[str, ...]] | None = None
     hosted: frozenset[str] = frozenset()
 
     @property

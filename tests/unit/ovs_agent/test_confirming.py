@@ -173,6 +173,7 @@ async def test_every_finding_with_a_grace_is_read_again_within_it() -> None:
         "LACPNotNegotiated": rules_grace("bonds", "LACP_GRACE"),
         "MemberDown": rules_grace("bonds", "SETTLE"),
         "BondDown": rules_grace("bonds", "SETTLE"),
+        "InstanceDeviceLost": rules_grace("ports", "GRACE"),
         "OrphanPortNoDevice": rules_grace("ports", "GRACE"),
         "OrphanPortNoBinding": rules_grace("ports", "GRACE"),
         "PortNotInstalled": rules_grace("ports", "GRACE"),

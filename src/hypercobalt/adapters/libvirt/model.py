@@ -138,12 +138,14 @@ class Devices:
     Args:
         disks: all of them.
         ports: interface ids of its Open vSwitch ports.
+        plugged: devices of interfaces that another tool plugs into a switch, such as `tap1`.
         bound: devices that tie it to its host, such as `host device pci 0000:3b:00.0`.
         nvram: file of its firmware's variables; "" without one.
     """
 
     disks: tuple[Disk, ...] = ()
     ports: tuple[str, ...] = ()
+    plugged: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     nvram: str = ""
 

@@ -79,6 +79,8 @@ _BONDS: Final = (
     IssueCode.MEMBER_DOWN,
 )
 _PORTS: Final = {
+    IssueCode.INSTANCE_PORT_MISSING: PortsReason.INSTANCES_CUT_OFF,
+    IssueCode.INSTANCE_DEVICE_LOST: PortsReason.INSTANCES_CUT_OFF,
     IssueCode.PORT_SILENTLY_DEAD: PortsReason.SILENTLY_DEAD,
     IssueCode.DUPLICATE_IFACE_ID: PortsReason.DUPLICATE_IFACE_ID,
     IssueCode.PORT_ERROR: PortsReason.PORT_ERRORS,

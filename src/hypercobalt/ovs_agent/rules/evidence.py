@@ -42,6 +42,7 @@ EVIDENCE: Final[Mapping[IssueCode, tuple[Source, ...]]] = {
     IssueCode.MEMBER_DOWN: _BONDS,
     IssueCode.BOND_DOWN: _BONDS,
     IssueCode.ORPHAN_PORT_NO_DEVICE: (Source.LINKS,),
+    IssueCode.INSTANCE_DEVICE_LOST: (Source.LINKS,),
     IssueCode.ORPHAN_PORT_NO_BINDING: (Source.BINDINGS,),
     IssueCode.PORT_NOT_INSTALLED: (Source.BINDINGS,),
     IssueCode.PORT_SILENTLY_DEAD: (Source.TRAFFIC,),

@@ -10,6 +10,7 @@ from enum import StrEnum
 import pytest
 from tests.pages import ROOT, section, tables
 from tests.unit.ovs_agent.switches import (
+    VM,
     IFACE,
     NOW,
     OVN,
@@ -218,6 +219,11 @@ CASES = [
         "False/MemberMissing",
     ),
     (healthy(instances={}), "PortsHealthy", "False/OrphanPorts"),
+    (
+        healthy(wanted={VM: ("c0ffee00-0000-4000-8000-00000000000b",)}),
+        "PortsHealthy",
+        "False/InstancesCutOff",
+    ),
     (healthy(database({"br-int": [tap(ofport=-1)]})), "PortsHealthy", "False/PortErrors"),
     (
         healthy(database({"br-int": [tap(external_ids=PLAIN)]})),
@@ -268,6 +274,7 @@ OF_NO_CONDITION = (
     healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 0),)), database=Reading(UNINSTALLED)),
     healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 1),)), database=Reading(UNINSTALLED)),
     healthy(database({"br-int": [gone(tap())]}), links=Reading({})),
+    healthy(database({"br-int": [gone(tap())]}), links=Reading({}), instances={VM: False}),
     healthy(scans={0: TableScan(lasting_outputs=frozenset({9}), lasting_cookies=frozenset({7}))}),
     healthy(
         database({"br-ex": [bond("b", *(interface(one, link_up=False) for one in ("e0", "e1")))]}),
@@ -445,7 +452,10 @@ def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        (healthy(instances=None, samples=SAMPLES), "Not measured: OrphanPortNoDomain"),
+        (
+            healthy(instances=None, wanted=None, samples=SAMPLES),
+            "Not measured: InstancePortMissing, InstanceDeviceLost, OrphanPortNoDomain",
+        ),
         (
             healthy(bindings=Reading(), samples=SAMPLES),
             "Not measured: OrphanPortNoBinding, PortNotInstalled",

@@ -24,6 +24,7 @@ WANTED: Final = frozenset(
 """The parts of a domain's document that `of` reads."""
 
 _MAX_DEVICES: Final = 1024  # of a kind; QEMU has room for some 500, and each disk costs calls
+_PLUGGED_BY_OTHERS: Final = frozenset({"ethernet", "vhostuser"})
 _ADDRESS: Final = ("domain", "bus", "slot", "function")
 _Device = TypeVar("_Device", Disk, str)
 
@@ -37,6 +38,7 @@ def of(root: Element) -> Devices:
     return Devices(
         disks=_few("disks", (_disk(disk) for disk in root.all("devices/disk"))),
         ports=_few("ports", _ports(root)),
+        plugged=_few("interfaces", _plugged(root)),
         bound=_few("devices of the host", _bound(root)),
         nvram=root.text_of("os/nvram"),
     )
@@ -76,6 +78,15 @@ def _ports(root: Element) -> Iterator[str]:
             for parameters in port.all("parameters"):
                 if found := parameters.get("interfaceid"):
                     yield found
+
+
+def _plugged(root: Element) -> Iterator[str]:
+    """Devices of which libvirt does not name the switch, as Nova's os-vif has them with OVN."""
+    for interface in root.all("devices/interface"):
+        target = interface.first("target")
+        name = target.get("dev") if target is not None else ""
+        if name and interface.get("type") in _PLUGGED_BY_OTHERS:
+            yield name
 
 
 def _bound(root: Element) -> Iterator[str]:
