@@ -84,6 +84,7 @@ class FlowsReason(StrEnum):
     IN_SYNC = "InSync"
     LAGGING = "FlowsLagging"
     STALE = "StaleFlows"
+    FOREIGN = "ForeignFlows"
     FROZEN = "FlowsFrozen"
     NOT_MEASURABLE = "NotMeasurable"
 
@@ -151,3 +152,4 @@ class IssueCode(StrEnum):
     STALE_FLOW_IN_PORT = "StaleFlowInPort"
     STALE_FLOW_OUTPUT = "StaleFlowOutput"
     STALE_FLOW_COOKIE = "StaleFlowCookie"
+    FOREIGN_FLOW = "ForeignFlow"

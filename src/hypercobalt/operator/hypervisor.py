@@ -399,7 +399,7 @@ class HypervisorReconciler:
             )
 
     def _record_closing(self, hypervisor: Hypervisor, plan: Plan) -> None:
-        """Record that the host takes no new instances, or does again; its Node has its own Event."""
+        """Record that the host is closed to new instances, or open again; a Node has its Event."""
         type_ = _Type.ACCEPTS_NEW_INSTANCES
         before, now = (
             get_condition(some, type_) for some in (hypervisor.conditions, plan.part.conditions)
@@ -414,8 +414,7 @@ class HypervisorReconciler:
             self._events.record(hypervisor, "Normal", "HostOpened", why, action="ObservingHost")
 
     def _record_change(self, hypervisor: Hypervisor, plan: Plan) -> None:
-        """Record an Event when the Node's health has changed, the host is closed or opened, or a
-        claim is refused."""
+        """Record Events of the Node's health, of a host that is closed, and of a refused claim."""
         self._record_refusal(hypervisor, plan)
         self._record_closing(hypervisor, plan)
         before = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)

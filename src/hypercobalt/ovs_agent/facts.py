@@ -101,12 +101,14 @@ class Sample:
         received: packets that the device has delivered, by UUID of the Interface.
         ofports: numbers of the ports then, by UUID of the Interface.
         matched: packets that flows of table 0 with this `in_port` have matched.
+        others: packets that flows of table 0 for any port have matched, the table's default apart.
     """
 
     pid: int
     received: Mapping[str, int]
     ofports: Mapping[str, int]
     matched: Mapping[int, int]
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ def sample_of(
     for flow in flows:
         if flow.in_port is not None:
             matched[flow.in_port] = matched.get(flow.in_port, 0) + flow.packets
+    others = sum(flow.packets for flow in flows if flow.in_port is None and flow.priority)
     counted = {uuid: statistics.get(uuid, {}).get("rx_packets") for uuid in ports}
     received = {uuid: packets for uuid, packets in counted.items() if packets is not None}
-    return Sample(vswitchd.pid, received, ports, matched)
+    return Sample(vswitchd.pid, received, ports, matched, others)

@@ -36,6 +36,7 @@ from hypercobalt.ovs_agent.facts import (
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.observing import Observer, Probe
 from hypercobalt.ovs_agent.rules.bonds import has_member_coming
+from hypercobalt.ovs_agent.rules.controller import TUNNELS
 from hypercobalt.ovs_agent.rules.counters import traffic
 from hypercobalt.ovs_agent.rules.evidence import Source
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
@@ -258,29 +259,38 @@ def _flow_counts(
     )
 
 
-def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[tuple[int, TableScan] | None]:
-    """One table of the integration bridge at a time."""
+def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[Mapping[int, TableScan]]:
+    """Some tables of the integration bridge at a time."""
     read_at: dict[int, float] = {}
 
-    async def read() -> tuple[int, TableScan] | None:
+    async def read() -> Mapping[int, TableScan]:
         facts, now = observer.facts.value, clock.monotonic()
         database = facts.effective
         bridge = integration_bridge(facts, database) if database else None
-        table = flow_scan.next_table(_integration_counts(facts), facts.scans, read_at, now)
-        if database is None or bridge is None or table is None:
-            return None
-        read_at[table] = now
-        flows = await switch.flows(bridge.name, table, limit=flow_scan.MOST)
-        numbers = (one.ofport for one in interfaces_of(database, bridge))
-        ports = frozenset(number for number in numbers if number is not None)
-        return table, flow_scan.scanned(flows, ports, facts.scans.get(table))
+        found: dict[int, TableScan] = {}
+        if database is None or bridge is None:
+            return found
+        counts, left = _integration_counts(facts), flow_scan.BUDGET
+        rows = interfaces_of(database, bridge)
+        ports = frozenset(one.ofport for one in rows if one.ofport is not None)
+        tunnels = frozenset(
+            one.ofport for one in rows if one.ofport is not None and one.type in TUNNELS
+        )
+        while len(found) < flow_scan.AT_ONCE:
+            table = flow_scan.next_table(counts, facts.scans, read_at, now)
+            if table is None or (found and counts[table] > left):
+                break
+            read_at[table], left = now, left - counts[table]
+            flows = await switch.flows(bridge.name, table, limit=flow_scan.MOST)
+            found[table] = flow_scan.scanned(flows, ports, facts.scans.get(table), tunnels)
+        return found
 
-    def put(facts: Facts, reading: Reading[tuple[int, TableScan] | None]) -> Facts:
+    def put(facts: Facts, reading: Reading[Mapping[int, TableScan]]) -> Facts:
         if reading.failures:
             return facts
         counts = _integration_counts(facts)
         kept = {table: scan for table, scan in facts.scans.items() if table in counts}
-        return replace(facts, scans=kept | dict([reading.value] if reading.value else ()))
+        return replace(facts, scans={**kept, **(reading.value or {})})
 
     return Probe(
         "scan",

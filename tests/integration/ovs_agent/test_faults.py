@@ -218,13 +218,81 @@ async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
         found = await watched.until(
             lambda one: stale(one) == {"StaleFlowOutput", "StaleFlowCookie"}
         )
-        assert state(found, "FlowsInSync") == "False/StaleFlows"
+        await watched.condition("FlowsInSync", "False/ForeignFlows")  # of table 8
         daemons.ofctl("--strict", "del-flows", "br-int", "table=8,priority=1,ip")
         daemons.ofctl("del-flows", "br-int", "table=200")
         await watched.condition("FlowsInSync", "True/InSync")
     messages = {one.code: one.message for one in found.status.issues}
     assert "output 777 (table 8)" in messages["StaleFlowOutput"]
     assert "cookie 0x100000000 (table 200)" in messages["StaleFlowCookie"]
+
+
+async def test_flows_with_the_cookie_of_ovn_s_own_are_named_and_ovn_s_own_are_not(
+    central: Central, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all kinds of flows that OVN makes: VIFs, a router, a provider network, a tunnel."""
+    monkeypatch.setattr(probes, "SCAN", timedelta(seconds=0.1))
+    monkeypatch.setattr(probes, "COUNTS", timedelta(seconds=2))
+    monkeypatch.setattr(flow_scan, "PAUSE", timedelta(seconds=1))
+    daemons = central.daemons
+    network = (
+        "ls-add net",
+        "lsp-add net lp0",
+        "lsp-set-addresses lp0 00:00:00:00:00:01",
+        "lsp-set-port-security lp0 00:00:00:00:00:01",
+        "lr-add r",
+        "lrp-add r rp 00:00:00:00:00:02 10.0.0.254/24",
+        "lsp-add net nr",
+        "lsp-set-type nr router",
+        "lsp-set-options nr router-port=rp",
+        "lsp-set-addresses nr router",
+        "acl-add net from-lport 1000 tcp.dst=={22,80}&&ip4.src=={10.0.0.1,10.0.0.2} allow-related",
+        "acl-add net to-lport 32767 ip4 drop",
+        "lsp-add net ln",
+        "lsp-set-type ln localnet",
+        "lsp-set-options ln network_name=phys",
+        "lsp-set-addresses ln unknown",
+        "lb-add lb0 10.0.0.99:80 10.0.0.1:80 tcp",
+        "ls-lb-add net lb0",
+    )
+    central.nbctl(*(word for one in network for word in ("--", *one.split(" "))))
+    central.sbctl("chassis-add", "kvm-2", "geneve", "192.0.2.2")
+    daemons.add_link("p0", "q0")
+    daemons.vsctl(
+        *("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=netdev", "--"),
+        *("set", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings=phys:br-ex"),
+        "external_ids:ovn-chassis-mac-mappings=phys:aa:bb:cc:dd:ee:01",
+        *("--", "add-port", "br-int", "p0", "--", "set", "interface", "p0"),
+        "external_ids:iface-id=lp0",
+    )
+    try:
+        central.synchronize()
+        async with judged(daemons) as watched:
+            well = await watched.until(
+                lambda one: (
+                    state(one, "FlowsInSync") == "True/InSync"
+                    and len(watched.observer.facts.value.scans) > 20
+                )
+            )
+            assert "ForeignFlow" not in {code for code, _ in codes(well)}
+            await watched.until(lambda _: all_scanned(watched))
+            assert not any(one.foreign for one in watched.observer.facts.value.scans.values())
+            daemons.ofctl("add-flow", "br-int", "priority=65535,actions=drop")
+            found = await watched.condition("FlowsInSync", "False/ForeignFlows")
+            (issue,) = [one for one in found.status.issues if one.code == "ForeignFlow"]
+            assert issue.severity == "Critical"
+            assert "table 0 priority 65535 cookie 0x0 drops packets of any port" in issue.message
+            daemons.ofctl("--strict", "del-flows", "br-int", "priority=65535")
+            await watched.condition("FlowsInSync", "True/InSync")
+    finally:
+        central.sbctl("chassis-del", "kvm-2")
+        central.nbctl("lr-del", "r", "--", "lb-del", "lb0")
+
+
+def all_scanned(watched: Watched) -> bool:
+    facts = watched.observer.facts.value
+    counts = facts.flows["br-int"].value
+    return counts is not None and counts.tables.keys() == facts.scans.keys()
 
 
 def add_bond(daemons: Daemons, *options: str, members: tuple[str, str] = ("p0", "p1")) -> None:

@@ -91,6 +91,7 @@ _PORTS: Final = {
     IssueCode.PORT_NOT_INSTALLED: PortsReason.PORTS_NOT_INSTALLED,
 }
 _FLOWS: Final = {
+    IssueCode.FOREIGN_FLOW: FlowsReason.FOREIGN,
     IssueCode.FLOWS_FROZEN: FlowsReason.FROZEN,
     IssueCode.FLOWS_LAGGING: FlowsReason.LAGGING,
     IssueCode.STALE_FLOW_IN_PORT: FlowsReason.STALE,

@@ -198,8 +198,8 @@ def silently_dead(samples: tuple[Sample, ...]) -> frozenset[str]:
 
 
 def _silent_between(before: Sample, after: Sample) -> frozenset[str]:
-    if before.pid != after.pid:
-        return frozenset()
+    if before.pid != after.pid or before.others != after.others:
+        return frozenset()  # a flow for any port has taken packets, which may be the port's
     found: set[str] = set()
     for uuid, received in after.received.items():
         ofport = after.ofports.get(uuid)

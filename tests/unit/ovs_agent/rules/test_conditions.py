@@ -10,10 +10,10 @@ from enum import StrEnum
 import pytest
 from tests.pages import ROOT, section, tables
 from tests.unit.ovs_agent.switches import (
-    VM,
     IFACE,
     NOW,
     OVN,
+    VM,
     bond,
     but,
     database,
@@ -42,7 +42,7 @@ from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.ovs_agent.assess import Judgement, judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
-from hypercobalt.ovs_agent.flow_scan import TableScan
+from hypercobalt.ovs_agent.flow_scan import ForeignFlow, TableScan
 from hypercobalt.ovs_agent.rules.ports import GRACE
 
 ALL = (
@@ -241,6 +241,13 @@ CASES = [
     (healthy(samples=DEAD_TAP), "PortsHealthy", "False/SilentlyDead"),
     (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
     (
+        healthy(
+            scans={0: TableScan(lasting_foreign=frozenset({ForeignFlow(0, 65535, 0, -1, True)}))}
+        ),
+        "FlowsInSync",
+        "False/ForeignFlows",
+    ),
+    (
         healthy(classifier=Reading((Flow(0, 1, 100, 0, 9),))),
         "FlowsInSync",
         "False/StaleFlows",
@@ -296,7 +303,7 @@ def test_findings_have_to_last_as_long_as_the_page_has_it() -> None:
     ((_, rows),) = tables(section(page, "## Issues"))
     written = {code: cells[2] for cells in rows for code in re.findall(r"`(\w+)`", cells[0])}
     twice = {code for code, lasts in written.items() if lasts == "two readings of the table"}
-    assert twice == {"StaleFlowOutput", "StaleFlowCookie"}
+    assert twice == {"StaleFlowOutput", "StaleFlowCookie", "ForeignFlow"}
     seconds = {code: set(map(int, re.findall(r"(\d+) s", one))) for code, one in written.items()}
     assert {code: found or {0} for code, found in seconds.items()} == made
 
@@ -475,7 +482,7 @@ def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: 
     [
         (healthy(), ""),
         (healthy(classifier=Reading()), "Not measured: StaleFlowInPort"),
-        (healthy(scans={}), "Not measured: StaleFlowOutput, StaleFlowCookie"),
+        (healthy(scans={}), "Not measured: ForeignFlow, StaleFlowOutput, StaleFlowCookie"),
         (
             healthy(flows={"br-int": Reading(FlowCounts(9_000, {0: 9, 33: 4_001, 34: 4_990}))}),
             "Tables too large to check: 33, 34",

@@ -272,6 +272,8 @@ SILENT = samples((0, 5), (20, 5), (40, 5))
         (samples((0, 5), (20, 5), (40, 5), ofports=(1, 2, 2)), False),  # numbered anew
         ((SILENT[0], replace(SILENT[1], pid=101), replace(SILENT[2], pid=101)), False),
         (tuple(replace(one, matched={}) for one in SILENT), False),  # no flow of this port
+        # A foreign flow takes them before those of the port do.
+        ((SILENT[0], replace(SILENT[1], others=20), replace(SILENT[2], others=40)), False),
     ],
 )
 def test_silently_dead_port_delivers_what_no_flow_has_seen(
