@@ -141,6 +141,7 @@ class Devices:
     Args:
         disks: all of them.
         ports: interface ids of its Open vSwitch ports.
+        plugged: devices of interfaces that another tool plugs into a switch, such as `tap1`.
         bound: what ties it to its host, such as `host device pci 0000:3b:00.0`: every part of the
             definition that is not known to be portable (`documents.portable`).
         nvram: file of its firmware's variables; "" without one.
@@ -148,6 +149,7 @@ class Devices:
 
     disks: tuple[Disk, ...] = ()
     ports: tuple[str, ...] = ()
+    plugged: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     nvram: str = ""
 

@@ -22,6 +22,7 @@ WANTED: Final = frozenset({"os", "devices/disk", "devices/interface"})
 _MAX_DEVICES: Final = 1024  # of a kind; QEMU has room for some 500, and each disk costs calls
 _MAX_NAMED: Final = 16  # of the parts that tie it to its host
 _MAX_LAYERS: Final = 64
+_PLUGGED_BY_OTHERS: Final = frozenset({"ethernet", "vhostuser"})
 _Device = TypeVar("_Device", Disk, str)
 
 
@@ -38,6 +39,7 @@ def of(root: Element, *, whole: bool) -> Devices:
     return Devices(
         disks=_few("disks", (_disk(disk) for disk in root.all("devices/disk"))),
         ports=_few("ports", _ports(root)),
+        plugged=_few("interfaces", _plugged(root)),
         bound=_bound(root) if whole else ("more parts than are read",),
         nvram=_nvram(root),
     )
@@ -78,6 +80,15 @@ def _ports(root: Element) -> Iterator[str]:
             for parameters in port.all("parameters"):
                 if found := parameters.get("interfaceid"):
                     yield found
+
+
+def _plugged(root: Element) -> Iterator[str]:
+    """Devices of which libvirt does not name the switch, as Nova's os-vif has them with OVN."""
+    for interface in root.all("devices/interface"):
+        target = interface.first("target")
+        name = target.get("dev") if target is not None else ""
+        if name and interface.get("type") in _PLUGGED_BY_OTHERS:
+            yield name
 
 
 def _bound(root: Element) -> tuple[str, ...]:

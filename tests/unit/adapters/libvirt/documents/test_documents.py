@@ -147,10 +147,26 @@ class TestDomain:
             memory_bytes=1024**2, vcpus=1, devices=Devices((floppy,))
         )
 
+    def test_interfaces_are_ports_of_open_vswitch_or_plugged_by_another_tool(self) -> None:
+        found = domain.parse(
+            "<domain><memory>1</memory><vcpu>1</vcpu><devices>"
+            "<interface type='bridge'><virtualport type='openvswitch'>"
+            "<parameters interfaceid='c0ffee00-0000-4000-8000-000000000001'/></virtualport>"
+            "<target dev='vnet0'/></interface>"
+            "<interface type='ethernet'><target dev='tap1'/></interface>"
+            "<interface type='vhostuser'><target dev='vhu2'/></interface>"
+            "<interface type='network'><target dev='vnet3'/></interface>"
+            "<interface type='ethernet'/>"
+            "</devices></domain>"
+        )
+        assert found.devices.ports == ("c0ffee00-0000-4000-8000-000000000001",)
+        assert found.devices.plugged == ("tap1", "vhu2")
+
     def test_nova_guest_is_on_the_host_cells_that_its_nodesets_name(self) -> None:
         assert domain.parse(sample("domain-nova")) == Definition(
             memory_bytes=128 * GIB,
             vcpus=4,
+            devices=Devices(plugged=("tap0",)),
             pins={
                 0: frozenset({32, 33, 35}),
                 1: frozenset({33}),
