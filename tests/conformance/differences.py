@@ -70,7 +70,7 @@ ACCEPTED: list[Accepted] = [
     Accepted(
         "What is applied and does not fit its schema is the client's mistake, too.",
         scenario="applies_are|not_applied|undeclared_fields|apply_accepts|applied_deployment"
-        "|many_faults|validation_of_patches",
+        "|many_faults|validation_of_patches|numbers_of_a_built_in",
         step="PATCH .*fieldManager",
         codes=((500, 400),),
     ),

@@ -20,6 +20,7 @@ import msgspec
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
+from hypercobalt.apiserver.schema.numbers import key_text
 from hypercobalt.apiserver.schema.validation import list_key
 from hypercobalt.apiserver.values import same
 
@@ -210,8 +211,8 @@ def element_of(node: Node, item: JSON) -> str:
     """The path element of an item of a list of type map or set."""
     if node.list_type == "map":
         keys = list_key(node, item) or {}
-        return "k:" + msgspec.json.encode(keys, order="sorted").decode()
-    return "v:" + msgspec.json.encode(item, order="sorted").decode()
+        return f"k:{key_text(keys)}"
+    return f"v:{key_text(item)}"
 
 
 def fields_of(node: Node, value: JSON) -> Fields:
