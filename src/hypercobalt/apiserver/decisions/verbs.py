@@ -28,6 +28,7 @@ from hypercobalt.apiserver.rendering import to_version
 from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
 from hypercobalt.apiserver.requests.paging import parse_revision
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
+from hypercobalt.apiserver.schema.changing import prune
 from hypercobalt.apiserver.schema.numbers import make_canonical
 from hypercobalt.apiserver.storage.objects import EventType, Stored
 from hypercobalt.apiserver.values import clone, metadata, object_at, text_at
@@ -147,7 +148,8 @@ def apply(call: Call, held: Stored | None) -> Prepared:
         new = managed.apply(node, old, config, manager, call.stamp, force=force)
         if call.request.manager == "kubectl" and not call.subresource:
             managed.note_last_applied(new, call.body.value)
-        return _replaced(call, admission.prepare_update(call, clone(new), old), old)
+        new = _pruned(call, clone(new))
+        return _replaced(call, admission.prepare_update(call, new, old), old)
     if call.subresource:
         raise errors.not_found(call.subject)
     if uid := metadata(config).get("uid"):
@@ -156,10 +158,17 @@ def apply(call: Call, held: Stored | None) -> Prepared:
     metadata(config).pop("resourceVersion", None)
     applied = managed.apply(node, None, config, manager, call.stamp, force=force)
     owners = metadata(applied).get("managedFields")
-    obj = admission.prepare_create(call, applied)
+    obj = admission.prepare_create(call, _pruned(call, applied))
     if owners is not None:
         metadata(obj)["managedFields"] = owners
     return _added(call, obj)
+
+
+def _pruned(call: Call, obj: JSONObject) -> JSONObject:
+    """The same object, without what a custom kind does not keep: it may have been applied."""
+    if call.resource.custom:
+        prune(call.resource.schema.node, obj)
+    return obj
 
 
 def delete(call: Call, held: Stored | None, options: DeleteOptions) -> Prepared:

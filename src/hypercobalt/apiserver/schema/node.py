@@ -128,7 +128,7 @@ class Node:
             waiting.extend(n for n in (node.items, node.values) if n is not None)
 
 
-UNTYPED = Node(opaque=True)
+UNTYPED = Node(opaque=True, nullable=True)
 
 _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 _BOUNDS = (

@@ -34,7 +34,7 @@ def type_name(value: JSON) -> str:
 def has_type(node: Node, value: JSON) -> bool:
     """Whether a value is of the type of its schema."""
     if value is None:
-        return node.nullable
+        return node.nullable or not (node.type or node.int_or_string)
     if node.int_or_string:
         return type_name(value) in ("integer", "string")
     if not node.type:
