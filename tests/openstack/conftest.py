@@ -1,7 +1,7 @@
 """The cloud that the tests of this ring run on: a simulated one, or with `--real` a real one.
 
 The real one is started for the first test and gone after the last. `--openstack DATA` uses one that
-`python -m tests.openstack.env up DATA` has started, and leaves it. Where none can be started the
+`python -m tests.openstack up DATA` has started, and leaves it. Where none can be started the
 tests are skipped with the reason; with CI=true they fail.
 """
 
@@ -20,13 +20,14 @@ import pytest
 
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.openstack import infra
+from hypercobalt.lab.openstack.site import HOSTS, OpenStack, up
 from hypercobalt.lab.progress import Progress
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.computes import DISABLED, provider_id, set_service, traits
-from tests.openstack.env import infra
-from tests.openstack.env.reaper import reaped
-from tests.openstack.env.site import HOSTS, OpenStack, up
+from tests.openstack.real import cloud_of
+from tests.openstack.reaper import reaped
 from tests.openstack.servers import Servers, until
 from tests.simulated_openstack.serve import serve
 from tests.simulated_openstack.world import World
@@ -91,7 +92,7 @@ def openstack(
     """The environment, for tests that do something to its hosts."""
     running: Path | None = request.config.getoption("--openstack")
     if running is not None:
-        yield run(OpenStack.find(running))
+        yield OpenStack.find(running)
         return
     request.getfixturevalue("able_machine")
     data = tmp_path_factory.mktemp("openstack")
@@ -114,7 +115,7 @@ async def cloud(request: pytest.FixtureRequest) -> AsyncIterator[Cloud]:
     """The cloud for tests of the API's behaviour: without what only one of them has."""
     if on_real(request.config):
         openstack: OpenStack = request.getfixturevalue("openstack")
-        yield openstack.cloud
+        yield cloud_of(openstack)
         return
     world = World()
     world.failures_break = True

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.lab.commands import PATH
 
-PASSWORD: Final = "secret"  # of every account: the network has no other users
+PASSWORD: Final = "secret"  # noqa: S105 - of every account: the network has no other users
 REGION: Final = "RegionOne"
 DATABASES: Final = (
     "keystone",
