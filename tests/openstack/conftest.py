@@ -8,7 +8,6 @@ tests are skipped with the reason; with CI=true they fail.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -18,11 +17,9 @@ from typing import TypeVar
 
 import pytest
 
-from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.machine.preflight import Demand
-from hypercobalt.lab.openstack import infra
 from hypercobalt.lab.openstack.site import HOSTS, OpenStack, up
 from hypercobalt.lab.progress import Progress
+from tests.openstack import machine
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.computes import DISABLED, provider_id, set_service, traits
@@ -33,7 +30,6 @@ from tests.simulated_openstack.serve import serve
 from tests.simulated_openstack.world import World
 
 T = TypeVar("T")
-_MEMORY_MIB = 4 * 1024  # and a little for a second one, that is killed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,21 +64,7 @@ def run(work: Coroutine[object, object, T]) -> T:
 @pytest.fixture(scope="session")
 def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A machine that can; in CI what is missing is installed, or the tests fail."""
-    in_ci = os.environ.get("CI") == "true"
-    observed = run(facts.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(observed, Demand(hosts=len(HOSTS), guests=2))
-    why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
-    if observed.memory_bytes < _MEMORY_MIB * preflight.MIB:
-        why.append(f"{observed.memory_bytes // preflight.MIB} MiB of memory, not {_MEMORY_MIB}")
-    missing = (*verdict.install, *infra.missing_packages())
-    if missing and in_ci and not why:
-        run(packages.install(missing))
-    elif missing:
-        why.append(f"packages are missing: {' '.join(missing)}")
-    if why and in_ci:
-        pytest.fail(f"no OpenStack can be started here: {'; '.join(why)}")
-    elif why:
-        pytest.skip(f"no OpenStack can be started here: {'; '.join(why)}")
+    run(machine.demand(tmp_path_factory.getbasetemp(), len(HOSTS)))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ from hypercobalt.lab.host import Host, Place, Power, needed_binds
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.operator import Operator
-from hypercobalt.lab.progress import Report, silent, step
+from hypercobalt.lab.progress import Report, T, silent, step
 from hypercobalt.lab.ready import Ready
 from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
 
@@ -187,7 +187,7 @@ class Lab:
             HypercobaltError: the first thing that failed; the others are ended.
             OSError: as well; a disk is full, for example.
         """
-        self.plan(setup)
+        self.plan(tuple(f"kvm-{number}" for number in range(1, setup.hosts + 1)), setup.vms)
         ready = Ready()
         failure: HypercobaltError | OSError | None = None
         try:
@@ -205,11 +205,12 @@ class Lab:
         if failure is not None:
             raise failure
 
-    def plan(self, setup: Setup, openstack: Path | None = None) -> None:
+    def plan(self, hosts: Iterable[str], vms: int = 0, openstack: Path | None = None) -> None:
         """Write down what a new lab gets; one that has hosts keeps its own.
 
         Args:
-            setup: how many hosts and VMs.
+            hosts: their names.
+            vms: how many.
             openstack: programs of its OpenStack; None in a lab without.
 
         Raises:
@@ -218,9 +219,9 @@ class Lab:
         if self.state.hosts:
             return
         programs = str(openstack or "")
-        planned = msgspec.structs.replace(self.state, vms=setup.vms, openstack=programs)
-        for number in range(1, setup.hosts + 1):
-            planned = planned.with_host(f"kvm-{number}")
+        planned = msgspec.structs.replace(self.state, vms=vms, openstack=programs)
+        for name in hosts:
+            planned = planned.with_host(name)
         self._record(planned)  # all at once: an up that is killed here is finished by the next
 
     async def _shared(self, ready: Ready) -> None:
@@ -306,9 +307,9 @@ class Lab:
         if not host.wire.is_cut:
             await self.control.wait_for_node(host.name)
 
-    async def step(self, name: str, work: Awaitable[object]) -> None:
+    async def step(self, name: str, work: Awaitable[T]) -> T:
         """Await some work, and report it; see `hypercobalt.lab.progress.step`."""
-        await step(self._report, name, work)
+        return await step(self._report, name, work)
 
     def has_its_vms(self) -> None:
         """Write down that the VMs of the first `up` are made: none is made again."""

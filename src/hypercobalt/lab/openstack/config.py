@@ -143,9 +143,9 @@ def _nova(place: Place) -> Sections:
         "DEFAULT": {
             "transport_url": transport_url(place),
             # A service that returns is shown in seconds. Ten seconds of silence are normal on a
-            # busy machine, and tests that need a host down force it down.
+            # busy machine.
             "report_interval": 4,
-            "service_down_time": 60,
+            "service_down_time": place.silence,
             "rpc_response_timeout": 30,
             # Periodic tasks begin at once, not up to a minute later: a compute is found by one.
             "periodic_fuzzy_delay": 0,

@@ -62,6 +62,7 @@ class Place:
         folder: for configuration, databases and whatever the services write.
         log: for their logs.
         programs: the virtual environment of OpenStack.
+        silence: seconds until Nova shows a silent service as down.
     """
 
     lab_id: str
@@ -69,6 +70,7 @@ class Place:
     folder: Path
     log: Path
     programs: Path
+    silence: int = 60
 
     @property
     def etc(self) -> Path:

@@ -11,14 +11,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
-import msgspec
 import yaml
 
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import shared_mount
-from hypercobalt.lab import state as records
 from hypercobalt.lab.control import ZONES
 from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.host import Host
@@ -31,6 +29,7 @@ from hypercobalt.lab.openstack import (
     remote,
     schema,
     seed,
+    servers,
     venv,
 )
 from hypercobalt.lab.openstack.client import Account, Json, Session
@@ -44,6 +43,7 @@ ALONE: Final = Setup(control_plane=False, operator=False)
 """OpenStack and its computes, without Kubernetes."""
 _COMPUTE_UP = 90  # seconds, on a busy machine
 _STEP = 0.3
+_QUICK, _PATIENT = 30, 60  # seconds that a service of Nova may be silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,10 @@ class OpenStack:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         state, layout = lab.state, lab.layout
-        programs = Path(state.openstack)
-        self.place = Place(state.id, state.address, layout.openstack, layout.log, programs)
+        # In a lab whose Nodes are soon Unknown, Nova misses a host before its agent's Lease ends.
+        silence = _QUICK if state.node_grace < NODE_GRACE.total_seconds() else _PATIENT
+        folder, programs = layout.openstack, Path(state.openstack)
+        self.place = Place(state.id, state.address, folder, layout.log, programs, silence)
 
     @classmethod
     def find(cls, data: Path) -> OpenStack:
@@ -82,6 +84,27 @@ class OpenStack:
         if not lab.state.openstack:
             raise LabRequestError(f"the lab in {data} has no OpenStack")
         return cls(lab)
+
+    @classmethod
+    async def up(cls, lab: Lab, setup: Setup, hosts: Sequence[str] = ()) -> Self:
+        """Give a new lab an OpenStack, or start what has died of one.
+
+        Args:
+            lab: without hosts, or with its OpenStack.
+            setup: how many hosts and servers a new one gets, and what the hosts join.
+            hosts: their names; kvm-1 and so on when not given.
+
+        Raises:
+            HypercobaltError: a step failed; the message has the end of its log.
+            OSError: as well; a disk is full, for example.
+        """
+        programs = await lab.step("programs of OpenStack", venv.ready())
+        names = hosts or tuple(f"kvm-{number}" for number in range(1, setup.hosts + 1))
+        lab.plan(names, setup.vms, programs)
+        made = cls(lab)
+        await made.start(setup)
+        await servers.complete(lab, made.admin)
+        return made
 
     # -- for those who use it --------------------------------------------------------------------
 
@@ -313,15 +336,8 @@ async def up(
     Raises:
         HypercobaltError: a step failed; the message has the end of its log.
     """
-    programs = await venv.ready()
-    lab = await Lab.make(data, api_port=api_port, node_grace=node_grace)
-    state = msgspec.structs.replace(lab.state, openstack=str(programs))
-    for name in hosts:
-        state = state.with_host(name)
-    records.save_running(lab.layout, state)
-    made = OpenStack(Lab(lab.layout, state, report))
-    await made.start(setup)
-    return made
+    lab = await Lab.make(data, report, api_port=api_port, node_grace=node_grace)
+    return await OpenStack.up(lab, setup, hosts)
 
 
 async def _is_up(nova: Session, name: str, before: str) -> bool:
