@@ -1,4 +1,8 @@
-"""One lab for all of these tests: OpenStack, our agents and operator, and BMCs, on two hosts."""
+"""One lab for all of these tests: OpenStack, our agents and operator, and BMCs, on two hosts.
+
+`--lab DATA` uses one that is there, and leaves it; it was made by `cobalt lab up --openstack
+--hosts 2 --vms 0 --node-grace 4s --data DATA`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -28,9 +33,19 @@ HOSTS = ("kvm-1", "kvm-2")
 _NODE_GRACE = timedelta(seconds=4)  # as in drills: waits that do not matter here are short
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--lab", type=Path, help="data directory of a lab with OpenStack that runs")
+
+
 @pytest.fixture(scope="session")
-def openstack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenStack]:
+def openstack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OpenStack]:
     """The environment; gone afterwards, also when the tests are killed."""
+    running: Path | None = request.config.getoption("--lab")
+    if running is not None:
+        yield OpenStack.find(running)
+        return
     run(machine.demand(tmp_path_factory.getbasetemp(), len(HOSTS)))
     data = tmp_path_factory.mktemp("whole")
     begun = time.monotonic()

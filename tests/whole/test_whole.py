@@ -23,6 +23,7 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.lab import agents
 from hypercobalt.lab import operator as lab_operator
 from tests.openstack.computes import service
 from tests.whole.site import WITHIN, Site, awaited, condition, runs
@@ -204,6 +205,33 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports(site: Sit
     for switch in (FIRST, SECOND):
         assert [issue.code for issue in (await site.switch(switch)).status.issues] == []
     await site.kube.delete(Eviction, name)
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        pytest.param(("nova-compute.service",), id="nova-compute"),
+        pytest.param(("libvirtd.service",), id="libvirtd"),
+        pytest.param((agents.NODE_AGENT, agents.OVS_AGENT), id="agents"),
+    ],
+)
+async def test_host_is_emptied_although_its_programs_are_restarted_meanwhile(
+    site: Site, units: tuple[str, ...]
+) -> None:
+    server = await site.boot(FIRST)
+    await site.until_host(FIRST, partial(runs, server=server))
+    await site.openstack.hinder(server)
+    await _set_maintenance(site, "auto")
+    await awaited(partial(site.servers.migrations, server), bool, WITHIN)
+
+    await site.host(FIRST).run("systemctl", "restart", *units)
+
+    await site.until_host(FIRST, lambda hv: bool(hv.status.evicted), 180)
+    assert await site.servers.host(server) == SECOND
+    await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
+    assert len(site.emulators(server)) == 1
+    await site.bound(server, SECOND)
+    await _set_maintenance(site, "")
 
 
 async def test_host_in_maintenance_is_emptied_and_serves_again(site: Site) -> None:
