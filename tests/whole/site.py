@@ -24,7 +24,7 @@ from hypercobalt.lab.openstack import seed
 from hypercobalt.lab.openstack.client import Json, Session
 from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.runtime import Kube
-from tests.openstack.computes import provider_id, service
+from tests.openstack.computes import DISABLED, provider_id, service, traits
 from tests.openstack.servers import PLACEMENT, Servers, until
 
 T = TypeVar("T")
@@ -81,11 +81,15 @@ class Site:
 
     async def until_service(self, name: str) -> Json:
         """Wait until Nova has a compute that works and takes servers, and give it."""
-        return await until(
+        found = await until(
             lambda: service(self.admin, name),
             lambda one: (one["state"], one["status"]) == ("up", "enabled"),
             WITHIN,
         )
+        provider = await provider_id(self.admin, name)
+        # Nova takes it back with its next report of resources, if the compute was down till then.
+        await until(lambda: traits(self.admin, provider), lambda seen: DISABLED not in seen, WITHIN)
+        return found
 
     async def mend(self) -> None:
         """Boot what is off, connect what is cut off, and remove what the test has made."""
@@ -159,10 +163,12 @@ class Site:
             return ""
         return (await central.sbctl("get", "Chassis", row.strip(), "name")).strip().strip('"')
 
-    async def allocated(self, server: str, host: str) -> bool:
-        """Whether a server's allocation is of this host alone."""
+    async def allocated(self, server: str) -> set[str]:
+        """Hosts of which Placement has given something to a server."""
         answer = await self.admin("placement", "GET", f"/allocations/{server}", version=PLACEMENT)
-        return set(answer.ok()["allocations"]) == {await provider_id(self.admin, host)}
+        found = set(answer.ok()["allocations"])
+        names = [host.name for host in self.openstack.hosts]
+        return {name for name in names if await provider_id(self.admin, name) in found}
 
     async def stays(self, check: Callable[[], Awaitable[bool]], seconds: float) -> None:
         """Check that something is the case for a time."""
