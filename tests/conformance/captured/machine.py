@@ -26,7 +26,7 @@ from tests.conformance.captured.credentials import (
     User,
 )
 from tests.conformance.captured.effects import EffectError, Effects
-from tests.conformance.captured.knowledge import Definitions, Knowledge, Request
+from tests.conformance.captured.knowledge import VICTIM, Definitions, Knowledge, Request
 from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, OTHERS, Site
 from tests.conformance.real import Server
 from tests.conformance.wire import Json
@@ -144,6 +144,29 @@ class CapturedHost(RuleBasedStateMachine):
         """Its libvirt gives a hostile definition to whoever moves a guest."""
         libvirt = self.site.machines.at(self.site.hosts[CAPTURED].uri)
         libvirt.lie = hostile(what, "UUID", f"{CAPTURED}-vm-1", CAPTURED)
+
+    @precondition(lambda self: self.is_direct and self.site.has_power(CAPTURED))
+    @rule(
+        name=st.sampled_from((VICTIM, VICTIM, *OTHERS)),
+        copy=st.builds(
+            guests.Copy,
+            st.sampled_from([0, 0, 1]),
+            st.sampled_from(sorted(guests.COPIES)),
+            st.booleans(),
+            st.booleans(),
+            st.booleans(),
+        ),
+    )
+    def has_a_copy(self, name: str, copy: guests.Copy) -> None:
+        """Its libvirtd has a domain with the UUID of another host's guest."""
+        own = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        if (uuid := guests.guest(name, copy.number)) in own.here:
+            return
+        seals = [mark.seal for one in own.here.values() for mark in one.marks if mark.seal]
+        boot = self.site.hosts[name].boot
+        own.put(guests.copied(copy, name, boot, seals[0] if seals else "0"))
+        self.effects.copied.add(uuid)
+        self._step(_at_once())
 
     @precondition(lambda self: self.is_direct)
     @rule()
