@@ -154,6 +154,8 @@ def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
 
 def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
     """Of a guest that it has as well, a recovery does not count as done."""
+    if machine.silent:
+        return  # one host fails at a time
     machine.has_a_copy(OTHERS[1], guests.Copy(0, "runs"))
     machine.has_a_copy(OTHERS[1], guests.Copy(1, "is off", marked=True))
     machine.dies(OTHERS[1])
