@@ -48,6 +48,7 @@ class DomainDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         active: a process of it exists, so it is to run again.
         autostart: it starts with its host, by libvirt or by libvirt-guests.
         saved: its memory lies in a file on the host, to be loaded at its next start.
+        halted: its owner has suspended it, so it stays off once its memory is gone.
     """
 
     name: str
@@ -55,6 +56,7 @@ class DomainDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     active: bool = False
     autostart: bool = False
     saved: bool = False
+    halted: bool = False
 
     def __repr__(self) -> str:
         return f"DomainDefinition({self.name}, active={self.active})"
@@ -106,6 +108,7 @@ class _DomainLine(msgspec.Struct, frozen=True, omit_defaults=True):
     active: bool = False
     autostart: bool = False
     saved: bool = False
+    halted: bool = False
 
 
 class _Entry(NamedTuple):
@@ -170,7 +173,7 @@ def unpack(data: bytes) -> HostDefinitions:
                 raise ValueError("the definitions are longer than any host's")
             if one.xml:
                 domains[one.uuid] = DomainDefinition(
-                    one.name, one.xml, one.active, one.autostart, one.saved
+                    one.name, one.xml, one.active, one.autostart, one.saved, one.halted
                 )
             else:
                 left_out[one.uuid] = one.name
@@ -184,7 +187,7 @@ def unpack(data: bytes) -> HostDefinitions:
 
 def _entry(uuid: str, one: DomainDefinition) -> _Entry:
     name = one.name[:_MOST_NAME]
-    line = _DomainLine(uuid, name, one.xml, one.active, one.autostart, one.saved)
+    line = _DomainLine(uuid, name, one.xml, one.active, one.autostart, one.saved, halted=one.halted)
     named = _DomainLine(uuid, name)
     return _Entry(uuid, one, msgspec.json.encode(line), msgspec.json.encode(named))
 

@@ -138,6 +138,8 @@ _WITH_HOST: Final = {
 
 
 def _ended_with_host(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    if instance.state is State.PAUSED and instance.case(IncidentType.PAUSED) is not None:
+        return _out_of_band("paused by a client until its host went down: it stays off")
     crash = _crash(signal, instance, config, rule=_WITH_HOST[signal.kind])
     return replace(crash, type=IncidentType.ENDED_BY_BOOT)
 

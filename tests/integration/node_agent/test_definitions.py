@@ -207,6 +207,17 @@ async def test_unchanged_definition_is_not_written(kube: Kube) -> None:
     assert after.metadata.resourceVersion == before.metadata.resourceVersion
 
 
+async def test_what_its_owner_has_suspended_is_stored_as_halted(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        kvm.libvirt.add(domain(A))
+        kvm.libvirt.start(A)
+        await kvm.has(lambda now: A in now.domains and not now.domains[A].halted)
+        kvm.libvirt.suspend(A)
+        await kvm.has(lambda now: now.domains[A].halted and now.domains[A].active)
+        await kvm.libvirt.resume(A)
+        await kvm.has(lambda now: not now.domains[A].halted)
+
+
 async def test_deleted_object_is_written_again(kube: Kube) -> None:
     async with host(kube, resync=timedelta(milliseconds=100)) as kvm:
         kvm.libvirt.add(domain(A))

@@ -95,6 +95,7 @@ class Memory:
                     active=domain.active,
                     autostart=domain.uuid in there.autostarted,
                     saved=domain.saved,
+                    halted=domain.active and domain.halted,
                 )
                 for domain in there.here.values()
             },

@@ -16,7 +16,7 @@ from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, i
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
-from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason, Stopped
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason, Stopped
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, why_not
@@ -82,6 +82,34 @@ async def test_running_servers_run_elsewhere_and_those_that_were_off_stay_off(
         assert there == {"a": True, "b": False}
     assert world.host(B).here[VM].evacuated == HERE
     assert running(world) == [B]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "starts"),
+    [
+        pytest.param(DomainState.PAUSED, PausedReason.USER, False, id="by its owner"),
+        pytest.param(DomainState.PAUSED, PausedReason.UNKNOWN, False, id="before libvirtd began"),
+        pytest.param(DomainState.PAUSED, PausedReason.FROM_SNAPSHOT, False, id="as it was saved"),
+        pytest.param(DomainState.PMSUSPENDED, 0, False, id="its guest sleeps"),
+        pytest.param(DomainState.PAUSED, PausedReason.IO_ERROR, True, id="by its storage"),
+        pytest.param(DomainState.PAUSED, PausedReason.SAVE, True, id="while it is saved"),
+    ],
+)
+async def test_server_that_its_owner_has_suspended_is_defined_elsewhere_and_stays_off(
+    world: Memory, state: DomainState, reason: int, *, starts: bool
+) -> None:
+    await world.add("a", disk="shared")
+    world.host(A).put(replace(world.host(A).here[VM], state=state, reason=int(reason)))
+    await world.lose(A)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        assert (server.running, server.paused) == (starts, False)
+        assert server.status == ("ACTIVE" if starts else "PAUSED")
+        assert (await evacuate(service)).status == "done"
+        assert await service.moves.servers(A) == ()
+    there = world.host(B).here[VM]
+    assert (there.active, there.evacuated) == (starts, HERE)
+    assert not world.host(B).calls["boot"] or starts
 
 
 async def test_server_that_crashed_before_its_host_runs_elsewhere(world: Memory) -> None:
@@ -313,6 +341,51 @@ async def test_owner_who_powers_off_after_the_evacuation_is_obeyed(world: Memory
     assert running(world) == []
 
 
+@pytest.mark.parametrize("undefined", [True, False])
+@pytest.mark.parametrize("call", ["boot", "domains"], ids=["is being", "was just"])
+async def test_server_that_its_owner_destroys_while_it_is_started_does_not_come_back(
+    world: Memory, call: str, *, undefined: bool
+) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    there = world.host(B)
+    there.delays["boot"] = 5
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.evacuate(server, B)
+
+        async def is_started() -> bool:
+            defined = VM in there.here and there.calls["boot"] > 0
+            return defined and (call == "boot" or there.here[VM].active)
+
+        await until(is_started)
+        if call == "boot":
+            there.start(VM)
+        there.stop(VM, Stopped.DESTROYED)
+        if undefined:
+            there.forget(VM)
+        there.failures["boot"] = LibvirtRefusedError("the domain is gone")
+        assert (await ended(service, server)).status == "done"
+        assert await service.moves.servers(A) == ()
+        with contextlib.suppress(RefusedError):
+            await service.moves.evacuate(server, C)
+            await ended(service, server)
+    assert running(world) == []
+    assert (VM in there.here) is not undefined
+    if not undefined:
+        assert there.here[VM].evacuated == HERE
+
+
+async def test_server_whose_new_host_is_silent_is_not_taken_for_removed(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service)
+        world.host(B).forget(VM)
+        world.host(B).disconnect()
+        assert [one.name for one in await service.moves.servers(A)] == ["a"]
+
+
 async def test_evacuation_that_is_requested_twice_is_one(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
@@ -458,6 +531,23 @@ async def test_leftover_of_a_host_that_was_fenced_by_mistake_hides_no_server_of_
         world.boot(B)
         await _enable(service, B)
     assert await world.where() == [("a", C, "running" if runs else "shut off")]
+
+
+async def test_host_that_is_back_forgets_what_a_dead_one_took_over(world: Memory) -> None:
+    """Nothing has started that anew yet: it would be started on both."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service)
+        await world.lose(B)
+        world.boot(A)
+        await _enable(service, A)
+        world.places[A] = replace(world.places[A], fenced_boot="", closed="")
+        assert VM not in world.host(A).here
+        server = await named(service, B, "a")
+        await service.moves.evacuate(server, A)
+        assert (await ended(service, server)).status == "done"
+    assert running(world) == [A]
 
 
 async def test_server_that_two_dead_hosts_had_is_the_second_one_s(world: Memory) -> None:

@@ -504,6 +504,28 @@ def test_instance_that_ran_until_its_host_ended_is_restarted_as_after_a_crash(ki
     assert (recovery.trigger, recovery.mode) == ("InstanceCrash", EvictionMode.AUTO)
 
 
+@pytest.mark.parametrize("kind", [Kind.ENDED_BY_BOOT, Kind.ENDED_BY_AGENT])
+def test_instance_that_a_client_had_paused_stays_off_after_its_host_went_down(kind: Kind) -> None:
+    story = running()
+    story.see(Kind.PAUSED)
+    verdict = story.see(kind)
+    assert "paused by a client" in verdict.rule
+    assert story.cases() == [IncidentType.OUT_OF_BAND]
+    assert story.plan(after=600).recoveries == ()
+
+
+def test_instance_that_a_client_had_resumed_is_restarted_after_its_host_went_down() -> None:
+    story = running()
+    story.see(Kind.PAUSED, Kind.RESUMED, Kind.ENDED_BY_BOOT)
+    assert len(story.plan(after=1).recoveries) == 1
+
+
+def test_instance_that_its_storage_had_paused_is_restarted_after_its_host_went_down() -> None:
+    story = running()
+    story.see(Kind.PAUSED_IO_ERROR, Kind.ENDED_BY_BOOT)
+    assert len(story.plan(after=1).recoveries) == 1
+
+
 def test_three_boots_that_end_an_instance_move_it() -> None:
     story = running()
     for _ in range(2):

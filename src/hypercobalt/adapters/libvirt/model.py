@@ -211,6 +211,9 @@ class Evacuated:
     seal: str = field(default="", compare=False)
 
 
+_BY_OWNER = frozenset({PausedReason.UNKNOWN, PausedReason.USER, PausedReason.FROM_SNAPSHOT})
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """One domain: identity, state, what it takes of the host, and its devices.
@@ -257,6 +260,16 @@ class Domain:
     def marks(self) -> tuple[Evacuated, ...]:
         """From which hosts it was evacuated, the last one first."""
         return (*((self.evacuated,) if self.evacuated else ()), *self.earlier)
+
+    @property
+    def halted(self) -> bool:
+        """Its owner has suspended it, or its guest sleeps: its memory is all that goes on.
+
+        Of a pause that libvirtd finds after its restart it has no reason.
+        """
+        if self.state is DomainState.PMSUSPENDED:
+            return True
+        return self.state is DomainState.PAUSED and self.reason in _BY_OWNER
 
     @property
     def paused_by_migration(self) -> bool:

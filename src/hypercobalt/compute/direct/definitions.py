@@ -99,8 +99,13 @@ async def stored_domains(host: HostDefinitions) -> tuple[Domain, ...]:
 
 
 def stored_domain(host: HostDefinitions, uuid: str) -> Domain:
-    """A domain as its host had it; a KeyError without it."""
+    """A domain as its host has left it; a KeyError without it.
+
+    One that its owner had suspended is off: its memory is gone with the host.
+    """
     kept = host.domains[uuid]
-    state = DomainState.RUNNING if kept.active else DomainState.SHUTOFF
-    found = parse(kept.xml).domain(uuid, kept.name, state, active=kept.active)
+    off = DomainState.PAUSED if kept.halted else DomainState.SHUTOFF
+    runs = kept.active and not kept.halted
+    state = DomainState.RUNNING if runs else off
+    found = parse(kept.xml).domain(uuid, kept.name, state, active=runs)
     return replace(found, saved=kept.saved)

@@ -57,8 +57,7 @@ class Evacuation:
             await self._check_hosts()
             await port_claims.bind(self._site, self._domain, (self._target.name,))
             await self._define(pending=self._domain.active)
-            if self._domain.active:
-                await self._start()
+            if self._domain.active and await self._start():
                 await self._define(pending=False)
         except TransientError as exc:
             by = exc.by if isinstance(exc, ClaimedError) else ""
@@ -84,7 +83,11 @@ class Evacuation:
         if source is None or not source.fenced or source.fenced_boot != self._source.fenced_boot:
             raise EvacuationError(f"{self._source.name} is not fenced any more")
         looked = await site.look_everywhere(uuid, places)
-        why = why_not({place.name: view for place, view, _ in looked}, target.name)
+        views = {place.name: view for place, view, _ in looked}
+        started = site.records.started_on(uuid, source.name, source.fenced_boot)
+        why = why_not(views, target.name)
+        if not why and views.get(started) is HostView.ABSENT:
+            why = f"it was removed on {started}, where it was started"
         by = next((place.name for place, view, _ in looked if view is HostView.RUNS), "")
         there = {place.name: domain for place, _, domain in looked if domain is not None}
         found = await site.marks.only_ours(there.values())
@@ -136,14 +139,44 @@ class Evacuation:
         xml = self._site.carrying.written(self._dead.xml, uuid, mark=mark)
         await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
-    async def _start(self) -> None:
+    async def _start(self) -> bool:
+        """Start it; gives whether it is still there, as its owner may have removed it meanwhile.
+
+        Raises:
+            TransientError: it was not started, and nothing is left of it.
+        """
         daemon, uuid = self._site.daemon(self._target), self._domain.uuid
+        begun = False
         try:
             await self._check_hosts()
             log.info("starting_evacuated_instance", server=uuid, host=self._target.name)
+            begun = True
             await daemon.boot(uuid)
         except (EvacuationError, LibvirtRefusedError):
-            view, _ = await self._site.look(self._target, uuid)
+            view, found = await self._site.look(self._target, uuid)
+            if begun and self._is_ended(view, found):
+                return found is not None
             if view is HostView.OFF:
                 await daemon.undefine(uuid)
             raise
+        view, found = await self._site.look(self._target, uuid)
+        self._note_start()
+        return found is not None or view is not HostView.ABSENT
+
+    def _is_ended(self, view: HostView, found: Domain | None) -> bool:
+        """Whether its owner has destroyed or removed it while it was being started.
+
+        What this process has just defined is gone by somebody else's call; a start that fails by
+        itself leaves the definition, and another reason.
+        """
+        removed = view is HostView.ABSENT
+        destroyed = found is not None and found.reason == ShutoffReason.DESTROYED
+        ended = removed or (view is HostView.OFF and destroyed)
+        if ended:
+            log.info("ended_while_it_started", server=self._domain.uuid, host=self._target.name)
+            self._note_start()
+        return ended
+
+    def _note_start(self) -> None:
+        source, uuid = self._source, self._domain.uuid
+        self._site.records.start(uuid, source.name, source.fenced_boot, self._target.name)

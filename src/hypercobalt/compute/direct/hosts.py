@@ -14,8 +14,9 @@ from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
-from hypercobalt.compute.direct.remains import Witnesses, remains
+from hypercobalt.compute.direct.remains import remains
 from hypercobalt.compute.direct.returning import clean
+from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Fleet
@@ -84,8 +85,7 @@ class DirectHosts:
     async def enable(self, host: Host) -> None:
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
-            others, known = self.others(place.name), self._witnesses
-            await clean(self._daemons, known.answers, known.marks, others, place)
+            await clean(self._daemons, self._witnesses, self.others(place.name), place)
         self._disabled.pop(host.name, None)
 
     async def disable(self, host: Host, reason: str) -> None:

@@ -36,6 +36,7 @@ class Records:
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
+        self._started: dict[tuple[str, str, str], str] = {}
 
     def begin(
         self, server: str, size: Size, kind: MoveKind, *, source: str, target: str, now: datetime
@@ -98,6 +99,14 @@ class Records:
             if move.server == server and move.succeeded and move.source == at:
                 at = move.target
         return "" if at == source else at
+
+    def start(self, server: str, source: str, boot: str, target: str) -> None:
+        """Record that a server of a dead host was started elsewhere: what its owner does counts."""
+        self._started[server, source, boot] = target
+
+    def started_on(self, server: str, source: str, boot: str) -> str:
+        """Where a server was started for a host that died in that boot; "" for nowhere."""
+        return self._started.get((server, source, boot), "")
 
     def of(self, source: str) -> tuple[Move, ...]:
         """Moves away from a host, newest first."""

@@ -9,21 +9,16 @@ what it ended. The domain is then listed, and not started before a person has de
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import HostDefinitions
-from hypercobalt.compute.direct.answers import Answers
-from hypercobalt.compute.direct.definitions import Stored, stored_domains
+from hypercobalt.compute.direct.definitions import stored_domains
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.marks import Marks
-from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.returning import is_leftover
-from hypercobalt.errors import TransientError
+from hypercobalt.compute.direct.witnesses import Witnesses
 
 
 def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") -> bool:
@@ -60,55 +55,21 @@ class Remains:
         return frozenset((*(one.uuid for one in self.domains), *self.stored.left_out))
 
 
-@dataclass(frozen=True, slots=True)
-class Witnesses:
-    """What is compared with.
-
-    Args:
-        stored: the definitions of hosts that are dead.
-        answers: what the others have now.
-        marks: tells ours from others.
-        records: our moves.
-    """
-
-    stored: Stored
-    answers: Answers
-    marks: Marks
-    records: Records
-
-
 async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -> Remains:
     """Compare what a dead host has stored with what the other hosts have.
 
     Raises:
         TransientError: its definitions cannot be read.
     """
-    kept, targets = await witnesses.stored.of(place.name), tuple(others)
-    listed = await asyncio.gather(*(witnesses.answers.domains(other) for other in targets))
-    copies, answering = defaultdict[str, dict[str, Domain]](dict), set[str]()
-    for other, answer in zip(targets, listed, strict=True):
-        if answer is not None:
-            answering.add(other.name)
-        domains = await _last_of(witnesses.stored, other) if answer is None else answer
-        for domain in await witnesses.marks.only_ours(domains):
-            copies[domain.uuid][other.name] = domain
-    left = tuple(
-        one
-        for one in await stored_domains(kept)
-        if not has_left(
-            place,
-            copies=copies[one.uuid],
-            moved_to=witnesses.records.moved_to(one.uuid, place.name),
-        )
-    )
-    return Remains(kept, left, frozenset(answering))
+    kept, copies = await witnesses.stored.of(place.name), await witnesses.copies(others)
+    records = witnesses.records
 
+    def is_gone(uuid: str) -> bool:
+        there, moved_to = copies.of(uuid), records.moved_to(uuid, place.name)
+        started_on = records.started_on(uuid, place.name, place.fenced_boot)
+        # Its owner has removed it there; of a host that is silent that is not known.
+        removed = started_on in copies.answering and started_on not in there
+        return removed or has_left(place, copies=there, moved_to=moved_to)
 
-async def _last_of(stored: Stored, place: Place) -> tuple[Domain, ...]:
-    """What was on a host that does not answer: of one that is dead as well it is known."""
-    if not place.fenced:
-        return ()
-    try:
-        return await stored_domains(await stored.of(place.name))
-    except TransientError:
-        return ()
+    left = tuple(one for one in await stored_domains(kept) if not is_gone(one.uuid))
+    return Remains(kept, left, copies.answering)

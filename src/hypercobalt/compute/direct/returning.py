@@ -7,16 +7,15 @@ the UUID of another host's server. Of what two hosts have without such a mark bo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.adapters.libvirt.port import Daemons
-from hypercobalt.compute.direct.answers import Answers, translated
+from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
-from hypercobalt.compute.direct.marks import Marks
+from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.logs import get_logger
 
@@ -38,36 +37,35 @@ def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
 
 
 async def clean(
-    daemons: Daemons, answers: Answers, marks: Marks, others: Sequence[Place], place: Place
+    daemons: Daemons, witnesses: Witnesses, others: Sequence[Place], place: Place
 ) -> None:
     """Undefine on a host that is back what was evacuated from it; nothing is started there.
 
     A host that is silent matters only to what no other host has: else two hosts that failed one
-    after the other could wait for each other.
+    after the other could wait for each other. What one of them took over before it died is its own,
+    though nothing has started that anew yet.
 
     Raises:
         UnreachableError: it is not known yet what was evacuated.
         RefusedError: a server runs on it and elsewhere.
     """
-    here, *there = await asyncio.gather(*(answers.domains(one) for one in (place, *others)))
-    silent = [one.name for one, domains in zip(others, there, strict=True) if domains is None]
-    unproven = [one.name for one in others if one.name in silent and not one.fenced]
+    here = await witnesses.answers.domains(place)
     if here is None:
         raise _unknown(place, [place.name])
     with translated(f"host {place.name}"):
-        there = [None if one is None else await marks.only_ours(one) for one in there]
+        copies = await witnesses.copies(others)
+    unproven = [one.name for one in others if one.name not in copies.answering and not one.fenced]
     undecided = False
     for domain in here:
-        copies = [
-            (other, copy)
-            for other, domains in zip(others, there, strict=True)
-            for copy in domains or ()
-            if copy.uuid == domain.uuid
-        ]
-        if unproven and not is_leftover(place, (copy for _, copy in copies)):
+        known = copies.of(domain.uuid)
+        if is_leftover(place, known.values()):
+            await _forget(daemons, place, domain)
+        elif unproven:
             undecided = True
         else:
-            await _settle(daemons, place, domain, copies)
+            there = [(one, known[one.name]) for one in others if one.name in known]
+            answer = [(one, copy) for one, copy in there if one.name in copies.answering]
+            await _settle(daemons, place, domain, answer)
     if undecided:
         raise _unknown(place, unproven)
 
@@ -79,18 +77,19 @@ def _unknown(place: Place, silent: Iterable[str]) -> UnreachableError:
     )
 
 
+async def _forget(daemons: Daemons, place: Place, domain: Domain) -> None:
+    if domain.active:
+        raise RefusedError(
+            f"host {place.name}: {domain.name} runs there although it was evacuated: destroy "
+            "it there at once",
+            reason="RunsTwice",
+        )
+    await _undefine(daemons, place, domain)
+
+
 async def _settle(
     daemons: Daemons, place: Place, domain: Domain, copies: list[tuple[Place, Domain]]
 ) -> None:
-    if is_leftover(place, (copy for _, copy in copies)):
-        if domain.active:
-            raise RefusedError(
-                f"host {place.name}: {domain.name} runs there although it was evacuated: destroy "
-                "it there at once",
-                reason="RunsTwice",
-            )
-        await _undefine(daemons, place, domain)
-        return
     twice = [other.name for other, copy in copies if copy.active]
     if domain.active and twice:
         raise RefusedError(

@@ -14,9 +14,9 @@ from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
-from hypercobalt.compute.direct.remains import Witnesses
 from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.runtime import Clock, SystemClock
 
 

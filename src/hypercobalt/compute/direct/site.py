@@ -18,8 +18,8 @@ from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
-from hypercobalt.compute.direct.remains import Witnesses
 from hypercobalt.compute.direct.shared_disks import Sharing
+from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock

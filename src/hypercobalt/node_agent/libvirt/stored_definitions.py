@@ -231,6 +231,7 @@ class StoredDefinitions:
             active=domain.active,
             autostart=document.autostart,
             saved=domain.saved,
+            halted=domain.active and domain.halted,
         )
 
     async def _leave_marks(self, domains: Iterable[Domain], mark: str) -> None:
