@@ -474,10 +474,13 @@ LARGE: Final = (
     (Request("POST", EVENTS, _event("long", "$own", "x" * 50_000)),),
 )
 
+COHERENT: Final = st.builds(_status, st.just("${own}"), _KNOWING, st.just("merge"), st.just(True))
+"""Fields of a status that mean something together."""
+
 _NODE_AGENT: Final = st.one_of(
     st.builds(_status, _HOST, _CHANGE, _PATCH, st.sampled_from([True, True, True, False])),
     st.builds(_status, st.just("${own}"), _CHANGE, _PATCH, st.just(True)),
-    st.builds(_status, st.just("${own}"), _KNOWING, st.just("merge"), st.just(True)),
+    COHERENT,
     st.builds(_metadata, _HOST, _METADATA),
     _EVICTION,
     _EVICTION,

@@ -216,6 +216,7 @@ KNOWN: Final = (
     ),
 )
 """Those of a group share a site, one after the other."""
+BY_NAME: Final = {known.name: known for group in KNOWN for known in group}
 
 
 class Informed(CapturedHost):

@@ -16,7 +16,14 @@ from typing import ClassVar, Final, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.conformance.captured import guests
-from tests.conformance.captured.attacks import ATTACKS, DEFINITIONS, definitions, hostile
+from tests.conformance.captured.attacks import (
+    ATTACKS,
+    COHERENT,
+    DEFINITIONS,
+    Attack,
+    definitions,
+    hostile,
+)
 from tests.conformance.captured.credentials import (
     CREDENTIALS,
     NODE_AGENT,
@@ -39,6 +46,8 @@ _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname
 """Fields by which a host claims what is another's."""
 
 _AGAIN: Final = 4.0
+_PATIENCE: Final = 420
+"""Seconds within which a host is offboarded, as far as that depends on what it writes."""
 _WATCHED: Final = 0.3
 """Seconds of real time for the first events of a watch."""
 
@@ -117,6 +126,15 @@ class CapturedHost(RuleBasedStateMachine):
     def writes_more(self, data: st.DataObject) -> None:
         """Hypothesis takes rules in turn: an attacker writes oftener than hosts fail."""
         self.writes(data)
+
+    @precondition(lambda self: self.is_agent)
+    @rule(write=COHERENT, patient=st.booleans())
+    def writes_coherently(self, write: Attack, patient: bool) -> None:
+        """What only means something together; and it may wait for what comes of it."""
+        self.sends(*write, credential=self._agent)
+        if patient and self.leaving:
+            self.persists()
+            self.passes(_PATIENCE)
 
     @precondition(lambda self: self.is_agent and self.is_direct)
     @rule(write=DEFINITIONS)

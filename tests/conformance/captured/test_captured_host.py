@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.captured import credentials
-from tests.conformance.captured.known import KNOWN, Informed, Known
+from tests.conformance.captured.known import BY_NAME, KNOWN, Informed, Known
 from tests.conformance.captured.machine import CapturedHost
+from tests.conformance.captured.put_back import without_writers
 from tests.conformance.captured.virtual_time import SkippingLoop, counted
 from tests.conformance.prepare import install_definitions
 from tests.conformance.real import Server
@@ -66,6 +67,23 @@ def test_known_attacks_have_no_effect(
             known.told(machine)
     finally:
         machine.teardown()
+
+
+@pytest.mark.parametrize("captured", ["embedded"], indirect=True)
+def test_own_word_proves_nothing_where_no_policy_stops_it(captured: type[CapturedHost]) -> None:
+    """It is dead by its own status, has its guests stopped twice, and answers what that orders."""
+    own_word = BY_NAME["by its own word"]
+    machine = captured()
+    credentials.install(captured.server, without_writers)
+    try:
+        machine.begins(own_word.credential, own_word.compute)
+        for _ in range(2):
+            own_word.told(machine)
+    finally:
+        try:
+            machine.teardown()
+        finally:
+            captured.users = credentials.install(captured.server)
 
 
 def test_credential_of_one_host_harms_that_host_alone(captured: type[CapturedHost]) -> None:
