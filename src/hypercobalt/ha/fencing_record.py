@@ -158,11 +158,13 @@ def unproven(shown: Fencing, now: datetime) -> Fencing:
 
     The host may have written it, or an operator before records were kept apart. What it proves does
     not count; what it warns of does: a call that may be under way, storage that is to be given
-    back, instances that may run elsewhere.
+    back, instances that may run elsewhere. Nor is it an order whose answer would be a proof: the
+    host would have ordered what it answers itself. The next order is the operator's own.
     """
     if shown.phase == FencingPhase.RELEASED:
         return shown
-    return overtaken(shown, ("no operator has recorded the proof",), now)
+    found = overtaken(shown, ("no operator has recorded the proof",), now)
+    return replace(found, startedAt=None)
 
 
 def reordered(stored: Fencing, now: datetime) -> Fencing:
