@@ -166,7 +166,6 @@ class TestDomain:
         assert domain.parse(sample("domain-nova")) == Definition(
             memory_bytes=128 * GIB,
             vcpus=4,
-            devices=Devices(plugged=("tap0",)),
             pins={
                 0: frozenset({32, 33, 35}),
                 1: frozenset({33}),
@@ -177,7 +176,7 @@ class TestDomain:
                 MemoryNode(64 * GIB, frozenset({1})),
                 MemoryNode(64 * GIB, frozenset({2})),
             ),
-            devices=Devices(bound=("network interface of the type ethernet",)),
+            devices=Devices(plugged=("tap0",), bound=("network interface of the type ethernet",)),
         )
 
     def test_guest_cells_that_nothing_binds_name_no_host_cell(self) -> None:
