@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 RING := scripts/ring
 
-.PHONY: help setup lab test check lint types contract unit integration prepare test-lab drills timed test-openstack conformance conformance-operator mutants bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ timed: setup ## run the tests on real hosts that have deadlines of a few seconds
 
 test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement, Glance, Nova, Neutron
 	$(RING) openstack tests/openstack --real
+
+test-whole: setup ## run the tests on a real OpenStack with our agents on its hosts
+	$(RING) whole tests/whole
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance

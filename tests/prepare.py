@@ -17,8 +17,8 @@ from hypercobalt.lab.commands import run
 from hypercobalt.lab.guest import image, probe
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.openstack import infra, venv
 from tests.lab.kit import emulators, oracle
-from tests.openstack.env import infra, venv
 from tests.pages import ROOT
 
 _BUILD = timedelta(minutes=30)

@@ -168,6 +168,7 @@ async def a_server_is_on_one_host_and_runs(site: Site) -> None:
     assert id_ in here
     assert id_ not in there
     assert here[id_] == await _server(moves, id_)
+    assert await moves.in_error({id_, UNKNOWN}) == ()
     assert (here[id_].host, here[id_].status) == (site.hosts[0], "ACTIVE")
     assert (here[id_].task_state, here[id_].running, here[id_].hindrance) == ("", True, "")
     assert here[id_].size.memory_mib > 0
@@ -255,6 +256,21 @@ async def aborting_or_forcing_an_ended_move_is_no_error(site: Site) -> None:
     await moves.abort(move)
     await moves.force_complete(move)
     assert (await _server(moves, id_)).host == target
+
+
+async def a_host_has_an_incoming_move_until_it_has_ended(site: Site) -> None:
+    hosts, moves, (source, target) = site.service.hosts, site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    assert await moves.incoming(target) == ()
+    await moves.live_migrate(await _server(moves, id_), target)
+    (move,) = await until(lambda: moves.incoming(target), bool)
+    assert (move.server, move.kind, move.target) == (id_, MoveKind.LIVE, target)
+    assert await moves.incoming(source) == ()
+    with pytest.raises((ConflictError, RefusedError)):  # also once the server has arrived
+        await hosts.remove(await _known(hosts, target))
+    await _ended(moves, source, id_)
+    assert await moves.incoming(target) == ()
+    assert id_ in (await _known(hosts, target)).servers
 
 
 async def moves_are_given_newest_first(site: Site) -> None:
@@ -472,6 +488,7 @@ MOVES = (
     a_move_without_a_valid_host_fails_with_the_reason,
     a_stopped_server_moves_cold_and_is_confirmed,
     aborting_or_forcing_an_ended_move_is_no_error,
+    a_host_has_an_incoming_move_until_it_has_ended,
     moves_are_given_newest_first,
     a_server_that_has_left_is_not_recovered_where_it_was,
     a_server_that_does_not_run_is_not_moved_live,

@@ -73,6 +73,29 @@ async def test_a_qemu_that_dies_while_its_agent_is_away_is_found(
     assert len(await recoveries(api, host)) == 1
 
 
+async def test_a_qemu_that_dies_while_agent_and_libvirtd_are_dead_is_found_by_its_log(
+    nodes: TakeHosts, api: Kube
+) -> None:
+    """The first libvirtd after it writes the reason into the log, the second has none."""
+    (host,) = await nodes(1)
+    await ready(api, host)
+    name = await started(api, host, 4)
+    await host.run("systemctl", "stop", "hypercobalt-node-agent.service", "libvirtd.service")
+    await kill_qemu(host, name)
+    for _ in range(2):
+        await host.run("systemctl", "restart", "libvirtd.service")
+        assert (await host.run("virsh", "-q", "domstate", name)).strip() == "shut off"
+    assert "unknown" in await host.run("virsh", "-q", "domstate", "--reason", name)
+    await host.run("systemctl", "start", "hypercobalt-node-agent.service")
+
+    stored = await until(api, host, lambda hv: any(one.eviction for one in hv.status.incidents))
+
+    (incident,) = stored.status.incidents
+    assert incident.type == IncidentType.CRASH
+    assert any("by its log" in text for text in incident.evidence)
+    assert len(await recoveries(api, host)) == 1
+
+
 async def test_instance_that_a_client_ends_is_not_recovered(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)

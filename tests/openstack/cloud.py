@@ -9,26 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from hypercobalt.lab.openstack.seed import Names
 from tests.openstack.client import Account
 
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Things that are there before the first test.
-
-    Args:
-        flavor: 192 MiB, one vCPU, a disk of 1 GiB.
-        large_flavor: 1 GiB, one vCPU, a disk of 1 GiB.
-        empty: an image without an operating system.
-        guest: an image with one, that writes a line a second to its console.
-        network: in which every project may have ports.
-    """
-
-    flavor: str
-    large_flavor: str
-    empty: str
-    guest: str
-    network: str
+__all__ = ["Cloud", "Names"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
 """The cloud that the tests of this ring run on: a simulated one, or with `--real` a real one.
 
 The real one is started for the first test and gone after the last. `--openstack DATA` uses one that
-`python -m tests.openstack.env up DATA` has started, and leaves it. Where none can be started the
+`python -m tests.openstack up DATA` has started, and leaves it. Where none can be started the
 tests are skipped with the reason; with CI=true they fail.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -18,21 +17,19 @@ from typing import TypeVar
 
 import pytest
 
-from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.openstack.site import HOSTS, OpenStack, up
 from hypercobalt.lab.progress import Progress
+from tests.openstack import machine
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.computes import DISABLED, provider_id, set_service, traits
-from tests.openstack.env import infra
-from tests.openstack.env.reaper import reaped
-from tests.openstack.env.site import HOSTS, OpenStack, up
+from tests.openstack.real import cloud_of
+from tests.openstack.reaper import reaped
 from tests.openstack.servers import Servers, until
 from tests.simulated_openstack.serve import serve
 from tests.simulated_openstack.world import World
 
 T = TypeVar("T")
-_MEMORY_MIB = 4 * 1024  # and a little for a second one, that is killed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,21 +64,7 @@ def run(work: Coroutine[object, object, T]) -> T:
 @pytest.fixture(scope="session")
 def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A machine that can; in CI what is missing is installed, or the tests fail."""
-    in_ci = os.environ.get("CI") == "true"
-    observed = run(facts.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(observed, Demand(hosts=len(HOSTS), guests=2))
-    why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
-    if observed.memory_bytes < _MEMORY_MIB * preflight.MIB:
-        why.append(f"{observed.memory_bytes // preflight.MIB} MiB of memory, not {_MEMORY_MIB}")
-    missing = (*verdict.install, *infra.missing_packages())
-    if missing and in_ci and not why:
-        run(packages.install(missing))
-    elif missing:
-        why.append(f"packages are missing: {' '.join(missing)}")
-    if why and in_ci:
-        pytest.fail(f"no OpenStack can be started here: {'; '.join(why)}")
-    elif why:
-        pytest.skip(f"no OpenStack can be started here: {'; '.join(why)}")
+    run(machine.demand(tmp_path_factory.getbasetemp(), len(HOSTS)))
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +74,7 @@ def openstack(
     """The environment, for tests that do something to its hosts."""
     running: Path | None = request.config.getoption("--openstack")
     if running is not None:
-        yield run(OpenStack.find(running))
+        yield OpenStack.find(running)
         return
     request.getfixturevalue("able_machine")
     data = tmp_path_factory.mktemp("openstack")
@@ -114,7 +97,7 @@ async def cloud(request: pytest.FixtureRequest) -> AsyncIterator[Cloud]:
     """The cloud for tests of the API's behaviour: without what only one of them has."""
     if on_real(request.config):
         openstack: OpenStack = request.getfixturevalue("openstack")
-        yield openstack.cloud
+        yield cloud_of(openstack)
         return
     world = World()
     world.failures_break = True

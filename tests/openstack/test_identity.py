@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hypercobalt.lab.errors import LabError
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.servers import VERSION
@@ -23,7 +24,7 @@ async def test_the_catalogue_names_every_service_of_the_region(
 
 
 async def test_a_wrong_password_is_refused(cloud: Cloud) -> None:
-    with pytest.raises(AssertionError, match="401"):
+    with pytest.raises(LabError, match="401"):
         async with Session(replace(cloud.admin, password="wrong")):
             pass
 

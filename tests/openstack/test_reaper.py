@@ -19,8 +19,8 @@ _ROOT = Path(__file__).parents[2]
 _OWNER = """
 import asyncio, sys
 from pathlib import Path
-from tests.openstack.env.reaper import reaped
-from tests.openstack.env.site import up
+from tests.openstack.reaper import reaped
+from hypercobalt.lab.openstack.site import up
 
 with reaped(Path(sys.argv[1])):
     asyncio.run(up(Path(sys.argv[1])))

@@ -1,6 +1,6 @@
 """Record moves of servers in a real OpenStack: `python -m tests.traces.record_moves DATA [NAME…]`.
 
-DATA is an environment of `python -m tests.openstack.env up DATA`; both run as root. Each scenario
+DATA is an environment of `python -m tests.openstack up DATA`; both run as root. Each scenario
 moves a server of its own by the port, as an Eviction does, and looks at it as `observe` does.
 """
 
@@ -21,10 +21,11 @@ from prometheus_client import CollectorRegistry
 from hypercobalt.compute.connect import connect_nova
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.runtime import SystemClock
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.env.site import OpenStack
+from tests.openstack.real import cloud_of
 from tests.openstack.servers import Servers, until
 from tests.traces.moves_trace import Look, MoveTrace, save
 
@@ -139,12 +140,13 @@ async def record(cloud: Cloud, nova: ComputeService, servers: Servers, name: str
 @asynccontextmanager
 async def connected(data: Path) -> AsyncIterator[tuple[Cloud, ComputeService, Servers]]:
     """An environment that runs, as an administrator sees it."""
-    environment = await OpenStack.find(data)
-    os.environ |= {"OS_CLIENT_CONFIG_FILE": str(environment.clouds_yaml), "OS_CLOUD": "admin"}
+    environment = OpenStack.find(data)
+    cloud = cloud_of(environment)
+    os.environ |= {"OS_CLIENT_CONFIG_FILE": str(environment.lab.layout.clouds), "OS_CLOUD": "admin"}
     nova = connect_nova({}, CollectorRegistry())
     try:
-        async with Session(environment.cloud.admin) as session:
-            yield environment.cloud, nova, Servers(session, environment.cloud.names)
+        async with Session(cloud.admin) as session:
+            yield cloud, nova, Servers(session, cloud.names)
     finally:
         await nova.close()
 

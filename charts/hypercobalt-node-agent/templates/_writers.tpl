@@ -1,7 +1,7 @@
 {{- /* Generated from src/hypercobalt/api/ by scripts/generate; do not edit. */}}
 
 {{- define "writers.fields" -}}
-["libVirtVersion", "hypervisorVersion", "operatingSystem", "updateStatus", "hostUUID", "bootID", "bootedAt", "recentBoots", "instances", "numInstances", "incidents", "peerReports", "diagnostics", "guestsStopped", "capabilities", "domainCapabilities", "allocation", "capacity", "effectiveCapacity", "cells"]
+["libVirtVersion", "hypervisorVersion", "operatingSystem", "updateStatus", "hostUUID", "bootID", "bootedAt", "recentBoots", "instances", "instancePorts", "numInstances", "incidents", "peerReports", "diagnostics", "guestsStopped", "capabilities", "domainCapabilities", "allocation", "capacity", "effectiveCapacity", "cells"]
 {{- end }}
 
 {{- define "writers.types" -}}

@@ -105,6 +105,13 @@ class Fencing(Struct, frozen=True):
     ] = None
     proof: Annotated[str | None, Field("What proves that this boot runs nothing any more.")] = None
     fencedAt: Annotated[datetime | None, Field("When that was proven.")] = None
+    confirmedBy: Annotated[
+        str | None,
+        Field(
+            "What else has proven the same, independently of `proof`. Instances that write to no "
+            "disk, which no lock would keep from running twice, are started elsewhere only then."
+        ),
+    ] = None
     forcedDownAt: Annotated[
         datetime | None, Field("When the compute service was declared down for good.")
     ] = None
@@ -233,6 +240,20 @@ def proves_dead(fencing: Fencing | None, boot: str | None) -> bool:
         and bool(boot)
         and fencing.bootID == boot
     )
+
+
+def only_word(fencing: Fencing) -> str:
+    """What a proof hangs on alone, which may be wrong while the host runs; "" where it does not.
+
+    What the agent has ended is ended; a person who asserts that a host is dead has made sure of it.
+    """
+    if fencing.confirmedBy:
+        return ""
+    if fencing.method == FencingMethod.STORAGE:
+        return "its host is cut off from its storage only"
+    if fencing.method == FencingMethod.BMC:
+        return f"{fencing.device or 'one fence device'} alone reports that its host is off"
+    return ""
 
 
 def proven_boots(fencing: Fencing) -> frozenset[str]:

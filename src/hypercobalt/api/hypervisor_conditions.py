@@ -24,6 +24,7 @@ class HypervisorConditionType(StrEnum):
     HYPERVISOR_DISABLED = "HypervisorDisabled"
     HYPERVISOR_RE_ENABLED = "HypervisorReEnabled"  # declared by upstream, never set
     EVICTING = "Evicting"
+    INCOMING_MIGRATIONS_SETTLED = "IncomingMigrationsSettled"
     OFFBOARDED = "Offboarded"
     HA_ENABLED = "HaEnabled"
     LIBVIRT_CONNECTION = "LibVirtConnection"
@@ -34,6 +35,7 @@ class HypervisorConditionType(StrEnum):
     NODE_HEALTHY = "NodeHealthy"  # ours
     ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
     REGISTERED = "Registered"  # ours
+    COMPUTE_SERVICE_UP = "ComputeServiceUp"  # ours
     SPEC_FROZEN = "SpecFrozen"  # ours
     IDENTITY_ACCEPTED = "IdentityAccepted"  # ours
     AGENT_REPORTING = "AgentReporting"  # ours
@@ -134,6 +136,17 @@ class SyncReason(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class IncomingReason(StrEnum):
+    """Reasons of `IncomingMigrationsSettled`, which is there during a maintenance.
+
+    Upstream also has `Aborting`: here moves to the host go on, and what they bring leaves again.
+    """
+
+    SETTLED = "Settled"
+    WAITING = "Waiting"
+    NOT_READ = "NotRead"  # ours: the compute service does not list them
 
 
 class DisabledReason(StrEnum):
@@ -245,6 +258,15 @@ class RegisteredReason(StrEnum):
     CLAIMED = "Claimed"  # by another Hypervisor
     UNREACHABLE = "Unreachable"  # the compute service does not answer
     FAILED = "Failed"
+
+
+class ComputeServiceReason(StrEnum):
+    """Reasons of `ComputeServiceUp`."""
+
+    UP = "Up"
+    DOWN = "Down"  # it has not reported for longer than the compute service waits
+    FORCED_DOWN = "ForcedDown"  # declared down: by the HA service, or a person
+    NOT_READ = "NotRead"
 
 
 class HaEnabledReason(StrEnum):

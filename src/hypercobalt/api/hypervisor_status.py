@@ -18,6 +18,8 @@ from hypercobalt.api.recovery import Recovery
 from hypercobalt.api.schema import Field, Limits, Writer
 
 MOST_INSTANCES: Final = 1024
+MOST_PORTS: Final = 384
+"""Of all instances together; of a host with more it is not known which are missing."""
 """Of a host in its status; `numInstances` counts all of them."""
 
 
@@ -80,6 +82,19 @@ class Instance(Struct, frozen=True):
     id: Annotated[str, Field("UUID of the instance.", limits=Limits(max_length=64))]
     name: Annotated[str, Field("Name of its libvirt domain.", limits=Limits(max_length=255))]
     active: Annotated[bool, Field("Whether it is running.")]
+
+
+class InstancePort(Struct, frozen=True):
+    """A port of the host's switch that belongs to a running virtual machine."""
+
+    instance: Annotated[str, Field("UUID of the instance.", limits=Limits(max_length=36))]
+    port: Annotated[
+        str,
+        Field(
+            "Interface id (`iface-id`), or name of a device that another tool than libvirt plugs.",
+            limits=Limits(max_length=40),
+        ),
+    ]
 
 
 class Capabilities(Struct, frozen=True):
@@ -233,6 +248,15 @@ class HypervisorStatus(Struct, frozen=True):
             writer=Writer.NODE_AGENT,
         ),
     ] = ()
+    instancePorts: Annotated[
+        tuple[InstancePort, ...] | None,
+        Field(
+            "Ports of the host's switch that the running virtual machines have by their "
+            f"definitions, {MOST_PORTS} at most; absent while they are not known.",
+            limits=Limits(max_items=MOST_PORTS),
+            writer=Writer.NODE_AGENT,
+        ),
+    ] = None
     numInstances: Annotated[
         int | None,
         Field(

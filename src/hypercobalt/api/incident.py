@@ -18,6 +18,9 @@ LABEL: Final = "kvm.cloud.sap/incident"
 SINCE: Final = "kvm.cloud.sap/incident-since"
 """Annotation of such an Eviction: `firstSeen` of its incident, of which the status may lack it."""
 
+SEEN: Final = "kvm.cloud.sap/incidents-seen"
+"""Annotation of a Hypervisor: ids, with commas, of incidents that a person has seen; they close."""
+
 MOST: Final = 20
 """Open incidents in a status."""
 

@@ -75,6 +75,7 @@ class PortsReason(StrEnum):
     PORTS_NOT_INSTALLED = "PortsNotInstalled"
     DUPLICATE_IFACE_ID = "DuplicateIfaceID"
     SILENTLY_DEAD = "SilentlyDead"
+    INSTANCES_CUT_OFF = "InstancesCutOff"
 
 
 class FlowsReason(StrEnum):
@@ -83,6 +84,7 @@ class FlowsReason(StrEnum):
     IN_SYNC = "InSync"
     LAGGING = "FlowsLagging"
     STALE = "StaleFlows"
+    FOREIGN = "ForeignFlows"
     FROZEN = "FlowsFrozen"
     NOT_MEASURABLE = "NotMeasurable"
 
@@ -134,6 +136,8 @@ class IssueCode(StrEnum):
     MEMBER_MISSING = "MemberMissing"
     MEMBER_DOWN = "MemberDown"
     # ports
+    INSTANCE_PORT_MISSING = "InstancePortMissing"
+    INSTANCE_DEVICE_LOST = "InstanceDeviceLost"
     ORPHAN_PORT_NO_DEVICE = "OrphanPortNoDevice"
     ORPHAN_PORT_NO_BINDING = "OrphanPortNoBinding"
     ORPHAN_PORT_NO_DOMAIN = "OrphanPortNoDomain"
@@ -148,3 +152,4 @@ class IssueCode(StrEnum):
     STALE_FLOW_IN_PORT = "StaleFlowInPort"
     STALE_FLOW_OUTPUT = "StaleFlowOutput"
     STALE_FLOW_COOKIE = "StaleFlowCookie"
+    FOREIGN_FLOW = "ForeignFlow"

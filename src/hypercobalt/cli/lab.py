@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -50,6 +51,7 @@ def up(
     *,
     hosts: int = 3,
     vms: int = 6,
+    openstack: bool = False,
     data: Data = HERE,
     yes: bool = False,
     port: Port = 6443,
@@ -66,6 +68,9 @@ def up(
         How many hosts a new lab gets; one that is there keeps its own.
     vms
         How many virtual machines a new lab gets, on all hosts together.
+    openstack
+        Give a new lab an OpenStack: nova-compute runs on each host beside our agents, the operator
+        works on Nova, and the virtual machines are its servers.
     data
         Directory that holds everything the lab makes.
     yes
@@ -75,18 +80,28 @@ def up(
     node_grace
         How long a Node of a new lab may be silent until it is Unknown, such as 4s for quick drills.
     """
-    return run(_up(data, hosts, vms, port, node_grace, yes=yes or os.environ.get("YES") == "1"))
+    setup = Setup(hosts=hosts, vms=vms)
+    agreed = yes or os.environ.get("YES") == "1"
+    return run(_up(data, setup, port, node_grace, openstack=openstack, yes=agreed))
 
 
 async def _up(
-    data: Path, hosts: int, vms: int, port: int, node_grace: timedelta, *, yes: bool
+    data: Path, setup: Setup, port: int, node_grace: timedelta, *, openstack: bool, yes: bool
 ) -> int:
+    hosts, vms = setup.hosts, setup.vms
     if hosts < 1:
         raise LabRequestError(f"--hosts {hosts}: must be 1 or more")
     if vms < 0:
         raise LabRequestError(f"--vms {vms}: must be 0 or more")
     layout = Layout.at(data)
-    readiness = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
+    openstack = _has_openstack(layout, requested=openstack)
+    demand = await _demand(layout, Demand(hosts, vms, openstack=openstack))
+    readiness = preflight.decide(await facts.observe(data), demand)
+    if openstack and readiness.can_boot:
+        from hypercobalt.lab.openstack import infra  # noqa: PLC0415 - seldom needed
+
+        install = (*readiness.install, *infra.missing_packages())
+        readiness = replace(readiness, install=install)
     screen.show_notes(readiness)
     if readiness.shortages and not readiness.lacks:
         raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in readiness.shortages))
@@ -101,7 +116,12 @@ async def _up(
         is_new = records.load(layout) is None and records.lost(layout) is None
         try:
             made = await Lab.make(data, report, api_port=port, node_grace=node_grace)
-            await _up_all(made, Setup(hosts=hosts, vms=vms))
+            if openstack:
+                from hypercobalt.lab.openstack.site import OpenStack  # noqa: PLC0415 - likewise
+
+                await OpenStack.up(made, setup)
+            else:
+                await _up_all(made, setup)
         except BaseException as error:
             full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
@@ -115,12 +135,25 @@ async def _up(
     return 0
 
 
-async def _demand(layout: Layout, hosts: int, vms: int) -> Demand:
+def _has_openstack(layout: Layout, *, requested: bool) -> bool:
+    """Whether the lab has an OpenStack, or will have one."""
+    state = records.load(layout)
+    if state is None or not state.hosts:
+        return requested
+    if requested and not state.openstack:
+        raise LabRequestError(
+            f"--openstack: the lab in {layout.data} was made without; take it down first, or name "
+            "another directory with --data"
+        )
+    return bool(state.openstack)
+
+
+async def _demand(layout: Layout, new: Demand) -> Demand:
     if records.load(layout) is not None:
         there = Lab.find(layout.data)
         if there.state.hosts:
             return await missing.demand(there)
-    return Demand(hosts, vms)
+    return new
 
 
 async def _up_all(made: Lab, setup: Setup) -> None:

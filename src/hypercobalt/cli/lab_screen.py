@@ -314,9 +314,30 @@ def show_ways_on(lab: Lab, data: Path, inventory: Inventory) -> None:
     option = "" if data == Path(".lab") else f" --data {shlex.quote(str(data))}"
     running = [host.name for host in lab.state.hosts if host.name not in inventory.silent]
     show(f"\nTry, in another terminal, as root:\n{preparation(lab.control.kubeconfig)}")
-    for line in things_to_try(inventory.vms, running, option):
+    tries = (
+        cloud_to_try(lab.layout.clouds, running, option)
+        if lab.state.openstack
+        else things_to_try(inventory.vms, running, option)
+    )
+    for line in tries:
         show(f"  {line}")
     show(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")
+
+
+def cloud_to_try(clouds: Path, hosts: Sequence[str], option: str) -> tuple[str, ...]:
+    """Commands that work on a lab whose virtual machines are Nova's servers.
+
+    Args:
+        clouds: the file by which OpenStack's clients find it.
+        hosts: names of those that run.
+        option: names the lab's directory where that must be named.
+    """
+    crash = f"cobalt lab host crash {hosts[-1]}{option}" if hosts else ""
+    evict = f"cobalt evict {hosts[0]} --watch" if hosts else ""
+    client = f"OS_CLIENT_CONFIG_FILE={shlex.quote(str(clouds))} OS_CLOUD=admin"
+    watch = "kubectl get hypervisors -o wide --watch"
+    wanted = (watch, f"{client} openstack server list --long", evict, crash)
+    return tuple(line for line in wanted if line)
 
 
 def things_to_try(vms: Iterable[ListedVm], hosts: Sequence[str], option: str) -> tuple[str, ...]:

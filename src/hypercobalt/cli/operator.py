@@ -125,6 +125,7 @@ def operator(
             direct=direct.settings(),
             smoke=test.smoke(),
             evacuate_local_disks=nova.evacuate_local_disks,
+            live_migrate_devices=nova.live_migrate_devices,
             kubeconfig=kubeconfig,
             leader_elect=leader_elect,
             metrics=parse_address("--metrics-bind-address", metrics_bind_address),

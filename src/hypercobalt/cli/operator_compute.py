@@ -146,6 +146,10 @@ class NovaFlags:
     evacuate_local_disks
         Evacuate servers with disks on their host too: those disks are shared, or Nova makes them
         anew from the image and what was written to them is lost.
+    live_migrate_devices
+        Move running servers with virtual GPUs or PCI devices live. Nova decides whether it can:
+        GPUs since 2024.1, devices of an alias that is live-migratable since 2025.1.
     """
 
     evacuate_local_disks: Annotated[bool, Parameter(env_var="EVACUATE_LOCAL_DISKS")] = False
+    live_migrate_devices: Annotated[bool, Parameter(env_var="LIVE_MIGRATE_DEVICES")] = True

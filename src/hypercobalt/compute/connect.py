@@ -35,6 +35,7 @@ def connect_nova(
     guard: LeaderGuard = unguarded,
     *,
     evacuate_local_disks: bool = False,
+    live_migrate_devices: bool = True,
 ) -> ComputeService:
     """Make Nova's adapter. No call is made: an OpenStack that is away shows as `trouble` later.
 
@@ -46,6 +47,8 @@ def connect_nova(
         guard: forbids changes.
         evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
             disks anew from the image, unless all hosts share the directory or pool they are in.
+        live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
+            can.
 
     Raises:
         ConfigurationError: openstacksdk is not installed, or no account is configured.
@@ -66,6 +69,7 @@ def connect_nova(
         smoke or SmokeSettings(),
         guard,
         evacuate_local_disks=evacuate_local_disks,
+        live_migrate_devices=live_migrate_devices,
     )
 
 

@@ -126,8 +126,24 @@ class Moves(Protocol):
         """One server, wherever it is; None when there is none any more."""
         ...
 
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        """Those of some servers that are in ERROR, wherever they are, in one call; without groups.
+
+        Args:
+            ids: of the servers; those that are gone are in no state.
+        """
+        ...
+
     async def moves(self, host: str) -> tuple[Move, ...]:
         """Records of moves away from the host, newest first, in one call; likewise."""
+        ...
+
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        """Moves to the host that go on: a server may arrive there by each, or come back there.
+
+        Not those that ended before the call, whatever their record shows: what they brought is
+        among the `servers` of a later call.
+        """
         ...
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:

@@ -7,6 +7,9 @@ import os
 import signal
 from contextlib import suppress
 
+from hypercobalt.api.conditions import is_false
+from hypercobalt.api.hypervisor import Hypervisor, is_evicted
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.faults import evict, resume
 from hypercobalt.drills.outcomes import RECOVERY, all_in_service, recovered
@@ -95,7 +98,42 @@ async def libvirtd_dies(stage: Stage) -> None:
     await _given_back(stage, vms)
 
 
+async def incoming_move(stage: Stage) -> None:
+    """A guest that rewrites its memory does not arrive before its migration is given more speed."""
+    (vm,) = await stage.vms("kvm-2", program="dirty-memory")
+    speed, source = ("virsh", "migrate-setspeed", vm), stage.host("kvm-2")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stage.fleet.move(vm, "kvm-1", mib_per_second=1), name="move")
+
+        async def is_moving() -> bool:
+            return len(stage.emulators(vm)) == 2  # noqa: PLR2004 - one on each host
+
+        await stage.until(f"the live migration of {vm} to kvm-1 has begun", is_moving, within=30)
+        await stage.do("a person empties kvm-1", evict(stage, "kvm-1"))
+        await stage.becomes("kvm-1", "waits for the migration", _waits_for_move, within=30)
+
+        async def is_not_empty() -> bool:
+            return not (await stage.hypervisor("kvm-1")).status.evicted
+
+        await stage.stays("kvm-1 does not count as empty", is_not_empty, seconds=8)
+        await stage.do("the migration gets all bandwidth", source.run(*speed, "10000"))
+    await stage.becomes("kvm-1", "empty", lambda host: host.status.evicted, within=90)
+    await stage.runs([vm], within=1, elsewhere="kvm-1")
+
+
+def _waits_for_move(hypervisor: Hypervisor) -> bool:
+    return is_false(
+        hypervisor.conditions, HypervisorConditionType.INCOMING_MIGRATIONS_SETTLED
+    ) and not is_evicted(hypervisor)
+
+
 DRILLS = (
+    Drill(
+        "incoming-move",
+        "A host is emptied while a guest moves to it: empty only when that guest has left, too.",
+        incoming_move,
+        2,
+    ),
     Drill(
         "crash-while-moving",
         "A QEMU is killed under its live migration: its instance runs once.",

@@ -122,7 +122,13 @@ def _stopped_destroyed(signal: Signal, instance: Instance, config: HaConfig) -> 
 def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, config
     if instance.active and not _is_worked_at(instance):
-        return _out_of_band("found off, and running in the journal; libvirt has lost the reason")
+        # It may have crashed: shown until it is started, or a person has seen it.
+        return Verdict(
+            nature=Nature.REPORT,
+            rule="found off, and running in the journal; libvirt and its log have no reason",
+            type=IncidentType.OUT_OF_BAND,
+            severity=Severity.WARNING,
+        )
     return _planned("found off, and libvirt has no reason for it")
 
 

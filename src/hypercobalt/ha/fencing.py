@@ -26,9 +26,10 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, only_word
 from hypercobalt.ha.fencing_record import (
     A_SECOND,
+    confirmed,
     holds,
     is_under_way,
     may_act_late,
@@ -166,8 +167,13 @@ def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
     """A boot that was proven dead; a report of its own agent replaces any other proof."""
     if facts.stopped and fenced.method != FencingMethod.AGENT:
         return Record(proven(fenced, FencingMethod.AGENT, facts.stopped, now))
-    if facts.unconfirmed and facts.asserted and facts.silent:
-        return Record(proven(_known(fenced, facts), FencingMethod.EXTERNAL, facts.asserted, now))
+    if facts.asserted and facts.silent:
+        if facts.unconfirmed:
+            known = _known(fenced, facts)
+            return Record(proven(known, FencingMethod.EXTERNAL, facts.asserted, now))
+        if only_word(fenced):
+            moment = now.replace(microsecond=0)
+            return Record(replace(confirmed(fenced, facts.asserted), fencedAt=moment))
     return Nothing()
 
 

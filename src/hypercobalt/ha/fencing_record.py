@@ -27,10 +27,12 @@ class Answer:
     Args:
         off: the power, or the access to the storage, is read as off.
         text: for people.
+        second: what reports the same, independently of that; "" for nothing.
     """
 
     off: bool
     text: str
+    second: str = ""
 
 
 def holds(stored: Fencing) -> bool:
@@ -99,7 +101,7 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
     """
     if answer.off:
         method = FencingMethod(stored.method or FencingMethod.BMC)
-        return proven(stored, method, answer.text, now)
+        return confirmed(proven(stored, method, answer.text, now), answer.second)
     evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
     return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
 
@@ -156,11 +158,13 @@ def unproven(shown: Fencing, now: datetime) -> Fencing:
 
     The host may have written it, or an operator before records were kept apart. What it proves does
     not count; what it warns of does: a call that may be under way, storage that is to be given
-    back, instances that may run elsewhere.
+    back, instances that may run elsewhere. Nor is it an order whose answer would be a proof: the
+    host would have ordered what it answers itself. The next order is the operator's own.
     """
     if shown.phase == FencingPhase.RELEASED:
         return shown
-    return overtaken(shown, ("no operator has recorded the proof",), now)
+    found = overtaken(shown, ("no operator has recorded the proof",), now)
+    return replace(found, startedAt=None)
 
 
 def reordered(stored: Fencing, now: datetime) -> Fencing:
@@ -187,10 +191,20 @@ def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> F
         method=method,
         proof=proof[:_LONGEST],
         fencedAt=now.replace(microsecond=0),
+        confirmedBy=None,
         livesSince=None,
         poweredSince=None,
         evidence=with_evidence(base.evidence, proof),
     )
+
+
+def confirmed(fenced: Fencing, second: str) -> Fencing:
+    """The record of a proof that something independent has proven, too; "" leaves it."""
+    if not second:
+        return fenced
+    text = second[:_LONGEST]
+    evidence = with_evidence(fenced.evidence, f"confirmed: {text}")
+    return replace(fenced, confirmedBy=text, evidence=evidence)
 
 
 def with_evidence(texts: tuple[str, ...], text: str) -> tuple[str, ...]:

@@ -4,7 +4,10 @@ They keep one fault from becoming many: an observer that is cut off sees every h
 switch takes a rack away, a bad update one host after the other. Each gate answers for any host at
 any time, with its numbers. Percentages alone miss a rack in a large fleet and block a small one, so
 limits are a percentage and a number, for the fleet and for each failure domain, and hosts that were
-recovered already still count.
+recovered already still count; but one that is proven dead and evacuated, where nothing can go wrong
+any more, gives its place to one more host: a small fleet would never recover its second one.
+
+A person opens the gates about many hosts for one boot of one host, by an annotation.
 
 A census is made once of the whole fleet; the gates of one host then cost nothing that grows with
 it.
@@ -16,7 +19,7 @@ InstanceHA (threshold, cliff, domains).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -61,6 +64,7 @@ class HostState:
     Args:
         name: of the Hypervisor.
         unwell: its Node is not Ready, or it was recovered and is not back.
+        evacuated: it is proven dead by the operator's record, and none of its instances is left.
         stale: it reports nothing new: Ready Unknown, or a silent agent.
         observed: its kubelet and its agent's Lease are known.
         since: since when it is unwell.
@@ -72,12 +76,41 @@ class HostState:
 
     name: str
     unwell: bool = False
+    evacuated: bool = False
     stale: bool = False
     observed: bool = True
     since: datetime | None = None
     recovering: int | None = None
     free_mib: int = 0
     domains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The hosts of a fleet or a domain that are unwell.
+
+    Args:
+        size: of the fleet or the domain.
+        names: of them.
+        evacuated: how many of them are proven dead and evacuated.
+    """
+
+    size: int = 0
+    names: tuple[str, ...] = ()
+    evacuated: int = 0
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} of {self.size} hosts"
+
+    @property
+    def named(self) -> str:
+        """Their names, the first few."""
+        more = len(self.names) - _NAMED
+        first = ", ".join(self.names[:_NAMED])
+        return f"{first} and {more} more" if more > 0 else first
+
+
+_NAMED: Final = 5  # hosts in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +124,8 @@ class Census:
     free_mib: int
     since: tuple[datetime, ...]
     recovering: Mapping[str, int]
-    domains: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    domains: Mapping[str, Lost] = field(default_factory=dict[str, Lost])
+    lost: Lost = field(default_factory=Lost)
 
     def with_recovering(self, recovering: Mapping[str, int]) -> Census:
         """The same with other hosts in recovery."""
@@ -100,25 +134,43 @@ class Census:
 
 def census(hosts: Iterable[HostState]) -> Census:
     """Count a fleet."""
-    total = unwell = stale = observed = free = 0
-    size, lost = Counter[str](), Counter[str]()
+    total = stale = observed = free = 0
+    size, unwell = Counter[str](), list[HostState]()
     since, recovering = list[datetime](), dict[str, int]()
     for host in hosts:
         total += 1
-        unwell += host.unwell
         stale += host.stale
         observed += host.observed
         free += 0 if host.unwell else host.free_mib
         size.update(host.domains)
         if host.unwell:
-            lost.update(host.domains)
+            unwell.append(host)
             if host.since is not None:
                 since.append(host.since)
         if host.recovering is not None:
             recovering[host.name] = host.recovering
-    domains = {name: (lost[name], count) for name, count in size.items()}
+    lost_in = defaultdict[str, list[HostState]](list)
+    for host in unwell:
+        for name in host.domains:
+            lost_in[name].append(host)
+    domains = {name: _lost(count, lost_in.get(name, ())) for name, count in size.items()}
     since.sort()
-    return Census(total, unwell, stale, observed, free, tuple(since), recovering, domains)
+    return Census(
+        total,
+        len(unwell),
+        stale,
+        observed,
+        free,
+        tuple(since),
+        recovering,
+        domains,
+        _lost(total, unwell),
+    )
+
+
+def _lost(size: int, unwell: Iterable[HostState]) -> Lost:
+    hosts = tuple(unwell)
+    return Lost(size, tuple(host.name for host in hosts), sum(host.evacuated for host in hosts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +201,8 @@ class Subject:
         memory_mib: what they have together.
         silenced: why nothing is to be done about this host; "" for nothing.
         fence: why it could not be fenced; "" when it can, or need not be.
+        boot: that the agent has reported last; "" for none.
+        opened: a person has opened the gates about many hosts for that boot.
     """
 
     name: str
@@ -157,6 +211,12 @@ class Subject:
     memory_mib: int
     silenced: str = ""
     fence: str = ""
+    boot: str = ""
+    opened: bool = False
+
+
+OPEN_GATES: Final = "kvm.cloud.sap/open-gates"
+"""Annotation of a Hypervisor: a person opens the gates about many hosts for this boot of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +242,11 @@ def gates(
     """Give every gate's answer for one host."""
     storm = (
         _everyone(fleet),
-        _max_unhealthy(fleet, limits),
-        _domains(subject, fleet, limits),
-        _cliff(fleet, limits, now),
+        _opened(_max_unhealthy(subject, fleet, limits), subject),
+        _opened(_domains(subject, fleet, limits), subject),
+        _opened(_cliff(fleet, limits, now), subject),
     )
+    closed = not all(gate.passed for gate in storm)
     return (
         _observer(observer, limits),
         _compute(observer),
@@ -193,7 +254,7 @@ def gates(
         Gate("FenceSetUp", not subject.fence, subject.fence or "the host can be fenced"),
         _samples(fleet),
         *storm,
-        _cool_down(observer, limits, now, closed=not all(gate.passed for gate in storm)),
+        _opened(_cool_down(observer, limits, now, closed=closed), subject, unless=closed),
         _in_flight(subject, fleet, limits),
         _capacity(subject, fleet),
     )
@@ -248,24 +309,43 @@ def _everyone(fleet: Census) -> Gate:
     return Gate("NotEveryone", fleet.stale < fleet.total, text, storm=True)
 
 
-def _max_unhealthy(fleet: Census, limits: Limits) -> Gate:
-    most = allowed(fleet.total, limits)
-    text = f"{fleet.unwell} of {fleet.total} hosts are unhealthy, {most} are allowed"
-    return Gate("MaxUnhealthy", fleet.unwell <= most, text, storm=True)
+def _max_unhealthy(subject: Subject, fleet: Census, limits: Limits) -> Gate:
+    passed, text = _may_be_lost(fleet.lost, "", subject, limits)
+    return Gate("MaxUnhealthy", passed, text, storm=True)
 
 
 def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
     texts: list[str] = []
     for name in subject.domains:
-        lost, size = fleet.domains.get(name, (0, 0))
-        most = allowed(size, limits)
-        text = f"{lost} of {size} hosts of {name} are unhealthy, {most} are allowed"
-        if lost > most:
+        passed, text = _may_be_lost(fleet.domains.get(name, Lost()), f" of {name}", subject, limits)
+        if not passed:
             return Gate("FailureDomain", False, text, storm=True)
         texts.append(text)
     return Gate(
         "FailureDomain", True, ", ".join(texts) or "the host is in no failure domain", storm=True
     )
+
+
+def _may_be_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tuple[bool, str]:
+    """Whether so many hosts may be unwell, and the numbers; with the names where they may not."""
+    most = allowed(lost.size, limits)
+    ceiling = lost.size * CEILING // 100
+    more = max(most, min(most + 1, ceiling)) if lost.evacuated else most
+    passed = len(lost.names) - lost.evacuated <= most and len(lost.names) <= more
+    text = f"{lost}{of} are unhealthy, {more} are allowed"
+    if lost.evacuated:
+        text = f"{text}, {lost.evacuated} of them are dead and evacuated"
+    if passed:
+        return True, text
+    way = f"{OPEN_GATES}={subject.boot} of Hypervisor {subject.name}"
+    return False, f"{text}: {lost.named}, bring them back or set the annotation {way}"
+
+
+def _opened(gate: Gate, subject: Subject, *, unless: bool = False) -> Gate:
+    """The gate, opened where a person has opened it."""
+    if gate.passed or not subject.opened or unless:
+        return gate
+    return replace(gate, passed=True, text=f"{gate.text}, opened by the annotation {OPEN_GATES}")
 
 
 def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:

@@ -112,7 +112,7 @@ class Signal:
         domain_id: libvirt's number of the instance's present start; -1 while it is off or unknown.
         action: what QEMU does about it: `pause`, `report`, `reset`, `poweroff`, `inject`, `fatal`.
         about: path of the disk, or whose memory failed (`hypervisor`, `guest`).
-        reason: of an I/O error: `enospc` or "".
+        reason: of an I/O error: `enospc` or ""; of an end: what else than libvirt has its cause.
         seconds: for which a monitor has been occupied.
         missed: found by a listing; its event was missed.
     """

@@ -44,11 +44,18 @@ WantedBy=multi-user.target
 """
 
 
-def node_agent_unit(cobalt: Path, node: str) -> str:
-    """The unit file of the node agent on a host."""
+def node_agent_unit(cobalt: Path, node: str, *, definitions: bool = True) -> str:
+    """The unit file of the node agent on a host.
+
+    Args:
+        cobalt: the program.
+        node: name of the host's Node.
+        definitions: whether the agent stores the definitions of domains, for `--compute direct`.
+    """
+    stored = " --store-definitions" if definitions else ""
     flags = (
         f"{cobalt} node-agent --kubeconfig {KUBECONFIG} --node {node}",
-        f"--libvirt-uri qemu+tcp://127.0.0.1/system --namespace {NAMESPACE} --store-definitions",
+        f"--libvirt-uri qemu+tcp://127.0.0.1/system --namespace {NAMESPACE}{stored}",
         f"--state-dir {STATE} --diagnostics-bind-address=:{NODE_DIAGNOSTICS}",
     )
     after = "dbus.service network.target"
@@ -75,20 +82,23 @@ def installed(host: Host) -> bool:
     return bool(host.disk.read(f"{_UNITS}/{NODE_AGENT}"))
 
 
-async def install(host: Host, control: ControlPlane, *, ovs: bool) -> None:
+async def install(
+    host: Host, control: ControlPlane, *, ovs: bool, definitions: bool = True
+) -> None:
     """Write the agents' files and start them; one that runs is left alone.
 
     Args:
         host: which.
         control: where they report.
         ovs: the OVS agent, too: OVN is there for it to report.
+        definitions: the node agent stores the definitions of domains.
 
     Raises:
         LabError: the host is off, the API server has never run, or a unit does not start.
         HypercobaltError: the API server gives no token; the host has no Node.
     """
     cobalt, disk = cobalt_command(), host.disk
-    units = {NODE_AGENT: node_agent_unit(cobalt, host.name)}
+    units = {NODE_AGENT: node_agent_unit(cobalt, host.name, definitions=definitions)}
     given = {KUBECONFIG: tokens.OF_NODE_AGENT}
     if ovs:
         units[OVS_AGENT] = ovs_agent_unit(cobalt, host.name)

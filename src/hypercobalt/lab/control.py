@@ -24,6 +24,7 @@ from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
 from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,
     LIFECYCLE_LABEL,
@@ -33,15 +34,23 @@ from hypercobalt.runtime import Kube, load_connection
 
 ROLE: Final = "apiserver"
 TOKENS: Final = "tokens"
+ZONES: Final = ("lab-a", "lab-b")
+"""Availability zones of the hosts, which take turns."""
 _START = timedelta(seconds=60)  # under a second on an idle machine
 _RETRY_SECONDS = 0.05
 
 
-def node_labels(name: str, index: int) -> dict[str, str]:
-    """The labels of a Node of the lab: hosts alternate in zone and kind of fence device."""
+def node_labels(name: str, index: int, *, tested: bool = True) -> dict[str, str]:
+    """The labels of a Node of the lab: hosts alternate in zone and kind of fence device.
+
+    Args:
+        name: of the host.
+        index: its number.
+        tested: whether its onboarding has a smoke test.
+    """
     return {
         HYPERVISOR_LABEL: "libvirt",
-        LIFECYCLE_LABEL: "true",
+        LIFECYCLE_LABEL: "true" if tested else "skip-tests",
         "kubernetes.io/arch": heartbeat.architecture(),
         HOSTNAME_LABEL: name,
         "kubernetes.io/os": "linux",
@@ -49,7 +58,7 @@ def node_labels(name: str, index: int) -> dict[str, str]:
         "kubernetes.metal.cloud.sap/name": name,
         **boards.labels(index),
         "topology.kubernetes.io/region": "lab",
-        ZONE_LABEL: f"lab-{'ab'[(index - 1) % 2]}",
+        ZONE_LABEL: ZONES[(index - 1) % len(ZONES)],
         "worker.garden.sapcloud.io/group": "lab",
     }
 
@@ -194,7 +203,11 @@ class ControlPlane:
         Raises:
             HypercobaltError: the server refuses.
         """
-        meta = ObjectMeta(name=name, labels=node_labels(name, index))
+        in_nova = bool(self._state.openstack)
+        labels = node_labels(name, index, tested=not in_nova)
+        # Present: the host is in its zone's aggregate, and in those that are named here.
+        annotations = {AGGREGATES_ANNOTATION: ""} if in_nova else {}
+        meta = ObjectMeta(name=name, labels=labels, annotations=annotations)
         async with self.client() as kube:
             node = await kube.apply(Node(metadata=meta), force=True)
             for obj in (lease(node), *rights.of_heartbeat(node)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ from hypercobalt.lab.host import Host, Place, Power, needed_binds
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.operator import Operator
-from hypercobalt.lab.progress import Report, silent, step
+from hypercobalt.lab.progress import Report, T, silent, step
 from hypercobalt.lab.ready import Ready
 from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
 
@@ -142,7 +142,8 @@ class Lab:
         return self._host(self.state.host(name))
 
     def _host(self, record: HostRecord) -> Host:
-        return Host(Place(self.layout, self.state, self._binds), record)
+        programs = (Path(self.state.openstack),) if self.state.openstack else ()
+        return Host(Place(self.layout, self.state, (*self._binds, *programs)), record)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -186,11 +187,7 @@ class Lab:
             HypercobaltError: the first thing that failed; the others are ended.
             OSError: as well; a disk is full, for example.
         """
-        if not self.state.hosts:
-            planned = msgspec.structs.replace(self.state, vms=setup.vms)
-            for number in range(1, setup.hosts + 1):
-                planned = planned.with_host(f"kvm-{number}")
-            self._record(planned)  # all at once: an up that is killed here is finished by the next
+        self.plan(tuple(f"kvm-{number}" for number in range(1, setup.hosts + 1)), setup.vms)
         ready = Ready()
         failure: HypercobaltError | OSError | None = None
         try:
@@ -207,6 +204,25 @@ class Lab:
             failure = _first(failures)
         if failure is not None:
             raise failure
+
+    def plan(self, hosts: Iterable[str], vms: int = 0, openstack: Path | None = None) -> None:
+        """Write down what a new lab gets; one that has hosts keeps its own.
+
+        Args:
+            hosts: their names.
+            vms: how many.
+            openstack: programs of its OpenStack; None in a lab without.
+
+        Raises:
+            LabError: it cannot be written.
+        """
+        if self.state.hosts:
+            return
+        programs = str(openstack or "")
+        planned = msgspec.structs.replace(self.state, vms=vms, openstack=programs)
+        for name in hosts:
+            planned = planned.with_host(name)
+        self._record(planned)  # all at once: an up that is killed here is finished by the next
 
     async def _shared(self, ready: Ready) -> None:
         await self.step("shared directory", shared_mount.share(self.layout, self.state))
@@ -244,6 +260,15 @@ class Lab:
         await ready.shared.wait()
         if host.power is Power.FROZEN:
             return  # frozen on purpose
+        await self.boot_host(host, setup, ready)
+        await self.join_control_plane(host, setup, ready)
+
+    async def boot_host(self, host: Host, setup: Setup, ready: Ready) -> None:
+        """Boot a host that is off, and connect it to its networks.
+
+        Raises:
+            HypercobaltError: the host does not come up, or does not register with OVN.
+        """
         await self.step(f"host {host.name}", host.start(self.addresses))
         migration_tls.install(host, self.layout)
         await shared_mount.renew(host, self.layout)
@@ -252,6 +277,13 @@ class Lab:
             await self.step(f"bond of {host.name}", bond.join(host))
             await ready.ovn.wait()
             await self.step(f"OVN on {host.name}", self._join(host))
+
+    async def join_control_plane(self, host: Host, setup: Setup, ready: Ready) -> None:
+        """Have a host that runs report to the API server, and in service with the operator.
+
+        Raises:
+            HypercobaltError: its agents do not start or report, or the operator does not take it.
+        """
         if setup.control_plane:
             await ready.api.wait()
             await self.step(f"agents on {host.name}", self._agents(host, setup))
@@ -270,13 +302,14 @@ class Lab:
         record = self.state.host(host.name)
         await self.control.register(host.name, record.index)
         await kubelet.install(host, self.control, timedelta(seconds=self.state.node_grace))
-        await agents.install(host, self.control, ovs=setup.ovn)
+        definitions = not self.state.openstack  # Nova keeps those of its servers
+        await agents.install(host, self.control, ovs=setup.ovn, definitions=definitions)
         if not host.wire.is_cut:
             await self.control.wait_for_node(host.name)
 
-    async def step(self, name: str, work: Awaitable[object]) -> None:
+    async def step(self, name: str, work: Awaitable[T]) -> T:
         """Await some work, and report it; see `hypercobalt.lab.progress.step`."""
-        await step(self._report, name, work)
+        return await step(self._report, name, work)
 
     def has_its_vms(self) -> None:
         """Write down that the VMs of the first `up` are made: none is made again."""

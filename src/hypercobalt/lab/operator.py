@@ -1,11 +1,13 @@
 """The Hypervisor Operator of a lab: it makes Hypervisors of Nodes, onboards them and empties them.
 
-It runs as any site without OpenStack would run it. Only root reaches the hosts, so it is root's.
+It runs as any site would run it, with OpenStack where the lab has one. Only root reaches the hosts,
+so it is root's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from datetime import timedelta
 from pathlib import Path
@@ -37,6 +39,14 @@ _RETRY_SECONDS: Final = 0.05
 # is empty, and guests that sleep share the machine's few cores.
 _SPEC: Final = HypervisorSpec(evacuateOnReboot=True, overcommit={CPU: 64.0})
 
+
+CLOUD: Final = "admin"
+"""Of the lab's clouds.yaml: the account of the operator."""
+_NOVA: Final = (
+    "--compute=nova",
+    "--evacuate-local-disks",  # they are in `SHARED`, where every host sees them
+    "--test-aggregate=",  # hosts are onboarded without a smoke test
+)
 
 # In a lab whose Nodes are soon Unknown, the other waits are short as well; a host counts as living
 # while its agent's Lease lasts, which is 40 s.
@@ -80,6 +90,7 @@ class Operator:
                 lab_id=self._state.id,
                 role=ROLE,
                 log=self._layout.log / "operator.log",
+                env=os.environ | self._account,
             )
 
     async def bind(self) -> None:
@@ -119,6 +130,18 @@ class Operator:
             "--certificate-source=request",  # as the chart whose rights it has
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--leader-elect",  # by its Lease people see when the operator reported last
+            *(_NOVA if self._state.openstack else self._direct),
+            "--health-probe-bind-address=0",
+            "--zap-encoder=console",
+            "--ha=internal",
+            f"--fence-devices={self._devices}",
+            f"--fence-namespace={agents.NAMESPACE}",
+            *(_QUICK if self._state.node_grace < NODE_GRACE.total_seconds() else ()),
+        )
+
+    @property
+    def _direct(self) -> tuple[str, ...]:
+        return (
             "--compute=direct",
             f"--definitions-secret={DEFINITIONS_SECRET}",
             f"--direct-libvirt-uri={_LIBVIRT}",
@@ -128,13 +151,14 @@ class Operator:
             f"--direct-console-roots={CONSOLES}",
             f"--direct-kernel-roots={GUESTS}",
             f"--ovn-northbound={Central(self._layout, self._state).northbound_remote}",
-            "--health-probe-bind-address=0",
-            "--zap-encoder=console",
-            "--ha=internal",
-            f"--fence-devices={self._devices}",
-            f"--fence-namespace={agents.NAMESPACE}",
-            *(_QUICK if self._state.node_grace < NODE_GRACE.total_seconds() else ()),
         )
+
+    @property
+    def _account(self) -> dict[str, str]:
+        """How it finds the lab's OpenStack."""
+        if not self._state.openstack:
+            return {}
+        return {"OS_CLIENT_CONFIG_FILE": str(self._layout.clouds), "OS_CLOUD": CLOUD}
 
     @property
     def _devices(self) -> Path:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Progress(StrEnum):
@@ -24,15 +27,15 @@ def silent(_step: str, _progress: Progress) -> None:
     """Report nothing."""
 
 
-async def step(report: Report, name: str, work: Awaitable[object]) -> None:
-    """Await some work, reporting its begin and its end.
+async def step(report: Report, name: str, work: Awaitable[T]) -> T:
+    """Await some work, reporting its begin and its end, and give what it gives.
 
     Raises:
         BaseException: whatever the work raises.
     """
     report(name, Progress.BEGUN)
     try:
-        await work
+        given = await work
     except asyncio.CancelledError:
         report(name, Progress.CANCELLED)
         raise
@@ -40,3 +43,4 @@ async def step(report: Report, name: str, work: Awaitable[object]) -> None:
         report(name, Progress.FAILED)
         raise
     report(name, Progress.DONE)
+    return given

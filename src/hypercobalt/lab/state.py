@@ -48,6 +48,7 @@ class State(msgspec.Struct, frozen=True):
     hosts: tuple[HostRecord, ...] = ()
     node_grace: float = NODE_GRACE.total_seconds()  # seconds that a Node may be silent
     vms: int = 0  # requested by the first `up`, until all of them are made
+    openstack: str = ""  # programs of its OpenStack, a folder that hosts see; "" in a lab without
     version: Literal[1] = 1
 
     @property
@@ -175,6 +176,16 @@ class Layout:
         return self.data / "log"
 
     @property
+    def openstack(self) -> Path:
+        """Configuration, databases and files of the lab's OpenStack."""
+        return self.data / "openstack"
+
+    @property
+    def clouds(self) -> Path:
+        """Accounts of the lab's OpenStack, as its own clients read them."""
+        return self.openstack / "clouds.yaml"
+
+    @property
     def ovn(self) -> Path:
         return self.data / "ovn"
 
@@ -223,6 +234,7 @@ OWNED: Final = (
     "hosts",
     "log",
     "member-faults",
+    "openstack",
     "ovn",
     "pki",
     "rack",

@@ -108,7 +108,14 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
     ended = Ended()
     order = FencingOrder(
-        kube, host.libvirt, hypervisor, board, boot=host.boot.id, ended=ended, clock=manager.clock
+        kube,
+        host.libvirt,
+        hypervisor,
+        board,
+        boot=host.boot.id,
+        renewals=lambda: agent.renewals,
+        ended=ended,
+        clock=manager.clock,
     )
     listeners: list[Callable[[Event], None]] = [migrations.on_event, order.on_event]
     agent.act("fencing-order", order.run)

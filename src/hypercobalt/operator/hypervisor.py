@@ -40,7 +40,7 @@ from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_ru
 from hypercobalt.operator.contested import Contested, Rivals, address_claim
 from hypercobalt.operator.from_node import first, follow, frozen
 from hypercobalt.operator.ha.facts import FINALIZER
-from hypercobalt.operator.node_conditions import accepts, health
+from hypercobalt.operator.node_conditions import CLOSED_BY_HOST, accepts, health
 from hypercobalt.operator.node_facts import (
     as_listed,
     internal_ip,
@@ -398,9 +398,25 @@ class HypervisorReconciler:
                 hypervisor, "Warning", now.reason, now.message, action="CheckingIdentity"
             )
 
+    def _record_closing(self, hypervisor: Hypervisor, plan: Plan) -> None:
+        """Record that the host is closed to new instances, or open again; a Node has its Event."""
+        type_ = _Type.ACCEPTS_NEW_INSTANCES
+        before, now = (
+            get_condition(some, type_) for some in (hypervisor.conditions, plan.part.conditions)
+        )
+        if now is None or (before and (before.status, before.reason) == (now.status, now.reason)):
+            return
+        if now.status == ConditionStatus.FALSE and now.reason in CLOSED_BY_HOST:
+            text = "HostClosed"
+            self._events.record(hypervisor, "Warning", text, now.message, action="ObservingHost")
+        elif before is not None and before.reason in CLOSED_BY_HOST:
+            why = f"AcceptsNewInstances is no longer {before.reason}: {now.message}"
+            self._events.record(hypervisor, "Normal", "HostOpened", why, action="ObservingHost")
+
     def _record_change(self, hypervisor: Hypervisor, plan: Plan) -> None:
-        """Record an Event when the health of the Node has changed, or a claim is refused."""
+        """Record Events of the Node's health, of a host that is closed, and of a refused claim."""
         self._record_refusal(hypervisor, plan)
+        self._record_closing(hypervisor, plan)
         before = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)
         now = get_condition(plan.part.conditions, _Type.NODE_HEALTHY)
         if now is None or (before and (before.status, before.reason) == (now.status, now.reason)):

@@ -21,7 +21,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
 )
-from hypercobalt.api.ha_switch import PAUSE, switched_off
+from hypercobalt.api.ha_switch import is_paused, switched_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     FencedReason,
@@ -179,7 +179,7 @@ def ha_states(hypervisor: Hypervisor) -> Iterable[HaState]:
         spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO}
         or spec.highAvailability is False
         or spec.lifecycleEnabled is False
-        or PAUSE in hypervisor.metadata.annotations
+        or is_paused(hypervisor)
         or bool(switched_off(hypervisor))
     )
     for one in hypervisor.conditions:

@@ -66,6 +66,10 @@ def health(node: Node) -> Health:
     return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.UNREACHABLE, wrong)
 
 
+CLOSED_BY_HOST: Final = frozenset({AcceptsReason.NETWORK_BROKEN, AcceptsReason.MEMORY_FAILED})
+"""Reasons of a closed host whose Node may be in order."""
+
+
 def accepts(
     found: Health, network: Condition | None = None, incidents: Iterable[Incident] = ()
 ) -> tuple[ConditionStatus, AcceptsReason, str]:

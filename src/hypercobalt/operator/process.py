@@ -41,6 +41,7 @@ class ProcessSettings:
         direct: how `direct` reaches hosts.
         smoke: the server that Nova boots for a test.
         evacuate_local_disks: see `connect_nova`.
+        live_migrate_devices: likewise.
         kubeconfig: file; None looks where kubectl and pods do.
         leader_elect: one of several processes is active.
         metrics: where `/metrics` is served; None: nowhere.
@@ -59,6 +60,7 @@ class ProcessSettings:
     direct: DirectSettings
     smoke: SmokeSettings
     evacuate_local_disks: bool
+    live_migrate_devices: bool
     kubeconfig: Path | None
     leader_elect: bool
     metrics: Address | None
@@ -130,4 +132,5 @@ def _connect(settings: ProcessSettings, registry: CollectorRegistry) -> Connect 
         settings.smoke,
         guard,
         evacuate_local_disks=settings.evacuate_local_disks,
+        live_migrate_devices=settings.live_migrate_devices,
     )

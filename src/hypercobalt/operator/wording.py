@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from hypercobalt.api.eviction import EvictionInstance
-from hypercobalt.compute.model import Server
+from hypercobalt.compute.model import Move, Server
 
+_NAMED: Final = 5  # instances in a message
 _LONGEST: Final = 2000  # characters of a line; messages have up to 32768
 
 
@@ -34,6 +36,15 @@ def count(number: int, what: str = "instance") -> str:
 def called(one: EvictionInstance | Server) -> str:
     """What people call an instance."""
     return f"{one.name} ({one.id})" if one.name else one.id
+
+
+def incoming_moves(moves: Sequence[Move]) -> str:
+    """`1 incoming migration: UUID from kvm-1`; of many, some are named."""
+    named = ", ".join(
+        f"{move.server} from {move.source}" if move.source else move.server
+        for move in moves[:_NAMED]
+    )
+    return f"{count(len(moves), 'incoming migration')}: {named}{' …' * (len(moves) > _NAMED)}"
 
 
 def printable(line: str) -> str:

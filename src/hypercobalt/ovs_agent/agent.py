@@ -17,6 +17,7 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.hypervisor import Hypervisor, lists_all
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_status import MOST_PORTS
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.errors import HypercobaltError
@@ -68,7 +69,14 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     own = Latest(informer)
     agent = Agent(NAME, settings, manager, lambda: own.value)
     observer = Observer(switch, clock)
-    judge = Judge(observer.facts, board, clock, counters=settings.counters)
+    judge = Judge(
+        observer.facts,
+        board,
+        clock,
+        counters=settings.counters,
+        read_at=observer.read_at,
+        doubt=observer.doubt,
+    )
     applier = Applier(kube, report(settings), board, informer)
     hypervisor = Latest(manager.informer(Hypervisor, fields=fields))
     recorder = manager.recorder(REPORTER)
@@ -152,12 +160,28 @@ async def _follow_instances(hypervisor: Latest[Hypervisor], observer: Observer) 
     """Keep the facts' instances equal to those that the node agent reports."""
     while True:
         found = hypervisor.value
-        observer.update(partial(_with_instances, instances=instances_of(found)))
+        observer.update(partial(_with_instances, hypervisor=found))
         await hypervisor.changed(found)
 
 
-def _with_instances(facts: Facts, instances: dict[str, bool] | None) -> Facts:
-    return with_hosted(replace(facts, instances=instances))
+def _with_instances(facts: Facts, hypervisor: Hypervisor | None) -> Facts:
+    instances = instances_of(hypervisor)
+    wanted = None
+    if hypervisor is not None and instances is not None:
+        wanted = ports_of(hypervisor)
+    return with_hosted(replace(facts, instances=instances, wanted=wanted))
+
+
+def ports_of(hypervisor: Hypervisor) -> dict[str, tuple[str, ...]] | None:
+    """Ports of each instance that runs, by its UUID; None unless all of them are listed."""
+    listed = hypervisor.status.instancePorts
+    if listed is None or len(listed) >= MOST_PORTS:
+        return None
+    found: dict[str, tuple[str, ...]] = {}
+    for one in listed:
+        instance = one.instance.lower()
+        found[instance] = (*found.get(instance, ()), one.port)
+    return found
 
 
 def instances_of(hypervisor: Hypervisor | None) -> dict[str, bool] | None:

@@ -52,6 +52,7 @@ def judge(
     now: datetime,
     monotonic: float,
     before: Mapping[OVSNodeConditionType, Stated] = MappingProxyType({}),
+    read_at: Mapping[str, float] = MappingProxyType({}),
 ) -> Judgement:
     """Judge the switch.
 
@@ -61,6 +62,7 @@ def judge(
         now: wall clock, UTC.
         monotonic: seconds.
         before: conditions of the last judgement; none for the first.
+        read_at: when the last answer of each probe was begun, by its name.
     """
     bridges, bonds = assess_bridges(facts), assess_bonds(facts)
     controller, daemons = assess_controller(facts), assess_daemons(facts)
@@ -68,7 +70,7 @@ def judge(
     parts = (daemons, controller, *of_bridges, bonds, assess_ports(facts), assess_flows(facts))
     unmeasured = codes(*(part.unmeasured for part in parts))
     found = [finding for part in parts for finding in part.findings]
-    ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic)
+    ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic, read_at=read_at)
     ledger = of_ports_there(ledger, facts)
     lasting = issues.issues_of(ledger)
     shown, total = issues.listed(ledger)

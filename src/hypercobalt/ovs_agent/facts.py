@@ -101,12 +101,14 @@ class Sample:
         received: packets that the device has delivered, by UUID of the Interface.
         ofports: numbers of the ports then, by UUID of the Interface.
         matched: packets that flows of table 0 with this `in_port` have matched.
+        others: packets that flows of table 0 for any port have matched, the table's default apart.
     """
 
     pid: int
     received: Mapping[str, int]
     ofports: Mapping[str, int]
     matched: Mapping[int, int]
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class Facts:
         samples: of traffic, oldest first, three at most.
         instances: whether each instance of this host runs, by UUID; None when the node agent does
             not report.
+        wanted: ports of each instance that runs, by its UUID: interface ids, or names of devices;
+            None likewise.
         hosted: UUIDs of the Interfaces whose instance has been on this host while they were.
     """
 
@@ -158,6 +162,7 @@ class Facts:
     openflow_peers: Reading[int] = Reading()
     samples: tuple[Sample, ...] = ()
     instances: Mapping[str, bool] | None = None
+    wanted: Mapping[str, tuple[str, ...]] | None = None
     hosted: frozenset[str] = frozenset()
 
     @property
@@ -266,6 +271,7 @@ def sample_of(
     for flow in flows:
         if flow.in_port is not None:
             matched[flow.in_port] = matched.get(flow.in_port, 0) + flow.packets
+    others = sum(flow.packets for flow in flows if flow.in_port is None and flow.priority)
     counted = {uuid: statistics.get(uuid, {}).get("rx_packets") for uuid in ports}
     received = {uuid: packets for uuid, packets in counted.items() if packets is not None}
-    return Sample(vswitchd.pid, received, ports, matched)
+    return Sample(vswitchd.pid, received, ports, matched, others)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final
 
 from hypercobalt.api.ovsnode import Issue, OVSNodeStatus
@@ -18,6 +19,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent.assess import Judgement, judge
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.rules import issues
+from hypercobalt.ovs_agent.rules.evidence import sources_of
 from hypercobalt.ovs_agent.rules.issues import Ledger, Tracked
 from hypercobalt.ovs_agent.status.compose import published
 from hypercobalt.ovs_agent.status.parts import Board, with_status
@@ -44,6 +46,8 @@ class Judge:
 
     Args:
         counters: how often counters are shown when nothing else changes.
+        read_at: when the last answer of each probe was begun; it follows the observer.
+        doubt: is told the probes that unconfirmed findings rest on.
 
     Attributes:
         latest: the last judgement; None before the first.
@@ -52,10 +56,18 @@ class Judge:
     """
 
     def __init__(
-        self, facts: Observable[Facts], board: Board, clock: Clock, *, counters: timedelta
+        self,
+        facts: Observable[Facts],
+        board: Board,
+        clock: Clock,
+        *,
+        counters: timedelta,
+        read_at: Mapping[str, float] = MappingProxyType({}),
+        doubt: Callable[[frozenset[str]], None] = lambda _names: None,
     ) -> None:
         self._facts, self._board, self._clock = facts, board, clock
         self._counters = counters.total_seconds()
+        self._read_at, self._doubt = read_at, doubt
         self._ledger: Ledger = {}
         self._shown: OVSNodeStatus | None = None
         self._due = float("-inf")  # by the monotonic clock
@@ -93,8 +105,10 @@ class Judge:
             now=now,
             monotonic=monotonic,
             before=last.conditions if last else {},
+            read_at=self._read_at,
         )
         self.latest, self._ledger = judged, judged.ledger
+        self._doubt(sources_of(one.finding.code for one in issues.young(judged.ledger)))
         appeared, disappeared = issues.changes(before, judged.ledger)
         for tracked in appeared:
             self._report(True, tracked)

@@ -2,8 +2,8 @@
 
 A probe that fails is repeated after a second, unless it costs the switch time, so that a daemon
 counts as away 10 s after it was killed or hangs: two failures of the longest deadline, with the
-period between them. A probe runs at once when what it reads has changed in the database. Nothing
-here judges.
+period between them. A probe runs at once when what it reads has changed in the database, and more
+often while a finding that rests on it is not confirmed. Nothing here judges.
 
 Source: docs/decisions/0032 for the periods.
 """
@@ -34,10 +34,13 @@ T = TypeVar("T")
 AGAIN: Final = timedelta(seconds=1)
 """Between a failure and the next attempt, until the producer counts as away."""
 
-GIVE_UP: Final = timedelta(seconds=3)
+RECHECK: Final = timedelta(seconds=3)
+"""Between two answers while a finding that rests on them is not confirmed."""
+
+GIVE_UP: Final = timedelta(seconds=3.5)
 """How long after a lost connection ovsdb-server counts as away; a restart takes less."""
 
-FILL: Final = timedelta(seconds=10)
+FILL: Final = timedelta(seconds=11)
 """How long a database with empty ephemeral columns is held back: ovs-vswitchd fills them within 9 s
 of a restart of ovsdb-server."""
 
@@ -58,6 +61,7 @@ class Probe(Generic[T]):
         source: what of the database it depends on; a change of that leads to a probe at once.
         reads: the same for the other facts.
         again: between a failure and the next attempt; longer for what costs the switch time.
+        recheck: between two answers while a finding that rests on them is not confirmed.
         unsettled: whether an answer is about to change without a change of its source; then the
             next look is after `again`.
     """
@@ -71,6 +75,7 @@ class Probe(Generic[T]):
     source: Callable[[Database], object] = lambda _database: None
     reads: Callable[[Facts], object] = lambda _facts: None
     again: timedelta = AGAIN
+    recheck: timedelta = RECHECK
     unsettled: Callable[[Facts], bool] = lambda _facts: False
 
 
@@ -93,12 +98,16 @@ class Observer:
     Attributes:
         facts: what is known now.
         timings: by name of the source.
+        read_at: when the last answer of each probe was begun, seconds of the monotonic clock.
     """
 
     def __init__(self, switch: Switch, clock: Clock) -> None:
         self._switch, self._clock = switch, clock
         self.facts: Observable[Facts] = Observable(Facts())
         self.timings: dict[str, Timing] = {}
+        self.read_at: dict[str, float] = {}
+        self._doubted: frozenset[str] = frozenset()
+        self._rechecks: dict[str, timedelta] = {}
         self._kicks: dict[str, asyncio.Event] = {}
         self._sources: dict[str, Callable[[Database], object]] = {}
         self._reads: dict[str, Callable[[Facts], object]] = {}
@@ -115,6 +124,14 @@ class Observer:
         if new != old:
             self.facts.set(new)
             self._kick(old, new)
+
+    def doubt(self, names: frozenset[str]) -> None:
+        """Repeat these probes more often, until the next call."""
+        for name in names - self._doubted:
+            if name in self._kicks:
+                recheck = self._rechecks[name].total_seconds()
+                asyncio.get_running_loop().call_later(recheck, self._kicks[name].set)
+        self._doubted = names
 
     async def follow(self) -> None:
         """Follow the database until cancelled."""
@@ -169,7 +186,7 @@ class Observer:
         """Keep one reading current until cancelled."""
         kick = self._kicks[probe.name] = asyncio.Event()
         self._sources[probe.name], self._reads[probe.name] = probe.source, probe.reads
-        self._wanted[probe.name] = probe.wanted
+        self._wanted[probe.name], self._rechecks[probe.name] = probe.wanted, probe.recheck
         while True:
             kick.clear()
             wait = await self._once(probe)
@@ -181,7 +198,7 @@ class Observer:
         if not probe.wanted(self.facts.value):
             self.update(lambda f: probe.put(f, Reading()))
             return probe.period
-        began = time.monotonic()
+        began, read_at = time.monotonic(), self._clock.monotonic()
         try:
             value = await probe.call()
         except SwitchError as error:
@@ -191,10 +208,12 @@ class Observer:
             is_down = probe.get(self.facts.value).is_down
             return min(probe.period, 2 * probe.again) if is_down else probe.again
         self._answered(probe.name, time.monotonic() - began)
+        self.read_at[probe.name] = read_at
         self.update(lambda f: probe.put(f, Reading(value)))
         if probe.unsettled(self.facts.value):
             return probe.again
-        return probe.period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
+        period = probe.recheck if probe.name in self._doubted else probe.period
+        return period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
     def _kick(self, old: Facts, new: Facts) -> None:
         """Have the probes run that are of use now, or whose source or daemon has changed."""

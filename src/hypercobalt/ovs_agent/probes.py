@@ -36,7 +36,9 @@ from hypercobalt.ovs_agent.facts import (
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.observing import Observer, Probe
 from hypercobalt.ovs_agent.rules.bonds import has_member_coming
+from hypercobalt.ovs_agent.rules.controller import TUNNELS
 from hypercobalt.ovs_agent.rules.counters import traffic
+from hypercobalt.ovs_agent.rules.evidence import Source
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import Clock
@@ -46,8 +48,8 @@ T = TypeVar("T")
 ALIVE: Final = timedelta(seconds=3)
 SHAPE: Final = timedelta(seconds=15)
 SCAN: Final = timedelta(seconds=10)
-COUNTS: Final = timedelta(seconds=30)
-TRAFFIC: Final = timedelta(seconds=60)
+COUNTS: Final = timedelta(seconds=27)
+TRAFFIC: Final = timedelta(seconds=55)
 
 MOST_FLOWS: Final = 15_000
 """Of table 0, which has about one for each port and each tunnel: 40 ms of CPU of this process, and
@@ -117,7 +119,7 @@ def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
 
 def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
     running = Probe(
-        "bridges",
+        Source.BRIDGES,
         SHAPE,
         switch.bridges,
         lambda facts: facts.running,
@@ -125,7 +127,7 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
         source=_bridges,
     )
     bonds = Probe(
-        "bonds",
+        Source.BONDS,
         SHAPE,
         switch.bonds,
         lambda facts: facts.bonds,
@@ -163,16 +165,17 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         source=_ovn,
     )
     bindings = Probe(
-        "bindings",
+        Source.BINDINGS,
         COUNTS,
         switch.local_bindings,
         lambda facts: facts.bindings,
         lambda facts, reading: replace(facts, bindings=reading),
         wanted=lambda facts: facts.ovn_controller.proven is not None and _has_instances(facts),
         source=_installed,
+        recheck=SHAPE,  # on a busy host a port is being plugged at any time
     )
     peers = Probe(
-        "openflow-peers",
+        Source.PEERS,
         ALIVE,
         lambda: switch.openflow_peers(observer.facts.value.ovn.bridge),
         lambda facts: facts.openflow_peers,
@@ -192,7 +195,7 @@ def _southbound(switch: Switch, observer: Observer, period: timedelta) -> Probe[
         return await switch.southbound(ovn.remote, ovn.system_id, ovn.tls)
 
     return Probe(
-        "southbound",
+        Source.SOUTHBOUND,
         period,
         read,
         lambda facts: facts.southbound,
@@ -204,7 +207,7 @@ def _southbound(switch: Switch, observer: Observer, period: timedelta) -> Probe[
 
 def _of_kernel(poll: _Poll, switch: Switch) -> None:
     links = Probe(
-        "links",
+        Source.LINKS,
         SHAPE,
         switch.links,
         lambda facts: facts.links,
@@ -212,7 +215,7 @@ def _of_kernel(poll: _Poll, switch: Switch) -> None:
         source=_devices,
     )
     bonds = Probe(
-        "kernel-bonds",
+        Source.KERNEL_BONDS,
         ALIVE,
         switch.kernel_bonds,
         lambda facts: facts.kernel_bonds,
@@ -242,7 +245,7 @@ def _flow_counts(
         return found
 
     return Probe(
-        "flows",
+        Source.FLOWS,
         COUNTS,
         count,
         lambda facts: Reading(facts.flows),
@@ -256,29 +259,38 @@ def _flow_counts(
     )
 
 
-def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[tuple[int, TableScan] | None]:
-    """One table of the integration bridge at a time."""
+def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[Mapping[int, TableScan]]:
+    """Some tables of the integration bridge at a time."""
     read_at: dict[int, float] = {}
 
-    async def read() -> tuple[int, TableScan] | None:
+    async def read() -> Mapping[int, TableScan]:
         facts, now = observer.facts.value, clock.monotonic()
         database = facts.effective
         bridge = integration_bridge(facts, database) if database else None
-        table = flow_scan.next_table(_integration_counts(facts), facts.scans, read_at, now)
-        if database is None or bridge is None or table is None:
-            return None
-        read_at[table] = now
-        flows = await switch.flows(bridge.name, table, limit=flow_scan.MOST)
-        numbers = (one.ofport for one in interfaces_of(database, bridge))
-        ports = frozenset(number for number in numbers if number is not None)
-        return table, flow_scan.scanned(flows, ports, facts.scans.get(table))
+        found: dict[int, TableScan] = {}
+        if database is None or bridge is None:
+            return found
+        counts, left = _integration_counts(facts), flow_scan.BUDGET
+        rows = interfaces_of(database, bridge)
+        ports = frozenset(one.ofport for one in rows if one.ofport is not None)
+        tunnels = frozenset(
+            one.ofport for one in rows if one.ofport is not None and one.type in TUNNELS
+        )
+        while len(found) < flow_scan.AT_ONCE:
+            table = flow_scan.next_table(counts, facts.scans, read_at, now)
+            if table is None or (found and counts[table] > left):
+                break
+            read_at[table], left = now, left - counts[table]
+            flows = await switch.flows(bridge.name, table, limit=flow_scan.MOST)
+            found[table] = flow_scan.scanned(flows, ports, facts.scans.get(table), tunnels)
+        return found
 
-    def put(facts: Facts, reading: Reading[tuple[int, TableScan] | None]) -> Facts:
+    def put(facts: Facts, reading: Reading[Mapping[int, TableScan]]) -> Facts:
         if reading.failures:
             return facts
         counts = _integration_counts(facts)
         kept = {table: scan for table, scan in facts.scans.items() if table in counts}
-        return replace(facts, scans=kept | dict([reading.value] if reading.value else ()))
+        return replace(facts, scans={**kept, **(reading.value or {})})
 
     return Probe(
         "scan",
@@ -331,13 +343,15 @@ def _traffic(switch: Switch, observer: Observer, clock: Clock) -> Probe[Traffic]
         return replace(facts, classifier=Reading(flows), samples=samples)
 
     return Probe(
-        "traffic",
+        Source.TRAFFIC,
         TRAFFIC,
         read,
         lambda _facts: Reading(),
         put,
         wanted=lambda facts: facts.effective is not None,
         again=COUNTS,
+        # A port that is silent between two answers must have had time to send packets.
+        recheck=TRAFFIC,
         unsettled=lambda facts: traffic(facts) is None,
     )
 

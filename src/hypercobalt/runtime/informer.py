@@ -85,6 +85,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
         self._version = ""  # empty: list before watching
+        self._watching: asyncio.Timeout | None = None  # while a watch goes on
         self._received_at: float | None = None
         name = resource_name(selection.type)
         self._objects = metrics.informer_objects.labels(name)
@@ -115,6 +116,12 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         for obj in self.cache:
             handler.on_add(obj)
+
+    def restart(self) -> None:
+        """Begin the watch anew: its connection may be dead without either end knowing."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Follow the server until cancelled; the server being away is not an error here."""
@@ -151,7 +158,20 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _follow(self) -> None:
-        """Watch from the last version seen until the watch ends."""
+        """Watch from the last version seen until the watch ends.
+
+        Raises:
+            WatchClosedError: it ended at once, or is to be begun anew.
+        """
+        try:
+            async with asyncio.timeout(None) as self._watching:
+                await self._watch()
+        except TimeoutError as error:
+            raise WatchClosedError(f"watch {self.selection.about}: begun anew") from error
+        finally:
+            self._watching = None
+
+    async def _watch(self) -> None:
         of = self.selection
         clock = asyncio.get_running_loop().time
         started = clock()

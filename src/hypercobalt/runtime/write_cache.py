@@ -89,6 +89,10 @@ class Latest(WriteCache[T]):
         """Wait until the object is another than `since`; return it."""
         return await self._newest.changed(since)
 
+    def restart(self) -> None:
+        """See `Informer.restart`."""
+        self._informer.restart()
+
     async def listed(self) -> None:
         """Wait for the first list: from then on None means that there is no such object."""
         await self._informer.wait_synced()

@@ -230,16 +230,20 @@ _METADATA: Final = st.sampled_from(
 _IDS: Final = st.sampled_from(
     ["$guest", "$guest", "$idle guest", "$their guest", "$their idle guest", "$no guest"]
 )
+_MORE: Final[Mapping[str, str]] = {
+    "arguments": guests.HVM + guests.ARGUMENTS,
+    "kernel": guests.KERNEL,
+    "a mark": guests.HVM + guests.MARK.format(host="${victim}", boot="${their boot}"),
+}
+"""What a hostile definition has beside its devices."""
 _DEFINITION: Final = st.tuples(
-    _IDS, st.sampled_from([*guests.HOSTILE, "arguments", "kernel", "nothing"]), st.booleans()
+    _IDS, st.sampled_from([*guests.HOSTILE, *_MORE, "nothing"]), st.booleans()
 )
 
 
 def hostile(what: str, uuid: str, called: str, host: str) -> str:
     """A definition with what another host must not be told to use."""
-    more = {"arguments": guests.HVM + guests.ARGUMENTS, "kernel": guests.KERNEL}.get(
-        what, guests.HVM
-    )
+    more = _MORE.get(what, guests.HVM)
     devices = (guests.HOSTILE[what],) if what in guests.HOSTILE else ()
     return guests.document(uuid, called, host, devices=devices, more=more)
 
@@ -254,6 +258,8 @@ def definitions(
         uuid = str(symbols[symbol[1:]])
         called = f"{own}-vm-{int(symbol == '$idle guest')}"
         xml = hostile(what, uuid, called, own)
+        for name in ("victim", "their boot"):
+            xml = xml.replace(f"${{{name}}}", str(symbols[name]))
         made[uuid] = DomainDefinition(name=called, xml=xml, active=active)
     found = HostDefinitions(str(symbols["boot"]), str(symbols["mark"]), made)
     body = arrangements.definitions_body(host, found, hypervisor)
@@ -468,10 +474,13 @@ LARGE: Final = (
     (Request("POST", EVENTS, _event("long", "$own", "x" * 50_000)),),
 )
 
+COHERENT: Final = st.builds(_status, st.just("${own}"), _KNOWING, st.just("merge"), st.just(True))
+"""Fields of a status that mean something together."""
+
 _NODE_AGENT: Final = st.one_of(
     st.builds(_status, _HOST, _CHANGE, _PATCH, st.sampled_from([True, True, True, False])),
     st.builds(_status, st.just("${own}"), _CHANGE, _PATCH, st.just(True)),
-    st.builds(_status, st.just("${own}"), _KNOWING, st.just("merge"), st.just(True)),
+    COHERENT,
     st.builds(_metadata, _HOST, _METADATA),
     _EVICTION,
     _EVICTION,

@@ -8,12 +8,13 @@ time, and never before their power is off.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from tests.conformance.captured import arrangements, guests, objects
 from tests.conformance.captured.doubles import Deed
-from tests.conformance.captured.site import CAPTURED, HOSTS, HYPERVISORS, OTHERS, Site
+from tests.conformance.captured.site import CAPTURED, EVENTS, HOSTS, HYPERVISORS, OTHERS, Site
 from tests.conformance.wire import Json
 
 from hypercobalt.adapters.fencing.port import PowerState
@@ -64,12 +65,14 @@ class Effects:
         befallen: hosts that a fault has befallen.
         drained: hosts that an administrator has emptied.
         claimed: the captured host has claimed another's address or UUID, which stops both.
+        copied: UUIDs of others' guests of which the captured host has made a domain of its own.
     """
 
     site: Site
     befallen: set[str] = field(default_factory=set[str])
     drained: set[str] = field(default_factory=set[str])
     claimed: bool = False
+    copied: set[str] = field(default_factory=set[str])
     found: list[str] = field(default_factory=list[str])
     before: dict[str, Json] = field(default_factory=dict[str, Json])
 
@@ -169,18 +172,42 @@ class Effects:
         uuid = guests.guest(name, 0)
         for host in site.hosts.values():
             found = site.machines.at(host.uri).here.get(uuid) if host.name != name else None
-            # What was started on the captured host is its own to stop.
-            if found is not None and (found.active or host.name == CAPTURED):
+            if found is None:
+                continue
+            # What was started on the captured host is its own to stop; its own copies are nothing.
+            if self._was_brought(uuid) if host.name == CAPTURED else found.active:
                 return True
         return False
+
+    def _was_brought(self, uuid: str) -> bool:
+        """Whether the operator has brought a guest to the captured host."""
+        booted = any(
+            (one.host, one.what, one.about) == (CAPTURED, "boot", uuid)
+            for one in self.site.deeds.done
+        )
+        return booted or uuid not in self.copied
+
+    async def _accounted(self, names: Iterable[str]) -> bool:
+        """Whether each host is recovered, or its guest is named as one that another host has."""
+        late = [name for name in names if not self.is_recovered(name)]
+        if not late or self.found:
+            return True
+        if any(guests.guest(name, 0) not in self.copied for name in late):
+            return False
+        events = (await self.site.rest.good("GET", EVENTS))["items"]
+        named = {
+            (one["regarding"]["name"], uuid)
+            for one in events
+            for uuid in self.copied
+            if one["reason"] == "InstanceClaimed" and uuid in one["note"]
+        }
+        return all((name, guests.guest(name, 0)) in named for name in late)
 
     async def recovered_in_time(self) -> None:
         """Wait for every host that is silent to be recovered, or that is drained to be empty."""
         silent = {name for name in OTHERS if not self.site.hosts[name].reports}
         waits = sorted({*silent, *self.drained})
-        done = await self.site.until(
-            lambda: all(map(self.is_recovered, waits)) or self.found, IN_TIME
-        )
+        done = await self.site.until(lambda: self._accounted(waits), IN_TIME)
         self.check()
         if not done:
             late = [name for name in waits if not self.is_recovered(name)]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from tests.conformance.captured.arrangements import CONSOLE, SHARED
 
-from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState
+from hypercobalt.adapters.libvirt.documents import evacuated
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 
 CAPTURED: Final = "captured"
 """In the paths of a hostile definition: what another host must never be told to use."""
+MARK: Final = (
+    f"<metadata><{evacuated.TAG} xmlns:hypercobalt='{evacuated.NAMESPACE}' "
+    "host='{host}' boot='{boot}' seal='0'/></metadata>"
+)
+"""A mark that the operator has not sealed."""
 
 HOSTILE: Final[dict[str, str]] = {
     "a file of the host": (
@@ -42,6 +50,54 @@ ARGUMENTS: Final = (
 )
 HVM: Final = "<os><type>hvm</type></os>"
 KERNEL: Final = "<os><type>hvm</type><kernel>/boot/captured</kernel></os>"
+
+
+COPIES: Final[Mapping[str, tuple[bool, DomainState, int]]] = {
+    "runs": (True, DomainState.RUNNING, 0),
+    "is paused": (True, DomainState.PAUSED, 0),
+    "is off": (False, DomainState.SHUTOFF, ShutoffReason.UNKNOWN),
+    "was destroyed": (False, DomainState.SHUTOFF, ShutoffReason.DESTROYED),
+    "has moved on": (False, DomainState.SHUTOFF, ShutoffReason.MIGRATED),
+}
+"""States of a domain that a captured host gives the UUID of another host's guest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A domain with the UUID of another host's guest.
+
+    Args:
+        number: of the guest.
+        state: one of `COPIES`.
+        marked: it says that it was evacuated from the other host.
+        pending: to be started here.
+        earlier: that mark is not its last one.
+    """
+
+    number: int
+    state: str
+    marked: bool = False
+    pending: bool = False
+    earlier: bool = False
+
+
+def copied(copy: Copy, host: str, boot: str, seal: str) -> Domain:
+    """What a captured host defines.
+
+    Args:
+        copy: which.
+        host: the guest's own.
+        boot: of that host.
+        seal: of a mark that the captured host was once given, or any text.
+    """
+    active, state, reason = COPIES[copy.state]
+    made = replace(domain(host, copy.number), active=active, state=state, reason=reason)
+    if not copy.marked:
+        return made
+    mark = Evacuated(host, boot, copy.pending, seal)
+    if copy.earlier:
+        return replace(made, evacuated=Evacuated("kvm-gone", "its boot"), earlier=(mark,))
+    return replace(made, evacuated=mark)
 
 
 def guest(host: str, number: int) -> str:

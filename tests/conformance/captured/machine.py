@@ -16,7 +16,14 @@ from typing import ClassVar, Final, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.conformance.captured import guests
-from tests.conformance.captured.attacks import ATTACKS, DEFINITIONS, definitions, hostile
+from tests.conformance.captured.attacks import (
+    ATTACKS,
+    COHERENT,
+    DEFINITIONS,
+    Attack,
+    definitions,
+    hostile,
+)
 from tests.conformance.captured.credentials import (
     CREDENTIALS,
     NODE_AGENT,
@@ -26,7 +33,7 @@ from tests.conformance.captured.credentials import (
     User,
 )
 from tests.conformance.captured.effects import EffectError, Effects
-from tests.conformance.captured.knowledge import Definitions, Knowledge, Request
+from tests.conformance.captured.knowledge import VICTIM, Definitions, Knowledge, Request
 from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, OTHERS, Site
 from tests.conformance.real import Server
 from tests.conformance.wire import Json
@@ -39,6 +46,8 @@ _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname
 """Fields by which a host claims what is another's."""
 
 _AGAIN: Final = 4.0
+_PATIENCE: Final = 420
+"""Seconds within which a host is offboarded, as far as that depends on what it writes."""
 _WATCHED: Final = 0.3
 """Seconds of real time for the first events of a watch."""
 
@@ -118,6 +127,15 @@ class CapturedHost(RuleBasedStateMachine):
         """Hypothesis takes rules in turn: an attacker writes oftener than hosts fail."""
         self.writes(data)
 
+    @precondition(lambda self: self.is_agent)
+    @rule(write=COHERENT, patient=st.booleans())
+    def writes_coherently(self, write: Attack, patient: bool) -> None:
+        """What only means something together; and it may wait for what comes of it."""
+        self.sends(*write, credential=self._agent)
+        if patient and self.leaving:
+            self.persists()
+            self.passes(_PATIENCE)
+
     @precondition(lambda self: self.is_agent and self.is_direct)
     @rule(write=DEFINITIONS)
     def writes_definitions_of(self, write: Definitions) -> None:
@@ -144,6 +162,29 @@ class CapturedHost(RuleBasedStateMachine):
         """Its libvirt gives a hostile definition to whoever moves a guest."""
         libvirt = self.site.machines.at(self.site.hosts[CAPTURED].uri)
         libvirt.lie = hostile(what, "UUID", f"{CAPTURED}-vm-1", CAPTURED)
+
+    @precondition(lambda self: self.is_direct and self.site.has_power(CAPTURED))
+    @rule(
+        name=st.sampled_from((VICTIM, VICTIM, *OTHERS)),
+        copy=st.builds(
+            guests.Copy,
+            st.sampled_from([0, 0, 1]),
+            st.sampled_from(sorted(guests.COPIES)),
+            st.booleans(),
+            st.booleans(),
+            st.booleans(),
+        ),
+    )
+    def has_a_copy(self, name: str, copy: guests.Copy) -> None:
+        """Its libvirtd has a domain with the UUID of another host's guest."""
+        own = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        if (uuid := guests.guest(name, copy.number)) in own.here:
+            return
+        seals = [mark.seal for one in own.here.values() for mark in one.marks if mark.seal]
+        boot = self.site.hosts[name].boot
+        own.put(guests.copied(copy, name, boot, seals[0] if seals else "0"))
+        self.effects.copied.add(uuid)
+        self._step(_at_once())
 
     @precondition(lambda self: self.is_direct)
     @rule()

@@ -6,7 +6,7 @@ where it was mended: in the rights that the charts give, or in a rule of the ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -19,16 +19,17 @@ from tests.conformance.wire import Body, Json
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
 from hypercobalt.adapters.libvirt.documents import evacuated
-from hypercobalt.adapters.libvirt.model import Evacuated
+from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.api.fencing import Fencing, proves_dead, recorded
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.direct import directory
+from hypercobalt.compute.direct import directory, evacuation, remains
 from hypercobalt.compute.direct.carrying import Carrying
+from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing_record
 from hypercobalt.ha.node_failure import Question
 from hypercobalt.lab import rights
-from hypercobalt.operator.ha import decide
+from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
@@ -90,6 +91,11 @@ def _without(objects: list[Body], policy: str, *words: str) -> None:
     assert found, f"no rule of {policy} has {words}"
 
 
+def without_writers(objects: list[Body]) -> None:
+    """Let an agent write every field of its Hypervisor's status."""
+    _without(objects, "own-host", "foreignFields", "foreignTypes")
+
+
 def _granted(objects: list[Body], kind: str, group: str, resource: str, *verbs: str) -> None:
     """Let node agents do more."""
     named = [
@@ -114,6 +120,23 @@ def _records_of_the_status(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(directory, "is_fenced", is_fenced)
     patched.setattr(fencing_record, "unproven", lambda shown, _: shown)
     patched.setattr(decide, "_life_after_proof", lambda _: ())
+
+
+def _reports_without_an_order(patched: pytest.MonkeyPatch) -> None:
+    def stopped(hypervisor: Hypervisor) -> str:
+        found, boot = hypervisor.status.guestsStopped, hypervisor.status.bootID
+        return "every instance has ended" if found and boot and found.bootID == boot else ""
+
+    patched.setattr(observe, "stopped", stopped)
+
+
+def _copies_that_prove(patched: pytest.MonkeyPatch) -> None:
+    def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") -> bool:
+        del place, moved_to
+        return any(one.active for one in copies.values())
+
+    patched.setattr(remains, "has_left", has_left)
+    patched.setattr(evacuation, "has_left", has_left)
 
 
 def _definitions_as_they_are(patched: pytest.MonkeyPatch) -> None:
@@ -190,7 +213,7 @@ MUTANTS: Final = (
         NODE_AGENT,
         "whose power is on, was started",
         ("by its own word",),
-        lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
+        without_writers,
         rules=_records_of_the_status,
     ),
     Mutant(
@@ -200,6 +223,22 @@ MUTANTS: Final = (
         "was given a hostile definition",
         ("by a true death", "by a cold move"),
         rules=_definitions_as_they_are,
+    ),
+    Mutant(
+        "a report of stopped guests needs no order",
+        1,
+        NODE_AGENT,
+        "whose power is on, was started",
+        ("by its own word",),
+        rules=_reports_without_an_order,
+    ),
+    Mutant(
+        "a copy elsewhere proves that an instance has left",
+        9,
+        NODE_AGENT,
+        "not recovered within",
+        ("a copy of a guest",),
+        rules=_copies_that_prove,
     ),
     Mutant(
         "agents patch Secrets",
@@ -231,7 +270,7 @@ MUTANTS: Final = (
         NODE_AGENT,
         "of the compute service of",
         ("the service of another host",),
-        lambda objects: _without(objects, "own-host", "foreignFields", "foreignTypes"),
+        without_writers,
         rules=_services_by_their_ids,
     ),
     Mutant(

@@ -531,6 +531,10 @@ class Site:
 
     # -- faults --------------------------------------------------------------------------------
 
+    def has_power(self, name: str) -> bool:
+        """Whether a host runs at all."""
+        return self.hosts[name].board.state is PowerState.ON
+
     def falls_silent(self, name: str) -> None:
         """Freeze a host, or cut it off: its guests run on, and nothing of it answers."""
         host = self.hosts[name]

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.captured import credentials
-from tests.conformance.captured.known import KNOWN, Informed, Known
+from tests.conformance.captured.known import BY_NAME, KNOWN, Informed, Known
 from tests.conformance.captured.machine import CapturedHost
+from tests.conformance.captured.put_back import without_writers
 from tests.conformance.captured.virtual_time import SkippingLoop, counted
 from tests.conformance.prepare import install_definitions
 from tests.conformance.real import Server
@@ -68,11 +69,38 @@ def test_known_attacks_have_no_effect(
         machine.teardown()
 
 
+@pytest.mark.parametrize("captured", ["embedded"], indirect=True)
+def test_own_word_proves_nothing_where_no_policy_stops_it(captured: type[CapturedHost]) -> None:
+    """It is dead by its own status, has its guests stopped twice, and answers what that orders."""
+    own_word = BY_NAME["by its own word"]
+    machine = captured()
+    credentials.install(captured.server, without_writers)
+    try:
+        machine.begins(own_word.credential, own_word.compute)
+        for _ in range(2):
+            own_word.told(machine)
+    finally:
+        try:
+            machine.teardown()
+        finally:
+            captured.users = credentials.install(captured.server)
+
+
 def test_credential_of_one_host_harms_that_host_alone(captured: type[CapturedHost]) -> None:
+    if not LONG:
+        _run(captured, RUNS[captured.server.name])
+        return
+    began = captured.steps
+    while (done := captured.steps - began) < STEPS:
+        print(f"{captured.server.name}: {done} of {STEPS} steps", flush=True)  # noqa: T201 - with -s
+        _run(captured, 10)
+
+
+def _run(captured: type[CapturedHost], examples: int) -> None:
     run_state_machine_as_test(
         captured,
         settings=settings(
-            max_examples=STEPS // EACH or RUNS[captured.server.name],
+            max_examples=examples,
             stateful_step_count=EACH,
             derandomize=not LONG,
             deadline=None,

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 from tests.contracts.compute import until
 from tests.integration.compute.conftest import Adapter
 from tests.simulated_openstack.http import Request
-from tests.simulated_openstack.model import Aggregate, Group
+from tests.simulated_openstack.model import Aggregate, Group, Migration
 from tests.simulated_openstack.script import Fault, Script
 from tests.simulated_openstack.world import World
 
@@ -217,6 +218,49 @@ async def test_a_pass_of_an_eviction_makes_two_calls_for_any_number_of_servers(
     assert made == {"compute GET /servers/detail": 1, "compute GET /os-migrations": 1}
 
 
+IN, OUT = ("node2", "node1"), ("node1", "node2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "way", "task"),
+    [
+        pytest.param("live-migration", "preparing", IN, "migrating", id="live"),
+        pytest.param("resize", "migrating", IN, "resize_migrating", id="cold"),
+        pytest.param("resize", "reverting", OUT, "resize_reverting", id="it comes back"),
+    ],
+)
+async def test_moves_that_may_bring_a_server_are_incoming(
+    adapter: Adapter, kind: str, status: str, way: tuple[str, str], task: str
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    server = world.add_server("node2")
+    server.task_state = task
+    world.migrations[1] = Migration(1, str(uuid4()), server, kind, status, *way)
+    (move,) = await nova.moves.incoming("node1")
+    assert (move.server, move.kind, move.status) == (server.id, kind, status)
+    del world.servers[server.id]  # what Nova has no longer arrives nowhere
+    assert await nova.moves.incoming("node1") == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "way", "task"),
+    [
+        pytest.param("resize", "reverting", IN, "resize_reverting", id="it goes back"),
+        pytest.param("live-migration", "running", OUT, "migrating", id="it leaves"),
+        pytest.param("live-migration", "running", IN, "", id="the record was left behind"),
+        pytest.param("live-migration", "error", IN, "", id="it has ended"),
+    ],
+)
+async def test_moves_that_bring_no_server_are_not_incoming(
+    adapter: Adapter, kind: str, status: str, way: tuple[str, str], task: str
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    server = world.add_server("node2")
+    server.task_state = task
+    world.migrations[1] = Migration(1, str(uuid4()), server, kind, status, *way)
+    assert await nova.moves.incoming("node1") == ()
+
+
 async def test_servers_of_one_size_share_one_placement_query(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     for _ in range(20):
@@ -359,6 +403,21 @@ async def test_a_migration_shows_how_far_its_disks_are(adapter: Adapter) -> None
     assert (found.remaining, found.disk_remaining) == (0, 700)
 
 
+async def test_server_with_a_gpu_is_moved_live_where_nova_can(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    specs = {"resources:VGPU": "1"}
+    world.flavors["gpu"] = replace(next(iter(world.flavors.values())), id="gpu", extra_specs=specs)
+    can, cannot = (world.add_server("node1", flavor="gpu") for _ in range(2))
+    cannot.move_fails = "mdevs cannot be migrated"
+    for server in (can, cannot):
+        found = await shown(nova, server.id)
+        assert found.hindrance == ""
+        await nova.moves.live_migrate(found, "node2")
+    await until(lambda: shown(nova, can.id), lambda one: one.host == "node2" and not one.task_state)
+    left = await until(lambda: shown(nova, cannot.id), lambda one: not one.task_state)
+    assert (left.host, left.status, left.running) == ("node1", "ACTIVE", True)
+
+
 async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
     adapter: Adapter,
 ) -> None:
@@ -368,6 +427,10 @@ async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
     server.move_fails = "no route"
     await nova.moves.live_migrate(await shown(nova, server.id), "node2")
     await until(lambda: shown(nova, server.id), lambda one: one.status == "ERROR")
+    with counted(adapter.simulation.script) as made:
+        (found,) = await nova.moves.in_error({server.id, "of nobody"})
+    assert (found.id, found.status, sum(made.values())) == (server.id, "ERROR", 1)
+    assert await nova.moves.in_error({"of nobody"}) == ()
     broken = await shown(nova, server.id)
     assert (broken.running, broken.paused) == (False, True)
 

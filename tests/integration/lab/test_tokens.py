@@ -161,7 +161,14 @@ async def test_agent_may_read_the_order_to_end_its_guests(site: Site) -> None:
     async with site.agent() as agent, asyncio.timeout(20):
         own = Latest(Informer(agent, Selection(Hypervisor), metrics=Metrics()))
         order = FencingOrder(
-            agent, libvirt, own, board, boot="b1", ended=Ended(), clock=SystemClock()
+            agent,
+            libvirt,
+            own,
+            board,
+            boot="b1",
+            renewals=lambda: 0,
+            ended=Ended(),
+            clock=SystemClock(),
         )
         await order.obey(OWN)
         assert board.parts.guests_stopped is not None

@@ -327,6 +327,7 @@ async def test_a_mark_is_left_once_where_the_disks_are(kube: Kube) -> None:
     ("disk", "marked"),
     [
         (Disk("vda", path="/vms/a.img"), {"/vms"}),
+        (Disk("vda", path="/vms/a.img", backing=("/base/b.img",)), {"/vms", "/base"}),
         (Disk("vda", path="/dev/mapper/a", block=True), set[str]()),
         (Disk("sda", "cdrom", path="/media/a.iso"), set[str]()),
         (Disk("vda", path="/vms/a.img", readonly=True), set[str]()),

@@ -78,6 +78,7 @@ async def host(kube: Kube, agents: Kube | None = None) -> AsyncIterator[Host]:
         own,
         made.board,
         boot=BOOT,
+        renewals=lambda: 0,
         ended=made.ended,
         clock=SystemClock(),
     )
@@ -177,6 +178,7 @@ async def test_a_withdrawn_order_ends_no_guest(kube: Kube) -> None:
             stale(kube),
             kvm.board,
             boot=BOOT,
+            renewals=lambda: 0,
             ended=kvm.ended,
             clock=SystemClock(),
         )

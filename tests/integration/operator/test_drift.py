@@ -141,6 +141,40 @@ async def test_drift_in_nova_and_placement_is_put_right_within_two_comparisons(
         await eventually(right)
 
 
+async def test_metadata_of_an_aggregate_is_followed(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+        await site.node(name)
+        await site.ready(name)
+        (general,) = (a for a in site.world.aggregates.values() if a.name == "general")
+        for wanted in ({"cpu": "new"}, {}):
+            general.metadata = dict(wanted)
+
+            def shows(hypervisor: Hypervisor, wanted: dict[str, str] = wanted) -> bool:
+                shown = {one.name: one.metadata for one in hypervisor.status.aggregates}
+                return shown.get("general") == wanted
+
+            await until(kube, Hypervisor, name, shows)
+
+
+async def test_nova_compute_that_is_down_is_shown_until_it_reports_again(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+        await site.node(name)
+        shown = await site.ready(name)
+        assert reason(shown, "ComputeServiceUp") == "True/Up"
+        host = site.world.hosts[name]
+        host.power.clear()
+        down = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "ComputeServiceUp") == "False/Down"
+        )
+        assert "check that nova-compute runs" in message(down, "ComputeServiceUp")
+        host.power.set()
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "ComputeServiceUp") == "True/Up")
+
+
 async def test_service_that_others_disabled_stays_disabled(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -424,6 +424,28 @@ async def test_a_move_without_progress_is_helped_then_stopped_then_given_up(
     assert good.id not in {server.id for server in compute.moves.on(name)}
 
 
+@pytest.mark.parametrize("record", ["error", "completed"])
+async def test_instance_that_arrives_in_error_is_not_reported_as_moved(
+    kube: Kube, kubeconfig: Path, name: str, record: str
+) -> None:
+    """Nova's last step fails on the target: whatever the record shows, the server is in ERROR."""
+    compute = world(name)
+    broken, good = compute.fill(2)
+    compute.moves.script(broken.id, Script(seconds=0.2, arrives_in_error=record, why="no port"))
+    compute.moves.script(good.id, Script(seconds=0.6))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    found = {entry.id: entry for entry in done.status.instances}
+    assert (found[broken.id].phase, found[good.id].phase) == ("Failed", "Succeeded")
+    assert "in ERROR on" in (found[broken.id].message or "")
+    assert (found[broken.id].message or "").endswith("no port")
+    assert compute.moves.calls["live_migrate"] == 2
+    assert broken.id in done.status.outstandingInstances
+
+
 async def test_no_target_is_filled_above_its_capacity(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

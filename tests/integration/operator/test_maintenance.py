@@ -16,6 +16,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import HostAggregate, Server, Size
 from hypercobalt.runtime import Kube
 
@@ -216,3 +217,33 @@ async def test_eviction_by_hand_keeps_the_host_disabled_while_it_runs(
         assert "host reboot" in host_of(compute, name)[1]
         compute.moves.remove("i1")
         await eventually(lambda: host_of(compute, name) == (True, ""))
+
+
+@pytest.mark.parametrize("maintenance", ["manual", "termination"])
+async def test_host_counts_as_empty_only_when_what_is_on_its_way_there_has_left_again(
+    kube: Kube, kubeconfig: Path, name: str, maintenance: str
+) -> None:
+    other = f"{name}-other"
+    compute = site(name, other)
+    compute.moves.hosts = {name: Size(64, 65536), other: Size(64, 65536)}
+    server = Server("i1", "web", other, "ACTIVE", running=True, size=Size(1, 1024))
+    compute.moves.add(server)
+    compute.moves.script("i1", Script(seconds=1.5))
+    seen: list[Hypervisor] = []
+
+    def is_over(found: Hypervisor) -> bool:
+        seen.append(found)
+        left = bool(found.status.evicted)
+        assert not left or compute.moves.started["i1"] == 2, "empty before it has left again"
+        return left and (maintenance == "manual" or reason(found, "Offboarded").startswith("True"))
+
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await compute.moves.live_migrate(server, name)
+        compute.moves.disabled.add(name)
+        await set_spec(kube, name, maintenance=maintenance, maintenanceReason="fan")
+        await until(kube, Hypervisor, name, is_over)
+        on_its_way = [one for one in seen if reason(one, "IncomingMigrationsSettled") != ""]
+        assert reason(on_its_way[0], "IncomingMigrationsSettled") == "False/Waiting"
+        assert "i1 from" in message(on_its_way[0], "IncomingMigrationsSettled")
+    assert [server.host for server in compute.moves.on(other)] == [other]

@@ -22,6 +22,7 @@ from hypercobalt.agent.applier import Applier, Report
 from hypercobalt.agent.board import Board, Parts
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.conditions import ConditionStatus, get_condition
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ManagedFieldsEntry, Object, ObjectMeta, ResourceInfo
@@ -218,6 +219,8 @@ async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(
         await until_network(kube, name, "False/BridgeDown")
         await until_reason(kube, name, "HypervisorDisabled", "True/Succeeded")
         down = await until_reason(kube, name, "AcceptsNewInstances", "False/NetworkBroken")
+        closed = await event_of(kube, name, "HostClosed")
+        assert "br-int is Down" in closed
         host = compute.world.hosts[name]
         assert (host.enabled, host.disabled_reason) == (False, "Network condition: BridgeDown")
         assert reason(down, "Ready") == "True/Ready"  # instances there still have their network
@@ -238,6 +241,18 @@ async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(
         await until_reason(kube, name, "AcceptsNewInstances", "True/NodeHealthy")
         await until_reason(kube, name, "HypervisorDisabled", "False/Succeeded")
         assert compute.world.hosts[name].enabled
+        assert "no longer NetworkBroken" in await event_of(kube, name, "HostOpened")
+
+
+async def event_of(kube: Kube, name: str, reason_: str) -> str:
+    """The note of the Event about a Hypervisor, once there is one."""
+    async with asyncio.timeout(20):
+        while True:
+            for one in (await kube.list(Event, "default")).items:
+                about = one.regarding.name if one.regarding is not None else ""
+                if (one.reason, about) == (reason_, name):
+                    return one.note
+            await asyncio.sleep(0.1)
 
 
 async def test_southbound_database_that_is_away_closes_no_host_and_makes_live_moves_wait(

@@ -28,8 +28,8 @@ BOUND = 30.0
 class Watched:
     """What the agent judges of a switch, while it changes."""
 
-    def __init__(self, board: Board, judge: Judge) -> None:
-        self._board, self._judge = board, judge
+    def __init__(self, board: Board, judge: Judge, observer: Observer) -> None:
+        self._board, self._judge, self.observer = board, judge, observer
 
     async def until(self, holds: Callable[[Judgement], bool], seconds: float = BOUND) -> Judgement:
         """The first judgement on the board that is so."""
@@ -81,7 +81,14 @@ async def judged(daemons: Daemons) -> AsyncIterator[Watched]:
     """Observe and judge a switch."""
     clock, switch = SystemClock(), HostSwitch(daemons.paths)
     board, observer = Board(clock, Parts()), Observer(switch, clock)
-    judge = Judge(observer.facts, board, clock, counters=timedelta(minutes=5))
+    judge = Judge(
+        observer.facts,
+        board,
+        clock,
+        counters=timedelta(minutes=5),
+        read_at=observer.read_at,
+        doubt=observer.doubt,
+    )
     settings = Settings("kvm-1", southbound_probe=timedelta(seconds=5))
 
     async def run() -> None:
@@ -92,7 +99,7 @@ async def judged(daemons: Daemons) -> AsyncIterator[Watched]:
 
     task = asyncio.create_task(run())
     try:
-        yield Watched(board, judge)
+        yield Watched(board, judge, observer)
         assert not task.done(), task.exception()
     finally:
         task.cancel()

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -18,6 +19,8 @@ from tests.integration.ovs_agent.conftest import Watched, codes, judged, shown, 
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.ovs_agent import flow_scan, probes
 from hypercobalt.ovs_agent.assess import Judgement
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.rules import bonds as bond_rules
 from hypercobalt.ovs_agent.rules import controller, ports
 
 CONTROLLER = "OVNControllerConnected"
@@ -173,7 +176,7 @@ async def test_restarted_ovsdb_raises_no_false_alarm(daemons: Daemons) -> None:
     add_bond(daemons, "bond_mode=active-backup")
     seen: list[Judgement] = []
     async with judged(daemons) as watched, watched.recorded(seen):
-        assert await bond(watched, "Active", 2, 2) == []
+        await bond(watched, "Active", 2, 2)
         before = await watched.condition("Ready", "True/AllChecksPassed")
         began = len(seen)
         with daemons.stopped(VSWITCHD):  # so that the columns that it fills stay empty for a while
@@ -215,13 +218,81 @@ async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
         found = await watched.until(
             lambda one: stale(one) == {"StaleFlowOutput", "StaleFlowCookie"}
         )
-        assert state(found, "FlowsInSync") == "False/StaleFlows"
+        await watched.condition("FlowsInSync", "False/ForeignFlows")  # of table 8
         daemons.ofctl("--strict", "del-flows", "br-int", "table=8,priority=1,ip")
         daemons.ofctl("del-flows", "br-int", "table=200")
         await watched.condition("FlowsInSync", "True/InSync")
     messages = {one.code: one.message for one in found.status.issues}
     assert "output 777 (table 8)" in messages["StaleFlowOutput"]
     assert "cookie 0x100000000 (table 200)" in messages["StaleFlowCookie"]
+
+
+async def test_flows_with_the_cookie_of_ovn_s_own_are_named_and_ovn_s_own_are_not(
+    central: Central, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all kinds of flows that OVN makes: VIFs, a router, a provider network, a tunnel."""
+    monkeypatch.setattr(probes, "SCAN", timedelta(seconds=0.1))
+    monkeypatch.setattr(probes, "COUNTS", timedelta(seconds=2))
+    monkeypatch.setattr(flow_scan, "PAUSE", timedelta(seconds=1))
+    daemons = central.daemons
+    network = (
+        "ls-add net",
+        "lsp-add net lp0",
+        "lsp-set-addresses lp0 00:00:00:00:00:01",
+        "lsp-set-port-security lp0 00:00:00:00:00:01",
+        "lr-add r",
+        "lrp-add r rp 00:00:00:00:00:02 10.0.0.254/24",
+        "lsp-add net nr",
+        "lsp-set-type nr router",
+        "lsp-set-options nr router-port=rp",
+        "lsp-set-addresses nr router",
+        "acl-add net from-lport 1000 tcp.dst=={22,80}&&ip4.src=={10.0.0.1,10.0.0.2} allow-related",
+        "acl-add net to-lport 32767 ip4 drop",
+        "lsp-add net ln",
+        "lsp-set-type ln localnet",
+        "lsp-set-options ln network_name=phys",
+        "lsp-set-addresses ln unknown",
+        "lb-add lb0 10.0.0.99:80 10.0.0.1:80 tcp",
+        "ls-lb-add net lb0",
+    )
+    central.nbctl(*(word for one in network for word in ("--", *one.split(" "))))
+    central.sbctl("chassis-add", "kvm-2", "geneve", "192.0.2.2")
+    daemons.add_link("p0", "q0")
+    daemons.vsctl(
+        *("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=netdev", "--"),
+        *("set", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings=phys:br-ex"),
+        "external_ids:ovn-chassis-mac-mappings=phys:aa:bb:cc:dd:ee:01",
+        *("--", "add-port", "br-int", "p0", "--", "set", "interface", "p0"),
+        "external_ids:iface-id=lp0",
+    )
+    try:
+        central.synchronize()
+        async with judged(daemons) as watched:
+            well = await watched.until(
+                lambda one: (
+                    state(one, "FlowsInSync") == "True/InSync"
+                    and len(watched.observer.facts.value.scans) > 20
+                )
+            )
+            assert "ForeignFlow" not in {code for code, _ in codes(well)}
+            await watched.until(lambda _: all_scanned(watched))
+            assert not any(one.foreign for one in watched.observer.facts.value.scans.values())
+            daemons.ofctl("add-flow", "br-int", "priority=65535,actions=drop")
+            found = await watched.condition("FlowsInSync", "False/ForeignFlows")
+            (issue,) = [one for one in found.status.issues if one.code == "ForeignFlow"]
+            assert issue.severity == "Critical"
+            assert "table 0 priority 65535 cookie 0x0 drops packets of any port" in issue.message
+            daemons.ofctl("--strict", "del-flows", "br-int", "priority=65535")
+            await watched.condition("FlowsInSync", "True/InSync")
+    finally:
+        central.sbctl("chassis-del", "kvm-2")
+        central.nbctl("lr-del", "r", "--", "lb-del", "lb0")
+
+
+def all_scanned(watched: Watched) -> bool:
+    facts = watched.observer.facts.value
+    counts = facts.flows["br-int"].value
+    return counts is not None and counts.tables.keys() == facts.scans.keys()
 
 
 def add_bond(daemons: Daemons, *options: str, members: tuple[str, str] = ("p0", "p1")) -> None:
@@ -231,22 +302,26 @@ def add_bond(daemons: Daemons, *options: str, members: tuple[str, str] = ("p0", 
     daemons.vsctl("--no-wait", "add-bond", "br-ex", "bond0", *members, *options)
 
 
-async def bond(watched: Watched, status: str, members: int, active: int) -> list[str | None]:
-    """Wait until the bond is so; gives codes of its issues."""
-    found = await watched.until(lambda now: (status, members, active) in bonds(now))
-    return [code for code, object_ in codes(found) if (object_ or "").startswith("bond0")]
+async def bond(watched: Watched, status: str, members: int, active: int, *issues: str) -> None:
+    """Wait until the bond is so, with these issues."""
+
+    def is_so(now: Judgement) -> bool:
+        found = [code for code, object_ in codes(now) if (object_ or "").startswith("bond0")]
+        return (status, members, active) in bonds(now) and found == list(issues)
+
+    await watched.until(is_so)
 
 
 async def test_cut_cable_of_a_bond_shows_within_a_second(daemons: Daemons) -> None:
     add_bond(daemons, "bond_mode=active-backup")
     async with judged(daemons) as watched:
-        assert await bond(watched, "Active", 2, 2) == []
+        await bond(watched, "Active", 2, 2)
         began = time.monotonic()
         daemons.namespace.run("ip", "link", "set", "q0", "down")
-        assert await bond(watched, "Degraded", 2, 1) == ["MemberDown"]
+        await bond(watched, "Degraded", 2, 1, "MemberDown")
         took = time.monotonic() - began
         daemons.namespace.run("ip", "link", "set", "q0", "up")
-        assert await bond(watched, "Active", 2, 2) == []
+        await bond(watched, "Active", 2, 2)
     assert took <= 2.0  # a second for what is collected, and the switch's own time
 
 
@@ -256,7 +331,7 @@ async def test_bond_is_reported_by_vswitchd_while_ovsdb_hangs_and_unknown_once_v
     add_bond(daemons, "bond_mode=active-backup")
     switch = HostSwitch(daemons.paths)
     async with judged(daemons) as watched:
-        assert await bond(watched, "Active", 2, 2) == []
+        await bond(watched, "Active", 2, 2)
         daemons.stop(OVSDB_SERVER)
         await watched.condition("OVSDBConnected", "False/EchoTimeout", 10.0)
         daemons.namespace.run("ip", "link", "set", "q0", "down")
@@ -269,7 +344,7 @@ async def test_bond_is_reported_by_vswitchd_while_ovsdb_hangs_and_unknown_once_v
         (stale,) = await switch.bonds()
         assert [one.enabled for one in stale.members] == [False, True]
         daemons.start(OVSDB_SERVER)
-        assert await bond(watched, "Degraded", 2, 1) == ["MemberDown"]
+        await bond(watched, "Degraded", 2, 1, "MemberDown")
     for found in (hung, dead):
         assert state(found, "AllBondsHealthy") == "Unknown/OVSDBUnavailable"
 
@@ -282,15 +357,18 @@ def bonds(judgement: Judgement) -> list[tuple[str | None, int | None, int | None
 async def test_bond_that_vswitchd_dropped_is_degraded_and_not_gone(daemons: Daemons) -> None:
     add_bond(daemons, members=("p0", "none0"))
     async with judged(daemons) as watched:
-        assert await bond(watched, "Degraded", 2, 1) == ["MemberMissing"]
+        await bond(watched, "Degraded", 2, 1, "MemberMissing")
         await watched.condition("AllBondsHealthy", "False/MemberMissing")
 
 
-async def test_bond_with_a_silent_partner_is_down_while_its_links_are_up(daemons: Daemons) -> None:
+async def test_bond_with_a_silent_partner_is_down_while_its_links_are_up(
+    daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bond_rules, "LACP_GRACE", timedelta(seconds=1))
     add_bond(daemons, "bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast")
     async with judged(daemons) as watched:
         down = await watched.condition("AllBondsHealthy", "False/LACPNotNegotiated")
-        assert await bond(watched, "Down", 2, 0) == ["LACPNotNegotiated"]
+        await bond(watched, "Down", 2, 0, "LACPNotNegotiated")
     assert down.status.interfaces is not None
     assert {one.status for one in down.status.interfaces.physical} == {"Up"}
 
@@ -364,3 +442,51 @@ async def test_port_without_a_logical_port_and_a_second_of_one_name(central: Cen
         )
     assert ("OrphanPortNoBinding", "tap3") in codes(found)
     assert ("DuplicateIfaceID", "lp1") in codes(found)
+
+
+INSTANCE = "0f2c1a5e-0000-4000-8000-000000000001"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_running_instance_without_its_port_is_critical_until_it_is_back(
+    central: Central,
+) -> None:
+    """The port deleted, its bridge deleted and made anew, and its device taken away."""
+    daemons = central.daemons
+    iface = "c0ffee00-0000-4000-8000-000000000001"
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", iface)
+    daemons.add_link("p0", "q0")
+
+    def plug() -> None:
+        daemons.vsctl(
+            *("--may-exist", "add-br", "br-int", "--", "add-port", "br-int", "p0", "--", "set"),
+            *(
+                "interface",
+                "p0",
+                f"external_ids:iface-id={iface}",
+                f"external_ids:vm-id={INSTANCE}",
+            ),
+        )
+
+    plug()
+    async with judged(daemons) as watched:
+
+        def running(facts: Facts) -> Facts:
+            return replace(facts, instances={INSTANCE: True}, wanted={INSTANCE: (iface,)})
+
+        watched.observer.update(running)
+        await watched.condition("PortsHealthy", "True/NoIssues")
+        for delete in (("del-port", "p0"), ("del-br", "br-int", "--", "add-br", "br-int")):
+            daemons.vsctl(*delete)
+            cut = await watched.condition("PortsHealthy", "False/InstancesCutOff")
+            assert ("InstancePortMissing", iface) in codes(cut)
+            assert {one.severity for one in cut.status.issues if one.object == iface} == {
+                "Critical"
+            }
+            plug()
+            await watched.condition("PortsHealthy", "True/NoIssues")
+        daemons.namespace.run("ip", "link", "del", "p0")
+        lost = await watched.condition("PortsHealthy", "False/InstancesCutOff")
+        (issue,) = [one for one in lost.status.issues if one.object == "p0"]
+        assert (issue.code, issue.severity) == ("InstanceDeviceLost", "Critical")
+        assert "was of instance" not in issue.message

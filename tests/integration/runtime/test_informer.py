@@ -186,6 +186,20 @@ async def test_watch_resumes_from_the_last_bookmark(
     assert server.calls["list"] == 1
 
 
+async def test_watch_is_begun_anew_on_request(
+    server: ScriptedServer, kube: Kube, metrics: Metrics
+) -> None:
+    add(server, "a")
+    async with informing(kube, metrics) as (informer, witness):
+        await eventually(lambda: server.watching == 1)
+        informer.restart()
+        informer.restart()  # which is being done
+        await eventually(lambda: server.calls["watch"] == 2)
+        add(server, "b")
+        await equal(server, informer, witness)
+    assert server.calls["list"] == 1
+
+
 async def test_410_between_pages_starts_the_list_again(
     server: ScriptedServer, kube: Kube, metrics: Metrics
 ) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab.bmc.board import USER
+from hypercobalt.lab.openstack import venv
 from tests.lab.kit import oracle
 from tests.lab.kit.bmc import ADDRESS, PASSWORD, free_port
 from tests.lab.kit.libvirtd import until
-from tests.openstack.env import venv
 from tests.pages import ROOT
 
 _LOCK = ROOT / "requirements" / "bmc.txt"

@@ -21,6 +21,7 @@ from tests.simulated_openstack.model import Host, now
 _NO_SIZES: Final = (2, 88)
 _UUIDS: Final = (2, 53)
 _ALWAYS_SERVERS: Final = (2, 75)
+_UNDER_WAY: Final = {"migrating", "finished", "confirming", "accepted", "reverting"}
 _UPTIME: Final = " 12:00:00 up 1 day,  2:03,  0 users,  load average: 0.10, 0.20, 0.30"
 
 
@@ -214,8 +215,7 @@ def _delete(request: Request) -> Answer:
             409, f"{text} is hosting instances. Migrate or delete the instances first."
         )
     if any(
-        host.name in {m.source, m.target}
-        and (m.in_progress or m.status in {"migrating", "finished", "confirming", "accepted"})
+        host.name in {m.source, m.target} and (m.in_progress or m.status in _UNDER_WAY)
         for m in world.migrations.values()
     ):
         raise RefusalError(409, f"{text} has in-progress migrations.")

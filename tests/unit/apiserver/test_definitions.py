@@ -250,7 +250,7 @@ def test_immutable_field_of_a_definition_cannot_change(change: Object, field: st
 
 
 def established(body: Object, *others: Object) -> tuple[Object, dict[str, str]]:
-    obj: JSON = serving.establish(copy.deepcopy(body), list(others), NOW)
+    obj: JSON = serving.establish(copy.deepcopy(body), serving.HeldNames(body, *others), NOW)
     status = obj["status"]
     return status, {c["type"]: c["status"] for c in status["conditions"]}
 
@@ -271,17 +271,10 @@ def test_a_name_that_is_taken_is_not_accepted(field: str) -> None:
     assert conditions == {"NamesAccepted": "False", "Established": "False"}
 
 
-def test_names_of_another_group_are_free() -> None:
-    other = definition(group="other.com")
-    other["status"]["acceptedNames"] = other["spec"]["names"]
-    _, conditions = established(definition(), other)
-    assert conditions["Established"] == "True"
-
-
 def test_objects_of_a_changed_definition_are_looked_at_once() -> None:
     registry = Registry.load()
     raw: Object = {"type": "object", "properties": {"a": TEXT, "b": {**TEXT, "default": "x"}}}
-    body = serving.establish(definition(raw), [], NOW)
+    body = serving.establish(definition(raw), serving.HeldNames(), NOW)
     body["metadata"] = {"name": "things.example.com", "generation": 2}
     registry.define(body)
     (resource,) = next(iter(registry.custom.values()))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.cli.lab_screen import (
+    cloud_to_try,
     confirm_packages,
     fitting,
     preparation,
@@ -115,3 +116,13 @@ def test_suggested_commands_work_on_existing_hosts_and_instances(
 
 def test_suggestion_to_crash_is_left_out_where_every_host_is_frozen() -> None:
     assert "crash" not in " ".join(things_to_try([], [], ""))
+
+
+def test_lab_with_openstack_names_how_its_clients_find_it() -> None:
+    lines = cloud_to_try(Path("/a b/clouds.yaml"), ("kvm-1", "kvm-2"), " --data x")
+    assert (
+        "OS_CLIENT_CONFIG_FILE='/a b/clouds.yaml' OS_CLOUD=admin openstack server list --long"
+        in lines
+    )
+    assert "cobalt lab host crash kvm-2 --data x" in lines
+    assert not any("lab vm" in line for line in lines)

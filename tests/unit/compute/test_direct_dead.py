@@ -233,45 +233,60 @@ DISK = Disk("vda", path="/shared/a.img")
 
 
 @pytest.mark.parametrize(
-    ("disks", "cut_off", "waits"),
+    ("disks", "one_word", "waits"),
     [
-        pytest.param((DISK,), True, False, id="a disk on the storage"),
-        pytest.param((Disk("vda"),), True, False, id="one on the network, without a path"),
-        pytest.param((Disk("sda", "lun", "/dev/sdx", block=True),), True, False, id="a LUN"),
-        pytest.param((), True, True, id="none"),
-        pytest.param((replace(DISK, readonly=True),), True, True, id="one that it only reads"),
-        pytest.param((Disk("sda", "cdrom"), Disk("fda", "floppy")), True, True, id="drives"),
-        pytest.param((), False, False, id="none, and its host is off"),
+        pytest.param((DISK,), "bmc", False, id="a disk on the storage"),
+        pytest.param((Disk("vda"),), "bmc", False, id="one on the network, without a path"),
+        pytest.param((Disk("sda", "lun", "/dev/sdx", block=True),), "bmc", False, id="a LUN"),
+        pytest.param((), "bmc", True, id="none"),
+        pytest.param((replace(DISK, readonly=True),), "bmc", True, id="one that it only reads"),
+        pytest.param((Disk("sda", "cdrom"), Disk("fda", "floppy")), "bmc", True, id="drives"),
+        pytest.param((), "", False, id="none, and its host is proven off by two ways"),
     ],
 )
-def test_server_waits_for_its_host_when_its_disks_are_there_alone(
-    disks: tuple[Disk, ...], cut_off: bool, waits: bool
+def test_server_without_a_lock_waits_while_one_word_alone_has_its_host_dead(
+    disks: tuple[Disk, ...], one_word: str, waits: bool
 ) -> None:
-    """A host that is cut off from its storage may run on what needs none."""
+    """A BMC may lie, and a host that is cut off from its storage may run on what needs none."""
     domain = replace(copy(active=True), devices=Devices(disks=disks))
-    found = waits_for_host(domain, lambda _: True, cut_off=cut_off)
+    found = waits_for_host(domain, lambda _: True, one_word=one_word)
     assert bool(found) is waits
-    there = servers.server(domain, "kvm-1", lambda _: True, cut_off=cut_off)
+    there = servers.server(domain, "kvm-1", lambda _: True, one_word=one_word)
     assert there.waits_for_host == found
 
 
+STORAGE_ONLY = "its host is cut off from its storage only: it may run on; make sure that"
+BMC_ONLY = "bmc 192.0.2.1 alone reports that its host is off: it may run on; make sure that"
+
+
 @pytest.mark.parametrize(
-    ("method", "boot", "cut_off"),
+    ("method", "boot", "second", "one_word"),
     [
-        (FencingMethod.STORAGE, "boot-1", True),
-        (FencingMethod.STORAGE, "boot-2", False),
-        (FencingMethod.BMC, "boot-1", False),
-        (FencingMethod.AGENT, "boot-1", False),
-        (None, "boot-1", False),
+        (FencingMethod.STORAGE, "boot-1", None, STORAGE_ONLY),
+        (FencingMethod.STORAGE, "boot-1", "a person", ""),
+        (FencingMethod.STORAGE, "boot-2", None, ""),
+        (FencingMethod.BMC, "boot-1", None, BMC_ONLY),
+        (FencingMethod.BMC, "boot-1", "pdu 4 reports that the power is off, too", ""),
+        (FencingMethod.AGENT, "boot-1", None, ""),
+        (FencingMethod.EXTERNAL, "boot-1", None, ""),
+        (None, "boot-1", None, ""),
     ],
 )
-def test_host_is_cut_off_only_while_that_is_its_proof(
-    method: FencingMethod | None, boot: str, cut_off: bool
+def test_host_is_dead_by_one_word_until_another_way_confirms_it(
+    method: FencingMethod | None, boot: str, second: str | None, one_word: str
 ) -> None:
-    fenced = Fencing(phase=FencingPhase.FENCED, bootID="boot-1", method=method)
+    fenced = Fencing(
+        phase=FencingPhase.FENCED,
+        bootID="boot-1",
+        method=method,
+        device="bmc 192.0.2.1",
+        confirmedBy=second,
+    )
     status = HypervisorStatus(bootID=boot, fencing=fenced if method else None)
     host = recorded(Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status))
-    assert place(host, DirectSettings()).cut_off is cut_off
+    found = place(host, DirectSettings()).one_word
+    assert found.startswith(one_word) if one_word else not found
+    assert not found or found.endswith("kvm.cloud.sap/fenced=boot-1 of the Hypervisor")
 
 
 def test_disabled_host_takes_nothing_also_after_a_restart_of_the_operator() -> None:

@@ -26,9 +26,10 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.directory import HypervisorDirectory, place
-from hypercobalt.compute.direct.obstacles import hindrance
+from hypercobalt.compute.direct.obstacles import hindrance, waits_for_host
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, view_of
 from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.model import Size
 
 # -- what became of a move -----------------------------------------------------------------------
@@ -139,6 +140,12 @@ def _shared(disk: Disk) -> bool:
         (Devices(nvram="/local/VARS.fd"), True, ""),
         (Devices(nvram="/local/VARS.fd"), False, "its firmware's variables"),
         (Devices(nvram="/shared/VARS.fd"), False, ""),
+        (Devices((Disk("vda", path="/shared/a", backing=("/shared/b",)),)), True, ""),
+        (
+            Devices((Disk("vda", path="/shared/a", backing=("/shared/b", "/local/c")),)),
+            True,
+            "its disk vda is built upon an image on the host: /local/c",
+        ),
     ],
 )
 def test_device_that_cannot_move_keeps_a_domain_on_its_host(
@@ -147,6 +154,20 @@ def test_device_that_cannot_move_keeps_a_domain_on_its_host(
     state = DomainState.RUNNING if runs else DomainState.SHUTOFF
     found = hindrance(Domain("u", "n", runs, state, devices=devices), _shared)
     assert found == "" if not why else why in found
+
+
+def test_disk_waits_for_its_host_with_the_images_that_it_is_built_upon() -> None:
+    disks = (Disk("vda", path="/shared/a", backing=("/shared/b", "/local/c")),)
+    domain = Domain("u", "n", True, DomainState.RUNNING, devices=Devices(disks))
+
+    why = waits_for_host(domain, _shared)
+
+    assert why == "no other host is known to share its disks: vda (/local/c)"
+    assert files(domain) == (
+        disks[0],
+        Disk("vda", path="/shared/b"),
+        Disk("vda", path="/local/c"),
+    )
 
 
 def test_a_domain_whose_document_is_not_read_whole_stays() -> None:
@@ -164,7 +185,8 @@ _DOCUMENT = """\
 <disk type='block' device='disk'><source dev='/dev/sdb'/><target dev='vdb'/><readonly/></disk>
 <disk type='network' device='disk'><source protocol='rbd' name='p/i'/><target dev='vdc'/></disk>
 <disk type='file' device='cdrom'><target dev='sda'/></disk>
-<interface type='bridge'><virtualport type='openvswitch'><parameters interfaceid='p-1'/>
+<interface type='bridge'><virtualport type='openvswitch'><parameters
+ interfaceid='8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e'/>
 </virtualport></interface>
 <interface type='hostdev'><source><address type='pci' domain='0x0000' bus='0x3b' slot='0x01'
  function='0x2'/></source></interface>
@@ -187,11 +209,11 @@ def test_the_document_has_the_devices() -> None:
                 Disk("vdc", volume="rbd:p/i"),
                 Disk("sda", "cdrom"),
             ),
-            ports=("p-1",),
+            ports=("8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e",),
             bound=(
+                "network interface passed through 0000:3b:01.2",
                 "host device pci 0000:3b:00.0",
                 "host device mdev c2177883",
-                "network interface passed through 0000:3b:01.2",
                 "TPM of the type emulator",
                 "directory of the host share",
             ),

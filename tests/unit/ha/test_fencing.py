@@ -441,7 +441,6 @@ def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
     ("unconfirmed", "assertion", "silent", "replaced"),
     [
         (True, "asserted by ops", True, True),
-        (False, "asserted by ops", True, False),
         (True, "", True, False),
         (True, "asserted by ops", False, False),
     ],
@@ -454,6 +453,36 @@ def test_assertion_replaces_a_proof_that_its_device_no_longer_confirms(
     assert (found != Nothing()) is replaced
     if isinstance(found, Record):
         assert found.fencing.method == "External"
+
+
+@pytest.mark.parametrize(
+    ("stored", "facts", "confirmed"),
+    [
+        pytest.param(PROVEN, {}, True, id="one device"),
+        pytest.param(PROVEN, {"asserted": ""}, False, id="nothing asserts it"),
+        pytest.param(PROVEN, {"silent": False}, False, id="the host lives"),
+        pytest.param(with_fields(PROVEN, confirmedBy="pdu"), {}, False, id="two ways already"),
+        pytest.param(with_fields(PROVEN, method="External"), {}, False, id="a person alone"),
+        pytest.param(with_fields(PROVEN, method="Storage"), {}, True, id="the storage alone"),
+    ],
+)
+def test_assertion_confirms_a_proof_that_hangs_on_one_word(
+    stored: Fencing, facts: dict[str, object], confirmed: bool
+) -> None:
+    known: dict[str, object] = {"asserted": "asserted by ops", **facts}
+    found = step(stored, replace(DEAD, **known), later=9)  # type: ignore[arg-type]
+    assert isinstance(found, Record) is confirmed
+    if isinstance(found, Record):
+        record = found.fencing
+        assert (record.method, record.proof) == (stored.method, stored.proof)
+        assert (record.confirmedBy, record.fencedAt) == ("asserted by ops", NOW + 9 * S)
+
+
+def test_second_way_goes_with_the_proof_that_it_has_confirmed() -> None:
+    twice = answered(ATTEMPT, Answer(True, "off", "pdu reports off, too"), NOW)
+    assert twice.confirmedBy == "pdu reports off, too"
+    again = answered(with_fields(twice, phase=FencingPhase.ATTEMPTING), Answer(True, "off"), NOW)
+    assert again.confirmedBy is None
 
 
 def test_record_of_a_host_that_lives_begins_anew() -> None:

@@ -15,6 +15,7 @@ from hypercobalt.ha.guard import (
     Gate,
     HostState,
     Limits,
+    Lost,
     Observer,
     Subject,
     allowed,
@@ -28,19 +29,26 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMITS = Limits()
 S = timedelta(seconds=1)
 OBSERVER = Observer(True, {"nodes": 5 * S, "hypervisors": 60 * S})
-SUBJECT = Subject("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240)
+SUBJECT = Subject("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240, boot="b0")
+WAY_OUT = "bring them back or set the annotation kvm.cloud.sap/open-gates=b0 of Hypervisor h0"
 FREE = 4096
 
 
 def fleet(
-    size: int, lost: Iterable[int] = (), *, apart: timedelta = timedelta(minutes=10)
+    size: int,
+    lost: Iterable[int] = (),
+    *,
+    apart: timedelta = timedelta(minutes=10),
+    evacuated: Iterable[int] = (),
 ) -> list[HostState]:
     """Hosts in racks of ten, the lost ones one after the other."""
+    done = set(evacuated)
     when = {number: NOW - apart * at for at, number in enumerate(lost)}
     return [
         HostState(
             f"h{number}",
             unwell=number in when,
+            evacuated=number in done,
             stale=number in when,
             since=when.get(number),
             free_mib=FREE,
@@ -96,7 +104,7 @@ def test_gates_about_many_hosts_are_marked_so() -> None:
 
 
 def test_host_counts_as_well_and_observed_unless_it_is_seen_otherwise() -> None:
-    assert census([HostState("h0")]) == Census(1, 0, 0, 1, 0, (), {}, {})
+    assert census([HostState("h0")]) == Census(1, 0, 0, 1, 0, (), {}, {}, Lost(size=1))
 
 
 def test_host_in_no_known_domain_is_judged_by_the_fleet() -> None:
@@ -181,14 +189,50 @@ def test_a_fifth_of_the_fleet_may_be_unwell_where_nothing_else_is_set() -> None:
 def test_hosts_that_are_lost_slowly_count_together() -> None:
     found = closed(fleet(20, range(0, 20, 4)), subject=replace(SUBJECT, domains=()))
     assert found == {
-        "MaxUnhealthy": "5 of 20 hosts are unhealthy, 4 are allowed",
+        "MaxUnhealthy": "5 of 20 hosts are unhealthy, 4 are allowed: h0, h4, h8, h12, h16, "
+        + WAY_OUT,
         "CoolDown": "a gate about many hosts is closed",
     }
 
 
+@pytest.mark.parametrize(
+    ("size", "lost", "evacuated", "opens"),
+    [
+        pytest.param(5, 2, 0, False, id="two of five at once"),
+        pytest.param(5, 2, 1, True, id="the second of five, once the first is evacuated"),
+        pytest.param(6, 2, 1, True, id="the second of six"),
+        pytest.param(6, 3, 2, False, id="the third of six: a person"),
+        pytest.param(6, 3, 1, False, id="nor two at once beside one that is evacuated"),
+        pytest.param(4, 2, 1, False, id="half of four"),
+        pytest.param(10, 3, 1, True, id="one more of ten"),
+        pytest.param(10, 4, 2, False, id="and no other"),
+        pytest.param(20, 5, 1, True, id="one more of twenty"),
+        pytest.param(20, 6, 5, False, id="hosts that are lost slowly count together"),
+    ],
+)
+def test_host_that_is_dead_and_evacuated_gives_its_place_to_one_more(
+    size: int, lost: int, evacuated: int, *, opens: bool
+) -> None:
+    hosts = fleet(size, range(lost), evacuated=range(1, evacuated + 1))
+    assert ("MaxUnhealthy" not in closed(hosts)) is opens
+
+
+def test_person_opens_the_gates_about_many_hosts_and_no_others() -> None:
+    shut = Observer(True, {}, compute="Nova does not answer", storm_over=NOW)
+    hosts = fleet(10, range(6), apart=S)
+    opened = replace(SUBJECT, opened=True)
+    assert {"MaxUnhealthy", "FailureDomain", "Cliff", "CoolDown"} <= closed(hosts).keys()
+    assert closed(hosts, subject=opened, observer=shut).keys() == {"ComputeService"}
+    everyone = closed(fleet(3, range(3)), subject=opened)
+    assert {"NotEveryone", "CoolDown"} <= everyone.keys()
+    texts = {one.name: one.text for one in gates(opened, census(hosts), OBSERVER, LIMITS, NOW)}
+    assert texts["MaxUnhealthy"].endswith("opened by the annotation kvm.cloud.sap/open-gates")
+
+
 def test_rack_below_the_limit_of_the_fleet_is_stopped_by_the_limit_of_its_domain() -> None:
     found = closed(fleet(100, range(10)))
-    assert found["FailureDomain"] == "10 of 10 hosts of rack 0 are unhealthy, 2 are allowed"
+    text = "10 of 10 hosts of rack 0 are unhealthy, 2 are allowed: h0, h1, h2, h3, h4 and 5 more"
+    assert found["FailureDomain"] == f"{text}, {WAY_OUT}"
     assert "MaxUnhealthy" not in found
     other = replace(SUBJECT, name="h50", domains=("zone a", "rack 5"))
     assert closed(fleet(100, range(10)), subject=other) == {}
@@ -327,7 +371,7 @@ def test_one_instance_of_mean_size_has_to_find_its_place(
 def test_summary_has_every_gate_the_closed_ones_first() -> None:
     answers = gates(SUBJECT, census(fleet(20, range(5))), OBSERVER, LIMITS, NOW)
     text = summary(answers)
-    assert text.startswith("MaxUnhealthy closed: 5 of 20 hosts are unhealthy, 4 are allowed; ")
+    assert text.startswith("MaxUnhealthy closed: 5 of 20 hosts are unhealthy, 4 are allowed: h0, ")
     assert text.count(SEPARATOR) == len(answers) - 1
     assert not is_open(answers)
     assert [gate.name for gate in answers] == [*GATES]

@@ -15,6 +15,11 @@ def test_a_node_has_the_labels_of_a_hypervisor() -> None:
     assert LIFECYCLE_LABEL in labels
 
 
+@pytest.mark.parametrize(("tested", "value"), [(True, "true"), (False, "skip-tests")])
+def test_onboarding_of_a_node_has_a_smoke_test_or_not(value: str, *, tested: bool) -> None:
+    assert node_labels("kvm-2", 2, tested=tested)[LIFECYCLE_LABEL] == value
+
+
 def test_zones_take_turns() -> None:
     zones = [node_labels(f"kvm-{i}", i)["topology.kubernetes.io/zone"] for i in range(1, 5)]
     assert zones == ["lab-a", "lab-b", "lab-a", "lab-b"]

@@ -50,6 +50,7 @@ SYNCED = {hypervisor_conditions.SyncReason.SUCCEEDED, hypervisor_conditions.Sync
 REASONS: dict[str, set[str]] = {
     Type.READY: set(hypervisor_conditions.ReadyReason),
     Type.REGISTERED: set(hypervisor_conditions.RegisteredReason),
+    Type.COMPUTE_SERVICE_UP: set(hypervisor_conditions.ComputeServiceReason),
     Type.IDENTITY_ACCEPTED: set(hypervisor_conditions.IdentityReason),
     Type.SPEC_FROZEN: set(hypervisor_conditions.SpecFrozenReason),
     Type.AGENT_REPORTING: set(hypervisor_conditions.AgentReportingReason),
@@ -58,6 +59,7 @@ REASONS: dict[str, set[str]] = {
     Type.AGGREGATES_UPDATED: set(hypervisor_conditions.AggregatesReason),
     Type.HYPERVISOR_DISABLED: set(hypervisor_conditions.DisabledReason),
     Type.EVICTING: set(hypervisor_conditions.SyncReason),
+    Type.INCOMING_MIGRATIONS_SETTLED: set(hypervisor_conditions.IncomingReason),
     Type.AGENT_PODS_EVICTED: set(hypervisor_conditions.AgentPodsReason),
     Type.OFFBOARDED: set(hypervisor_conditions.OffboardedReason),
     Type.HA_ENABLED: set(hypervisor_conditions.HaEnabledReason),

@@ -37,6 +37,7 @@ SETTINGS = ProcessSettings(
     direct=DirectSettings(allowed=Allowed(("/var/lib/nova",), formats=frozenset({"raw"}))),
     smoke=SmokeSettings(network="none"),
     evacuate_local_disks=True,
+    live_migrate_devices=False,
     kubeconfig=Path("/etc/kube config"),
     leader_elect=True,
     metrics=Address("::1", 0),

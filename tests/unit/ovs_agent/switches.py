@@ -176,6 +176,7 @@ def healthy(rows: Database | None = None, **readings: object) -> Facts:
         kernel_bonds=Reading(()),
         openflow_peers=Reading(3),
         instances={VM: True},
+        wanted={},
         hosted=frozenset(uuid for uuid, one in rows.interfaces.items() if one.instance),
     )
     return but(facts, **readings)

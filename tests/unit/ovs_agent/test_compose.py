@@ -49,7 +49,9 @@ def test_conditions_have_a_message_a_generation_and_the_time_of_their_last_chang
         ("Unknown", "VswitchdUnavailable"),
     ]
     assert [one.lastTransitionTime for one in of_ports] == [NOW, NOW, later(120)]
-    assert of_ports[1].message == "Not measured: PortSilentlyDead, OrphanPortNoDomain"
+    assert of_ports[1].message == (
+        "Not measured: InstanceDeviceLost, PortSilentlyDead, OrphanPortNoDomain"
+    )
     assert {one.observedGeneration for one in of_ports} == {3}
 
 

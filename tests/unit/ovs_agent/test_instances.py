@@ -7,8 +7,13 @@ from tests.unit.operator.samples import condition
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
-from hypercobalt.ovs_agent.agent import instances_of
+from hypercobalt.api.hypervisor_status import (
+    MOST_PORTS,
+    HypervisorStatus,
+    Instance,
+    InstancePort,
+)
+from hypercobalt.ovs_agent.agent import instances_of, ports_of
 
 CONNECTED = condition("LibVirtConnection", "True", "Connected")
 REPORTING = condition("AgentReporting", "True", "Reporting")
@@ -44,3 +49,16 @@ def test_instances_of_a_list_that_was_cut_are_not_known() -> None:
 
 def test_host_without_a_hypervisor_has_no_instances_that_are_known() -> None:
     assert instances_of(None) is None
+
+
+def test_ports_are_those_that_the_node_agent_lists() -> None:
+    listed = (InstancePort("A", "p"), InstancePort("A", "tap1"), InstancePort("b", "q"))
+    hypervisor = Hypervisor(status=HypervisorStatus(instancePorts=listed))
+    assert ports_of(hypervisor) == {"a": ("p", "tap1"), "b": ("q",)}
+
+
+@pytest.mark.parametrize("listed", [None, (InstancePort("a", "p"),) * MOST_PORTS])
+def test_ports_of_an_older_agent_or_of_a_list_that_was_cut_are_not_known(
+    listed: tuple[InstancePort, ...] | None,
+) -> None:
+    assert ports_of(Hypervisor(status=HypervisorStatus(instancePorts=listed))) is None

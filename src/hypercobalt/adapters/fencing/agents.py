@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.fencing import redfish
+from hypercobalt.adapters.fencing import outlets, redfish
 from hypercobalt.adapters.fencing.devices import TRUE, Device
 from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure, PowerState
 from hypercobalt.logs import get_logger
@@ -60,6 +60,14 @@ class AgentDevice:
     @property
     def name(self) -> str:
         return self._device.title
+
+    @property
+    def alternative(self) -> str:
+        return self._device.alternative
+
+    @property
+    def connection(self) -> str:
+        return outlets.connection(self._device)
 
     async def systems(self, *, within: timedelta) -> frozenset[str]:
         if self._device.agent == "fence_redfish":

@@ -11,8 +11,10 @@
       identity: required
       timeoutSeconds: 60
 
-The order of the templates is the order in which a host's devices are tried, those that cut it off
-from its storage (`cuts: storage`) after those that switch its power.
+All devices of a host that switch its power have to report it off: each may switch one of its feeds.
+Where some of them suffice, `alternative` says so: those with the same name belong together, and the
+ways are tried in the order of the templates. Devices that cut a host off from its storage
+(`cuts: storage`) come after those that switch its power, and are needed together.
 
 What a Node has to say counts only where its kubelet cannot write it (`bindings`).
 """
@@ -71,6 +73,7 @@ class DeviceTemplate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     parameters: dict[str, str] = {}
     hosts: dict[str, dict[str, str]] | None = None
     cuts: Cuts = Cuts.POWER
+    alternative: str = ""
     nodes: dict[str, str] = {}
     values: dict[str, tuple[str, ...]] = {}
     secret: str = ""
@@ -96,6 +99,7 @@ class Device:
         cuts: what it cuts the host off from.
         identity: whether it has to prove whose it is.
         authority: certificates, in PEM, by which its own is verified; "" for the system's.
+        alternative: the way to cut the host off that it belongs to, with all devices of that name.
     """
 
     name: str
@@ -106,6 +110,7 @@ class Device:
     cuts: Cuts = Cuts.POWER
     identity: Identity = Identity.OPTIONAL
     authority: str = ""
+    alternative: str = ""
 
     @property
     def title(self) -> str:
@@ -143,6 +148,9 @@ def _checked(template: DeviceTemplate) -> DeviceTemplate:
     common = _options(f"{where}: parameters", template.parameters)
     if (why := bindings.fault(_texts(template), template.nodes, template.values)) is not None:
         raise ConfigurationError(f"{where}: {why}")
+    if template.alternative and template.cuts is Cuts.STORAGE:
+        text = "each path to the storage has to be cut, so there is no alternative to one"
+        raise ConfigurationError(f"{where}: alternative is refused: {text}")
     if template.certificate_authority:
         _check_authority(where, template, common)
     own_names = None if hosts is None else {host: named[f"hosts.{host}"] for host in hosts}
@@ -226,6 +234,18 @@ def resolve(
     )
 
 
+def undecided(found: Iterable[Device]) -> str:
+    """Why it is open which power devices of a host are needed together; "" where it is not."""
+    power = [one for one in found if one.cuts is Cuts.POWER]
+    without = [one.name for one in power if not one.alternative]
+    if not without or len(without) == len(power):
+        return ""
+    return (
+        f"{', '.join(without)} has no alternative, and other power devices of the host have one: "
+        "give each of them one; those that are needed together have the same"
+    )
+
+
 def _filled(template: DeviceTemplate, name: str, labels: Mapping[str, str]) -> Device:
     filling = bindings.Filling(template.name, name, labels, template.values)
     given = {**template.parameters, **(template.hosts or {}).get(name, {})}
@@ -246,6 +266,7 @@ def _filled(template: DeviceTemplate, name: str, labels: Mapping[str, str]) -> D
         template.cuts,
         template.identity,
         template.certificate_authority,
+        template.alternative,
     )
 
 

@@ -11,14 +11,21 @@ class FakeFenceDevice:
     """A device whose host is switched at once.
 
     Attributes:
+        alternative: see `FenceDevice`.
         state: of the host's power; what `power` reports.
         orders: `off` and `on`, in order.
         failure: raised by every call while it is set.
         uuids: what `systems` reports.
     """
 
-    def __init__(self, name: str = "fake 192.0.2.1", state: PowerState = PowerState.ON) -> None:
-        self._name = name
+    def __init__(
+        self,
+        name: str = "fake 192.0.2.1",
+        state: PowerState = PowerState.ON,
+        *,
+        alternative: str = "",
+    ) -> None:
+        self._name, self.alternative, self.connection = name, alternative, name
         self.state = state
         self.orders: list[PowerState] = []
         self.failure: FenceError | None = None

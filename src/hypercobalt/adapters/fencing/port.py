@@ -6,6 +6,7 @@ with the signs of life that the host gives afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -27,6 +28,39 @@ class Cuts(StrEnum):
     POWER = "power"
     STORAGE = "storage"
     """Its guests may run on; they cannot write."""
+
+
+def ways_off(readings: Iterable[tuple[str, PowerState | None]]) -> tuple[str, ...]:
+    """The alternatives by which a host is off: every device of each reads it so.
+
+    Args:
+        readings: the alternative of each device, and its reading; None for no answer.
+    """
+    return tuple(way for way, states in _by_way(readings).items() if states == {PowerState.OFF})
+
+
+def combined(readings: Iterable[tuple[str, PowerState | None]]) -> PowerState | None:
+    """Whether a host is cut off, by what each of its devices reports; None where that is not known.
+
+    Off needs every device of one alternative: a host with two power feeds runs on either. A device
+    of another one contradicts nothing: an outlet is on while its host was switched off by its BMC.
+
+    Args:
+        readings: see `ways_off`.
+    """
+    readings = tuple(readings)
+    if ways_off(readings):
+        return PowerState.OFF
+    return PowerState.ON if any(state is PowerState.ON for _, state in readings) else None
+
+
+def _by_way(
+    readings: Iterable[tuple[str, PowerState | None]],
+) -> Mapping[str, set[PowerState | None]]:
+    found: dict[str, set[PowerState | None]] = {}
+    for way, state in readings:
+        found.setdefault(way, set()).add(state)
+    return found
 
 
 class FenceFailure(StrEnum):
@@ -68,6 +102,16 @@ class FenceDevice(Protocol):
     @property
     def name(self) -> str:
         """Kind and address, for people: `bmc 10.0.0.7`."""
+        ...
+
+    @property
+    def alternative(self) -> str:
+        """Which way to cut its host off it belongs to: all devices of one way are needed."""
+        ...
+
+    @property
+    def connection(self) -> str:
+        """What two devices have in common of which one may lie for the other: one address."""
         ...
 
     async def systems(self, *, within: timedelta) -> frozenset[str]:

@@ -2,11 +2,12 @@
 
 A listing reads only the documents that are not cached. An entry is dropped by
 events of a change, by a new connection, by a new start of the domain, and by age: a few changes,
-such as of `numatune`, have no event.
+such as of `numatune`, have no event. A document that is the same as before is not parsed again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Container
 from datetime import timedelta
 from time import monotonic
@@ -33,6 +34,7 @@ class Definitions:
     ) -> None:
         self._clock, self._max_age = clock, max_age.total_seconds()
         self._known: dict[str, tuple[int, float, Definition]] = {}
+        self._parsed: dict[str, tuple[bytes, Definition]] = {}
         self._reading: dict[str, object] = {}
 
     def get(self, uuid: str, id_: int) -> Definition | None:
@@ -45,6 +47,15 @@ class Definitions:
         known_id, read_at, definition = self._known.get(uuid, (-1, 0.0, None))
         fresh = known_id == id_ and self._clock() - read_at < self._max_age
         return definition if fresh else None
+
+    def same(self, uuid: str, document: str) -> Definition | None:
+        """What the document gave when it was parsed last; None if it was another one."""
+        digest, definition = self._parsed.get(uuid, (b"", None))
+        return definition if digest == _digest(document) else None
+
+    def parsed(self, uuid: str, document: str, definition: Definition) -> None:
+        """Remember what a document gives, whatever changes the domain meanwhile."""
+        self._parsed[uuid] = (_digest(document), definition)
 
     def start_reading(self, uuid: str) -> object:
         """Note that a domain's document is requested now; gives the ticket for `keep`."""
@@ -72,3 +83,9 @@ class Definitions:
         """Drop the domains that are no longer there."""
         for gone in [uuid for uuid in self._known if uuid not in uuids]:
             del self._known[gone]
+        for gone in [uuid for uuid in self._parsed if uuid not in uuids]:
+            del self._parsed[gone]
+
+
+def _digest(document: str) -> bytes:
+    return hashlib.sha256(document.encode(errors="surrogatepass")).digest()

@@ -216,12 +216,18 @@ async def _read(client: Client, ref: DomainRef, definitions: Definitions) -> Def
         if exc.code == ErrorCode.NO_DOMAIN:
             raise
         return Definition(problem=f"libvirt does not give the document: {exc}")
-    if len(answer.text) > _LONG_DOCUMENT:
-        definition = await asyncio.to_thread(domain.parse, answer.text)
-    else:
-        definition = domain.parse(answer.text)
+    definition = definitions.same(ref.uuid_text, answer.text)
+    if definition is None:
+        definition = await _parsed(answer.text)
+        definitions.parsed(ref.uuid_text, answer.text, definition)
     definitions.keep(ref.uuid_text, ref.id, definition, ticket)
     return definition
+
+
+async def _parsed(document: str) -> Definition:
+    if len(document) > _LONG_DOCUMENT:
+        return await asyncio.to_thread(domain.parse, document)
+    return domain.parse(document)
 
 
 async def _saved(client: Client) -> set[str]:

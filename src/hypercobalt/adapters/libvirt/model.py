@@ -74,7 +74,7 @@ class DomainCapabilities:
         hypervisor_type: `kvm`, `qemu` or `ch`.
         devices: `video`, `video/nvidia`; supported ones, in the document's order.
         cpu_modes: `mode/host-passthrough`, `mode/host-passthrough/on`.
-        features: names of those with supported='yes', with enum values as `feature/value`.
+        features: names of those with supported='yes'.
     """
 
     arch: str
@@ -117,10 +117,12 @@ class Disk:
     Args:
         target: name in the guest, `vda`.
         device: `disk`, `cdrom`, `floppy` or `lun`.
-        path: of the file or block device on the host; "" for network disks and empty drives.
+        path: of the file or block device on the host; "" for empty drives, for network disks, and
+            for disks of all other kinds, which are among what ties the domain to its host.
         block: the path is a block device.
         readonly: the guest cannot write to it.
         volume: what it is on the network or in a pool, `rbd:pool/image`; "" for a path.
+        backing: files of the images that it is built upon.
     """
 
     target: str
@@ -129,21 +131,25 @@ class Disk:
     block: bool = False
     readonly: bool = False
     volume: str = ""
+    backing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices of a domain that decide whether and how it can migrate.
+    """What of a domain decides whether and how it can migrate.
 
     Args:
         disks: all of them.
         ports: interface ids of its Open vSwitch ports.
-        bound: devices that tie it to its host, such as `host device pci 0000:3b:00.0`.
+        plugged: devices of interfaces that another tool plugs into a switch, such as `tap1`.
+        bound: what ties it to its host, such as `host device pci 0000:3b:00.0`: every part of the
+            definition that is not known to be portable (`documents.portable`).
         nvram: file of its firmware's variables; "" without one.
     """
 
     disks: tuple[Disk, ...] = ()
     ports: tuple[str, ...] = ()
+    plugged: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     nvram: str = ""
 

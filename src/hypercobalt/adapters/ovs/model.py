@@ -121,6 +121,24 @@ class FlowCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowShape:
+    """What kind of match and actions a flow has.
+
+    Args:
+        pipeline: it matches what an earlier table has set: metadata, registers, tunnels, states of
+            connection tracking.
+        acts: it has actions; without, it drops.
+        resubmits: to another table.
+        joins: it is a clause of a conjunction.
+    """
+
+    pipeline: bool
+    acts: bool
+    resubmits: bool
+    joins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One OpenFlow flow.
 
@@ -131,6 +149,7 @@ class Flow:
         packets: that it has matched.
         in_port: that it matches; None for any.
         outputs: ports that its actions name, from OpenFlow 1.3 on.
+        shape: of its match and actions, likewise.
     """
 
     table: int
@@ -139,6 +158,7 @@ class Flow:
     packets: int
     in_port: int | None = None
     outputs: tuple[int, ...] = ()
+    shape: FlowShape | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def check_body(call: Call, value: JSON) -> JSONObject:
         text = f"couldn't get version/kind; json parse error: a {call.kind} is an object"
         raise errors.bad_request(text)
     _check_kind(resource, value)
-    _check_types(call, value)
+    check_types(call, value)
     read = read_custom if resource.custom else prune
     unknown = [f'unknown field "{path}"' for path in read(resource.schema.node, value)]
     found = [*(f'duplicate field "{path}"' for path in call.body.duplicates), *unknown]
@@ -64,7 +64,7 @@ def _check_kind(resource: Resource, value: JSONObject) -> None:
         raise errors.bad_request(f"{value['kind']} {handled}: {text}")
 
 
-def _check_types(call: Call, value: JSONObject) -> None:
+def check_types(call: Call, value: JSONObject) -> None:
     """Refuse what typed decoding would: wrong types in metadata, and anywhere in built-in kinds."""
     root = call.resource.schema.node
     if call.resource.custom:

@@ -19,7 +19,7 @@ import msgspec
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.decisions import admission, deletion
-from hypercobalt.apiserver.decisions.decoding import check_body
+from hypercobalt.apiserver.decisions.decoding import check_body, check_types
 from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.kinds.builtin import events, strategies
 from hypercobalt.apiserver.kinds.resources import Resource
@@ -28,6 +28,8 @@ from hypercobalt.apiserver.rendering import to_version
 from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
 from hypercobalt.apiserver.requests.paging import parse_revision
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
+from hypercobalt.apiserver.schema.changing import prune
+from hypercobalt.apiserver.schema.numbers import make_canonical
 from hypercobalt.apiserver.storage.objects import EventType, Stored
 from hypercobalt.apiserver.values import clone, metadata, object_at, text_at
 
@@ -146,7 +148,8 @@ def apply(call: Call, held: Stored | None) -> Prepared:
         new = managed.apply(node, old, config, manager, call.stamp, force=force)
         if call.request.manager == "kubectl" and not call.subresource:
             managed.note_last_applied(new, call.body.value)
-        return _replaced(call, admission.prepare_update(call, clone(new), old), old)
+        new = _pruned(call, clone(new))
+        return _replaced(call, admission.prepare_update(call, new, old), old)
     if call.subresource:
         raise errors.not_found(call.subject)
     if uid := metadata(config).get("uid"):
@@ -155,10 +158,17 @@ def apply(call: Call, held: Stored | None) -> Prepared:
     metadata(config).pop("resourceVersion", None)
     applied = managed.apply(node, None, config, manager, call.stamp, force=force)
     owners = metadata(applied).get("managedFields")
-    obj = admission.prepare_create(call, applied)
+    obj = admission.prepare_create(call, _pruned(call, applied))
     if owners is not None:
         metadata(obj)["managedFields"] = owners
     return _added(call, obj)
+
+
+def _pruned(call: Call, obj: JSONObject) -> JSONObject:
+    """The same object, without what a custom kind does not keep: it may have been applied."""
+    if call.resource.custom:
+        prune(call.resource.schema.node, obj)
+    return obj
 
 
 def delete(call: Call, held: Stored | None, options: DeleteOptions) -> Prepared:
@@ -277,7 +287,7 @@ def _check_identity(call: Call, new: JSONObject) -> None:
 
 def _applied_config(call: Call) -> JSONObject:
     """What may be applied, without what this endpoint does not write."""
-    resource, config = call.resource, clone(call.body.value)
+    resource, config = call.resource, make_canonical(clone(call.body.value))
     if not isinstance(config, dict):
         raise errors.bad_request("error decoding YAML: a configuration is an object")
     version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
@@ -293,6 +303,8 @@ def _applied_config(call: Call) -> JSONObject:
         listed = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
         text = f"failed to create typed patch object ({place}; {shown}): {listed}"
         raise errors.bad_request(text)
+    if not resource.custom:
+        check_types(call, config)
     metadata(config).setdefault("name", call.name)
     admission.check_update_place(call, config)
     if not resource.status:

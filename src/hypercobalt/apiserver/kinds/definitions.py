@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.kinds import names
+from hypercobalt.apiserver.kinds.approval import check_approval
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.kinds.structural import check_structural
@@ -75,7 +76,7 @@ def check_definition(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
         causes.append(FieldErrors.not_supported("spec.conversion.strategy", strategy, allowed))
     if old is None or spec.get("versions") != object_at(old, "spec").get("versions"):
         causes += _check_versions(spec)
-    return [*causes, *_check_stored(obj)]
+    return [*causes, *_check_stored(obj), *check_approval(obj, old)]
 
 
 def _check_own_name(obj: JSONObject) -> Iterator[Cause]:

@@ -20,6 +20,7 @@ import msgspec
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
+from hypercobalt.apiserver.schema.numbers import key_text
 from hypercobalt.apiserver.schema.validation import list_key
 from hypercobalt.apiserver.values import same
 
@@ -131,11 +132,18 @@ def _printed(element: str) -> str:
     return f"[{'=' if kind == 'v:' else ''}{rest}]"
 
 
-def typed_errors(node: Node, value: JSON, path: str = "") -> Iterator[str]:
+def typed_errors(node: Node, value: JSON, path: str = "", *, free: bool = False) -> Iterator[str]:
     """Why a configuration cannot be applied: fields and types that the schema does not have.
 
     Source: structured-merge-diff typed/validate.go and typed/helpers.go, with its words.
+
+    Args:
+        node: the schema of a value.
+        value: what is applied there.
+        path: of it.
+        free: it is below an object that keeps undeclared fields; then all below it may have some.
     """
+    free = free or node.opaque
     if value is None or node.int_or_string:
         return
     wanted = _WANTED.get(node.type)
@@ -143,27 +151,48 @@ def typed_errors(node: Node, value: JSON, path: str = "") -> Iterator[str]:
         yield f"{path}: expected {wanted[1]}, got {_shown_as_go(value)}"
     elif isinstance(value, dict):
         for name, item in value.items():
-            below = node.child(name)
+            below = node.child(name) or (UNTYPED if free else None)
             if below is None:
                 yield f"{path}.{name}: field not declared in schema"
             else:
-                yield from typed_errors(below, item, f"{path}.{name}")
+                yield from typed_errors(below, item, f"{path}.{name}", free=free)
     elif isinstance(value, list):
-        yield from _typed_errors_of_items(node, value, path)
+        yield from _typed_errors_of_items(node, value, path, free=free)
 
 
-def _typed_errors_of_items(node: Node, items: list[JSON], path: str) -> Iterator[str]:
+def _typed_errors_of_items(
+    node: Node, items: list[JSON], path: str, *, free: bool
+) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(items):
         place = f"[{index}]"
         if node.list_type != "atomic":
+            if fault := _keyless(node, item):
+                yield f"{path}: element {index}: {fault}"
+                continue
             name = element_of(node, item)
             place = _printed(name)
             if name in seen:
                 yield f"{path}: duplicate entries for key {place}"
             seen.add(name)
         if node.items is not None:
-            yield from typed_errors(node.items, item, f"{path}{place}")
+            yield from typed_errors(node.items, item, f"{path}{place}", free=free)
+
+
+def _keyless(node: Node, item: JSON) -> str:
+    """Why an item cannot be found again; empty when it can."""
+    if node.list_type == "map":
+        if not isinstance(item, dict):
+            return "associative list with keys may not have non-map elements"
+        named = ", ".join(f'"{name}"' for name in node.list_keys)
+        omits = f"associative list with keys has an element that omits all key fields {named}"
+        return "" if list_key(node, item) else f"{omits} (and doesn't have default values)"
+    if isinstance(item, dict):
+        return "associative list without keys has an element that's a map type"
+    if item is None:
+        return "associative list without keys has an element that's an explicit null"
+    is_list = isinstance(item, list)
+    return "not supported: associative list with lists as elements" if is_list else ""
 
 
 _WANTED: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -210,8 +239,8 @@ def element_of(node: Node, item: JSON) -> str:
     """The path element of an item of a list of type map or set."""
     if node.list_type == "map":
         keys = list_key(node, item) or {}
-        return "k:" + msgspec.json.encode(keys, order="sorted").decode()
-    return "v:" + msgspec.json.encode(item, order="sorted").decode()
+        return f"k:{key_text(keys)}"
+    return f"v:{key_text(item)}"
 
 
 def fields_of(node: Node, value: JSON) -> Fields:
@@ -285,6 +314,9 @@ def _compare_at(
         inner.removed = {HERE: {}}
     else:
         inner.modified = {HERE: {}}
+    present = not any(value is None or value is _ABSENT for value in (old, new))
+    if present and _form(node, old) is not _form(node, new):
+        inner.modified = {HERE: {}, **inner.modified}
     for kind in ("added", "modified", "removed"):
         found: Fields = getattr(inner, kind)
         if found:
@@ -293,6 +325,11 @@ def _compare_at(
 
 def _leaf(node: Node, value: JSON | _Absent) -> bool:
     return not isinstance(value, (dict, list)) or not value or is_atomic(node, value)
+
+
+def _form(node: Node, value: JSON | _Absent) -> type:
+    """What a place holds: fields, items or one value."""
+    return type(value) if isinstance(value, (dict, list)) and not is_atomic(node, value) else str
 
 
 def _below(node: Node, value: JSON | _Absent) -> JSON:

@@ -19,6 +19,11 @@ import yaml
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.errors import JSON, JSONObject
+from hypercobalt.apiserver.schema.numbers import (
+    holds_beyond_floats,
+    is_beyond_floats,
+    make_canonical,
+)
 from hypercobalt.apiserver.wire import protobuf
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
@@ -39,6 +44,10 @@ JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = PATCH_TYPES = (
 _NAME_END = re.compile(rb'"[ \t\r\n]*:')
 
 
+_BEYOND_FLOATS = re.compile(rb"[0-9]{309}")  # or a long string
+_NO_FLOAT = "the object provided is unrecognized (must be of type JSON): a number is out of range"
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """A body as it was understood."""
@@ -57,12 +66,23 @@ def decode(content_type: str, data: bytes) -> Body:
         value: JSON = protobuf.decode(data)
         check_shape(value)
         return Body(value)
-    if content_type == YAML_TYPE or (content_type == APPLY_PATCH and data[:1] != b"{"):
+    if content_type == YAML_TYPE or (content_type == APPLY_PATCH and not _is_json(data)):
         return Body(decode_yaml(data))
     value, names = _decode_json(data)
     if content_type == JSON_PATCH or len(_NAME_END.findall(data)) == names:
         return Body(value)  # the keys of a JSON patch are not the object's
     return Body(value, duplicate_fields(data))
+
+
+def _is_json(data: bytes) -> bool:
+    """Whether YAML can be read as JSON, which takes a tenth of the time."""
+    if data[:1] != b"{":
+        return False
+    try:
+        value: JSON = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False  # such as {a: b}, or a number that YAML reads as text
+    return not (_BEYOND_FLOATS.search(data) and holds_beyond_floats(value))
 
 
 def _decode_json(data: bytes) -> tuple[JSON, int]:
@@ -73,14 +93,17 @@ def _decode_json(data: bytes) -> tuple[JSON, int]:
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
-    return value, check_shape(value)
+    names = check_shape(value)
+    if _BEYOND_FLOATS.search(data) and holds_beyond_floats(value):
+        raise errors.bad_request(_NO_FLOAT)
+    return value, names
 
 
 def decode_yaml(data: bytes) -> JSON:
     try:
         _refuse_bombs(data)
         loaded = yaml.load(data, Loader=_Loader)  # noqa: S506  # a subclass of CSafeLoader
-        value: JSON = msgspec.json.decode(msgspec.json.encode(loaded))
+        value: JSON = make_canonical(msgspec.json.decode(msgspec.json.encode(loaded)))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError, OverflowError) as error:
         text = str(error).replace("\n", " ")
         raise errors.bad_request(f"error converting YAML to JSON: {text}") from error
@@ -98,15 +121,32 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+# Kubernetes' parser needs neither YAML 1.1's point in a float nor its sign in an exponent.
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", re.ASCII)
+_OCTAL = re.compile(r"[-+]?0o[0-7]+$", re.ASCII)
+for _tag, _form in (("float", _FLOAT), ("int", _OCTAL)):
+    for _first in "-+.0123456789":
+        _resolvers = _Loader.yaml_implicit_resolvers.setdefault(_first, [])
+        _resolvers.append((f"tag:yaml.org,2002:{_tag}", _form))
+
+
+_LONGEST = 1200  # digits of an integer, if it is binary; more are beyond all floats
+
+
 def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> float | str:
     if ":" in node.value:
         return str(node.value)  # base 60 in YAML 1.1; text for Kubernetes' parser
     if node.tag.endswith(":int"):
-        return loader.construct_yaml_int(node)
+        if len(node.value) > _LONGEST:
+            return str(node.value)
+        whole = loader.construct_yaml_int(node)
+        return str(node.value) if is_beyond_floats(whole) else whole
     value = loader.construct_yaml_float(node)
-    if not math.isfinite(value):
-        raise yaml.YAMLError(f"unsupported value: {node.value}")
-    return value
+    if math.isfinite(value):
+        return value
+    if node.value[-1:].isdecimal():
+        return str(node.value)
+    raise yaml.YAMLError(f"unsupported value: {node.value}")
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _number)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
+from hypercobalt.apiserver.schema.numbers import MAX_EXACT, canonical, make_canonical
 from hypercobalt.apiserver.values import clone
 
-MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
 # What Go reads null as.
 _EMPTY: dict[str, JSON] = {
     "string": "",
@@ -21,7 +21,10 @@ _EMPTY: dict[str, JSON] = {
 
 
 def prune(node: Node, value: JSON) -> list[str]:
-    """Remove in place every field that the schema does not declare; return their paths."""
+    """Remove in place every field that the schema does not declare; return their paths.
+
+    Numbers become what Go writes for them.
+    """
     removed: list[str] = []
     _prune(node, value, "", removed)
     return removed
@@ -31,15 +34,23 @@ def _prune(node: Node, value: JSON, path: str, removed: list[str]) -> None:
     if isinstance(value, dict):
         for name, item in list(value.items()):
             known = node.fields.get(name) or node.values
-            if known is not None:
-                if isinstance(item, (dict, list)):
-                    _prune(known, item, _join(path, name), removed)
-            elif not _keeps(node, name):
+            if known is None and not _keeps(node, name):
                 del value[name]
                 removed.append(_join(path, name))
-    elif isinstance(value, list) and node.items is not None:
+            elif known is None:
+                value[name] = make_canonical(item)
+            elif isinstance(item, (dict, list)):
+                _prune(known, item, _join(path, name), removed)
+            elif isinstance(item, float):
+                value[name] = canonical(item)
+    elif isinstance(value, list):
         for index, item in enumerate(value):
-            _prune(node.items, item, f"{path}[{index}]", removed)
+            if node.items is None:
+                value[index] = make_canonical(item)
+            elif isinstance(item, (dict, list)):
+                _prune(node.items, item, f"{path}[{index}]", removed)
+            elif isinstance(item, float):
+                value[index] = canonical(item)
 
 
 def _keeps(node: Node, name: str) -> bool:
@@ -115,30 +126,28 @@ def _read(node: Node, value: JSON, path: str, removed: list[str]) -> None:
                 del value[name]
                 removed.append(_join(path, name))
             elif known is None:
-                value[name] = _shortened(item)
+                value[name] = make_canonical(item)
             elif item is None and not (known.nullable or known.has_default):
                 del value[name]
             elif isinstance(item, (dict, list)):
                 _read(known, item, _join(path, name), removed)
-            elif isinstance(item, float):
-                value[name] = _shortened(item)
+            elif isinstance(item, (int, float)):
+                value[name] = _number(known, item)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            if node.items is not None and isinstance(item, (dict, list)):
+            if node.items is None:
+                value[index] = make_canonical(item)
+            elif isinstance(item, (dict, list)):
                 _read(node.items, item, f"{path}[{index}]", removed)
-            else:
-                value[index] = _shortened(item)
+            elif isinstance(item, (int, float)):
+                value[index] = _number(node.items, item)
 
 
-def _shortened(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            value[name] = _shortened(item)
-    elif isinstance(value, list):
-        value[:] = map(_shortened, value)
-    elif isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE:
-        return int(value)
-    return value
+def _number(node: Node, value: float) -> float:
+    """A number as it is written; a float that stands for several integers is none of them."""
+    counted = node.type == "integer" or node.int_or_string
+    inexact = not isinstance(value, int) and abs(value) > MAX_EXACT
+    return value if counted and inexact else canonical(value)
 
 
 def drop_empty(node: Node, value: JSON) -> None:

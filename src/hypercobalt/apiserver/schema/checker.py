@@ -137,6 +137,8 @@ class _Types:
         return known
 
     def _fill(self, message: DescriptorProto, node: Node) -> None:
+        # Else protobuf prints a warning where fields differ in case and underscores alone.
+        message.options.deprecated_legacy_json_field_conflicts = True
         fields = {**_ENVELOPE, **node.fields, "metadata": _META} if node.embedded else node.fields
         numbers = (n for n in itertools.count(1) if n not in _RESERVED_NUMBERS)
         named = [(n, below) for name, below in fields.items() for n in {name, escape(name)}]

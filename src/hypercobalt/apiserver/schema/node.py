@@ -16,6 +16,8 @@ from typing import Protocol, cast
 
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.identifiers import reads_old
+from hypercobalt.apiserver.schema.numbers import make_canonical
+from hypercobalt.apiserver.values import clone
 
 PREFIX = "#/components/schemas/"
 
@@ -126,7 +128,7 @@ class Node:
             waiting.extend(n for n in (node.items, node.values) if n is not None)
 
 
-UNTYPED = Node(opaque=True)
+UNTYPED = Node(opaque=True, nullable=True)
 
 _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 _BOUNDS = (
@@ -166,7 +168,7 @@ def _fill(node: Node, raw: JSONObject, resolve: Resolver | None) -> None:
     node.opaque = raw.get("x-kubernetes-preserve-unknown-fields") is True
     node.embedded = raw.get("x-kubernetes-embedded-resource") is True
     if "default" in raw:
-        node.default, node.has_default = raw["default"], True
+        node.default, node.has_default = make_canonical(clone(raw["default"])), True
     _fill_structure(node, raw, resolve)
     _fill_merge_rules(node, raw)
     _fill_limits(node, raw, resolve)

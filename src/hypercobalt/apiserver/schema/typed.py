@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from hypercobalt.api import quantity
 from hypercobalt.apiserver.errors import JSON, quote
 from hypercobalt.apiserver.schema.node import Node
+from hypercobalt.apiserver.schema.numbers import MAX_EXACT, is_int64
 from hypercobalt.apiserver.schema.patterns import compile_pattern
 
 
@@ -25,13 +26,15 @@ def type_name(value: JSON) -> str:
         return "object"
     if isinstance(value, list):
         return "array"
-    return "integer" if isinstance(value, int) or value.is_integer() else "number"
+    if isinstance(value, int):
+        return "integer" if is_int64(value) else "number"
+    return "integer" if value.is_integer() and abs(value) <= MAX_EXACT else "number"
 
 
 def has_type(node: Node, value: JSON) -> bool:
     """Whether a value is of the type of its schema."""
     if value is None:
-        return node.nullable
+        return node.nullable or not (node.type or node.int_or_string)
     if node.int_or_string:
         return type_name(value) in ("integer", "string")
     if not node.type:

@@ -22,6 +22,7 @@ from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject, q
 from hypercobalt.apiserver.schema.cel import RuleError, compile_rule
 from hypercobalt.apiserver.schema.formats import FORMATS
 from hypercobalt.apiserver.schema.node import Node
+from hypercobalt.apiserver.schema.numbers import is_int64
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.typed import has_type, type_name
 from hypercobalt.apiserver.values import same
@@ -89,9 +90,11 @@ def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[
     if not has_type(node, value):
         wanted = "integer,string" if node.int_or_string else node.type
         actual = type_name(value)
+        if wanted == "integer" and isinstance(value, (int, float)) and not _is_whole(value):
+            form = node.format if node.format in _INTEGERS and value == value // 1 else ""
+            causes.append(_whole(f"type integer {_INTEGERS[form]}", path))
+            wanted, actual = (form, "float64") if form else (wanted, actual)
         text = f'{path} in body must be of type {wanted}: "{actual}"'
-        if wanted == "integer" and actual == "number":
-            causes.append(_whole("type integer (default format)", path))
         causes.append(FieldErrors.type_invalid(path, actual, text))
         return
     if value is None:
@@ -101,6 +104,17 @@ def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[
         _judge_object(node, value, path, old, causes)
     elif isinstance(value, list):
         _judge_list(node, value, path, old, causes)
+
+
+_INTEGERS = {
+    "": "(default format)",
+    "int32": "with format int32",
+    "int64": "with format int64",
+}
+
+
+def _is_whole(value: float) -> bool:
+    return is_int64(value) and value == int(value)
 
 
 def _whole(wanted: str, path: str) -> Cause:
@@ -149,9 +163,6 @@ def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> N
     bits = 32 if node.format == "int32" else 64
     if node.type == "integer" and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         causes.append(_whole(f"type integer with format int{bits}", path))
-        if not -(2**63) <= value < 2**63:
-            text = f'{path} in body must be of type int{bits}: "float64"'
-            causes.append(FieldErrors.type_invalid(path, "float64", text))
 
     def fails(text: str) -> None:
         causes.append(FieldErrors.invalid(path, value, f"{path} in body should be {text}"))

@@ -108,7 +108,7 @@ def server(
         place.name,
         is_shared,
         autostart=stored.autostart,
-        cut_off=place.cut_off,
+        one_word=place.one_word,
         not_carried=site.carrying.obstacle(stored.xml, domain.uuid),
     )
     move = site.records.under_way(domain.uuid)

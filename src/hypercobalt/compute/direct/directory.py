@@ -20,7 +20,7 @@ from typing import Protocol
 
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.fencing import FencingMethod, is_declared_dead
+from hypercobalt.api.fencing import ASSERTED_DEAD, is_declared_dead, only_word
 from hypercobalt.api.holders import (
     address_form,
     held_address,
@@ -60,7 +60,7 @@ class Place:
         up: its libvirtd answers, by its agent, which is not silent.
         fenced: the boot that its agent reported last is proven dead.
         fenced_boot: id of the boot that was fenced, until the host is back in service; "" else.
-        cut_off: it is proven dead by its storage alone: its guests may run on.
+        one_word: what alone has proven it dead, so that its guests may run on; "" for nothing.
         holds_address: the operator has recorded its address as its own.
         held_uuid: the host UUID that the operator has recorded for it; "" for none.
     """
@@ -81,7 +81,7 @@ class Place:
     up: bool = True
     fenced: bool = False
     fenced_boot: str = ""
-    cut_off: bool = False
+    one_word: str = ""
     holds_address: bool = False
     held_uuid: str = ""
 
@@ -216,17 +216,20 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         up=_is_up(hypervisor),
         fenced=is_fenced(hypervisor),
         fenced_boot=_fenced_boot(hypervisor),
-        cut_off=_is_cut_off(hypervisor),
+        one_word=_one_word(hypervisor),
         holds_address=bool(status.internalIp)
         and address_form(status.internalIp or "") == held_address(hypervisor),
         held_uuid=held_uuid(hypervisor),
     )
 
 
-def _is_cut_off(hypervisor: Hypervisor) -> bool:
+def _one_word(hypervisor: Hypervisor) -> str:
     fencing = hypervisor.fencing
-    by_storage = fencing is not None and fencing.method == FencingMethod.STORAGE
-    return by_storage and is_fenced(hypervisor)
+    if fencing is None or not is_fenced(hypervisor) or not (word := only_word(fencing)):
+        return ""
+    return f"{word}: it may run on; make sure that it does not, then set the annotation " + (
+        f"{ASSERTED_DEAD}={fencing.bootID} of the Hypervisor"
+    )
 
 
 def _fenced_boot(hypervisor: Hypervisor) -> str:

@@ -109,6 +109,10 @@ class DirectHosts:
             names = ", ".join(domain.name for domain in domains[:5])
             text = f"host {host.name} still has {len(domains)} virtual machines: {names}"
             raise RefusedError(text, reason="InUse")
+        if moves := self._witnesses.records.incoming(place.name):
+            named = ", ".join(move.server for move in moves[:5])
+            text = f"host {host.name} has {len(moves)} incoming migrations: {named}"
+            raise RefusedError(text, reason="InUse")
         self._disabled.pop(host.name, None)
 
     async def has_provider(self, host: Host) -> bool:

@@ -90,6 +90,9 @@ class LiveMove:
             if view in {HostView.OFF, HostView.RUNS, HostView.HELD}:
                 raise ConflictError(also_on(self._domain, place))
         running, defined = await self._documents()
+        for layer in obstacles.layers(self._domain):
+            if not await site.sharing.shares(layer, source, target, fresh=True):
+                raise ConflictError(f"{target.name} does not see {layer.path}")
         disks = [disk for disk in self._domain.devices.disks if disk.path]
         shared = [await site.sharing.shares(disk, source, target) for disk in disks]
         self._copied = tuple(

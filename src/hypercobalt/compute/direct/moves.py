@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import replace
 from datetime import datetime
 
-from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.compute.direct import dead, leftovers, servers
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.carrying import NotCarriedError
@@ -82,6 +82,16 @@ class DirectMoves:
             raise UnreachableError(text)
         return None
 
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        """See the port: of the hosts that answer. A move's end was seen on its target."""
+        there = await self._site.listed(self._site.hosts.all_places())
+        return tuple(
+            self._server(domain, place)
+            for place in self._site.hosts.all_places()
+            for domain in there.get(place.name, ())
+            if domain.uuid in ids and domain.state is DomainState.CRASHED
+        )
+
     async def _dead(self, id: str) -> Server | None:
         """The server, if it is on a host that is proven dead."""
         for place in self._site.hosts.all_places():
@@ -104,6 +114,24 @@ class DirectMoves:
             records.progress(move, progress(domain), now)
         unknown = tuple(move for move in moves if not move.target)
         return (*unknown, *records.of(place.name))
+
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        """See the port. Moves of others are seen by their far end, which libvirt lists."""
+        place, records = self._known(host), self._site.records
+        domains: tuple[Domain, ...] = ()
+        if not place.fenced:
+            with translated(f"host {host}"):
+                domains = await self._site.daemon(place).domains(jobs=True)
+        known, now = records.incoming(place.name), self._site.clock.now()
+        named = {move.server for move in known}
+        return (
+            *known,
+            *(
+                Move(one.uuid, one.uuid, MoveKind.LIVE, "running", "", place.name, now, now)
+                for one in domains
+                if one.moving_in and one.uuid not in named
+            ),
+        )
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         now = self._site.clock.now()

@@ -15,6 +15,17 @@ def local_disks(domain: Domain, is_shared: IsShared) -> tuple[Disk, ...]:
     return tuple(disk for disk in domain.devices.disks if disk.path and not is_shared(disk))
 
 
+def layers(domain: Domain) -> tuple[Disk, ...]:
+    """The images that its disks are built upon, each as a disk.
+
+    Not as a medium: another host may have another image of that name, and the guest's own disk
+    would be one of its changes.
+    """
+    return tuple(
+        Disk(disk.target, path=path) for disk in domain.devices.disks for path in disk.backing
+    )
+
+
 def hindrance(domain: Domain, is_shared: IsShared) -> str:
     """Why it cannot be moved, the first reason; "" when nothing is known to be in the way."""
     local = local_disks(domain, is_shared)
@@ -27,6 +38,9 @@ def hindrance(domain: Domain, is_shared: IsShared) -> str:
             return f"its read-only disk {disk.target} lies on the host: {disk.path}"
         if disk.block:
             return f"its disk {disk.target} is a device of the host: {disk.path}"
+    for layer in layers(domain):
+        if not is_shared(layer):
+            return f"its disk {layer.target} is built upon an image on the host: {layer.path}"
     return "" if domain.active else _when_off(domain, local, is_shared)
 
 
@@ -35,7 +49,7 @@ def waits_for_host(
     is_shared: IsShared,
     *,
     autostart: bool = False,
-    cut_off: bool = False,
+    one_word: str = "",
     not_carried: str = "",
 ) -> str:
     """Why it cannot be started elsewhere when its host is dead; "" when nothing is in the way.
@@ -44,11 +58,11 @@ def waits_for_host(
         domain: as it was on the host.
         is_shared: whether another host sees a disk that the domain had there.
         autostart: it starts with the host.
-        cut_off: the host is proven dead by its storage alone.
+        one_word: what alone has proven the host dead, so that it may run on; "" for nothing.
         not_carried: why no other host is given its definition; "" when one may be.
     """
-    if cut_off and not any(map(_is_written, domain.devices.disks)):
-        return "it writes to no disk, and its host is cut off from its storage only: it may run on"
+    if one_word and not any(map(_is_written, domain.devices.disks)):
+        return f"it writes to no disk, whose lock would stop a second copy, and {one_word}"
     if autostart:
         return (
             "it starts with its host, before any component can check whether it runs elsewhere: "
@@ -60,7 +74,8 @@ def waits_for_host(
         return "its memory is saved in a file on the host"
     if not_carried:
         return not_carried
-    if local := local_disks(domain, is_shared):
+    below = (layer for layer in layers(domain) if not is_shared(layer))
+    if local := (*local_disks(domain, is_shared), *below):
         disks = ", ".join(f"{disk.target} ({disk.path})" for disk in local)
         return f"no other host is known to share its disks: {disks}"
     nvram = domain.devices.nvram

@@ -113,6 +113,11 @@ class Records:
         found = [one.move for one in self._records.values() if one.move.source == source]
         return tuple(sorted(found, key=lambda move: move.created, reverse=True))
 
+    def incoming(self, target: str) -> tuple[Move, ...]:
+        """Moves to a host that have not ended."""
+        moves = (one.move for one in self._records.values())
+        return tuple(move for move in moves if move.target == target and not move.ended)
+
     def claims(self, target: str, counted: frozenset[str], now: datetime) -> Size:
         """What is on its way to a host, or there, and not counted by its agent yet."""
         taking = {

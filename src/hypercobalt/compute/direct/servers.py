@@ -29,7 +29,7 @@ def server(
     is_shared: IsShared,
     *,
     autostart: bool = False,
-    cut_off: bool = False,
+    one_word: str = "",
     not_carried: str = "",
 ) -> Server:
     """The server that a domain on a host is.
@@ -39,7 +39,7 @@ def server(
         host: its name.
         is_shared: whether other hosts see a disk.
         autostart: it is known to start with its host.
-        cut_off: its host is proven dead by its storage alone.
+        one_word: what alone has proven its host dead; "" where that is proven beyond it.
         not_carried: see `waits_for_host`.
     """
     return Server(
@@ -56,7 +56,7 @@ def server(
         fault="its emulator has crashed" if domain.state is DomainState.CRASHED else "",
         hindrance=hindrance(domain, is_shared),
         waits_for_host=waits_for_host(
-            domain, is_shared, autostart=autostart, cut_off=cut_off, not_carried=not_carried
+            domain, is_shared, autostart=autostart, one_word=one_word, not_carried=not_carried
         ),
     )
 

@@ -24,6 +24,7 @@ from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, Lib
 from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
+from hypercobalt.compute.direct.obstacles import layers
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
@@ -182,8 +183,8 @@ class Sharing:
 
 
 def files(domain: Domain) -> tuple[Disk, ...]:
-    """The domain's disks that are files or devices, its firmware's variables among them."""
-    found = tuple(disk for disk in domain.devices.disks if disk.path)
+    """The domain's disks that are files or devices, what they are built upon, and its variables."""
+    found = (*(disk for disk in domain.devices.disks if disk.path), *layers(domain))
     nvram = domain.devices.nvram
     return (*found, Disk("nvram", path=nvram)) if nvram else found
 

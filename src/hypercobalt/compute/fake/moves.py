@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -89,7 +89,7 @@ class FakeMoves:
     _servers: dict[str, Server] = field(default_factory=dict[str, Server])
     _jobs: dict[str, _Job] = field(default_factory=dict[str, "_Job"])
     _restarting: dict[str, float] = field(default_factory=dict[str, float])
-    _closing: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    _closing: list[tuple[float, str, str]] = field(default_factory=list[tuple[float, str, str]])
     _breaking: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     _epoch: tuple[datetime, float] | None = None
     _records: Records = field(init=False)
@@ -123,6 +123,11 @@ class FakeMoves:
         self._advance()
         return tuple(s for s in self._servers.values() if s.host == host)
 
+    def arriving(self, host: str) -> tuple[Move, ...]:
+        """Moves to a host that go on; no call of the service."""
+        self._advance()
+        return tuple(job.move for job in self._jobs.values() if job.move.target == host)
+
     def clean(self, host: str) -> None:
         """Have a host that is back put away what was evacuated from it."""
         self._advance()
@@ -153,6 +158,10 @@ class FakeMoves:
         now = self._time()
         hidden = {job.move.id for job in self._jobs.values() if job.begins > now}
         return tuple(self._shown(move) for move in self._records.of(host) if move.id not in hidden)
+
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        await self._called("incoming", host)
+        return self.arriving(host)
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         await self._called("candidates", server.id)
@@ -194,6 +203,11 @@ class FakeMoves:
         allowed = (ServerStatus.ACTIVE, ServerStatus.SHUTOFF, ServerStatus.ERROR)
         self._begin(server, target, MoveKind.EVACUATION, allowed, "REBUILD")
         self._did("evacuate", server.id)
+
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        await self._called("in_error", "")
+        found = (one for one in self._servers.values() if one.id in ids)
+        return tuple(one for one in found if one.status == ServerStatus.ERROR)
 
     async def lock(self, server: Server, reason: str) -> None:
         await self._called("lock", server.id)
@@ -334,10 +348,10 @@ class FakeMoves:
                 move = self._records.change(id_, status="error")
                 if known := self._servers.get(move.server):
                     self._servers[known.id] = replace(known, status=ServerStatus.ERROR)
-        for due, id_ in list(self._closing):
+        for due, id_, status in list(self._closing):
             if due <= now:
-                self._closing.remove((due, id_))
-                self._records.change(id_, status="completed", remaining=0)
+                self._closing.remove((due, id_, status))
+                self._records.change(id_, status=status, remaining=0)
 
     def _restarted(self, id_: str) -> None:
         known = self._servers.get(id_)
@@ -362,11 +376,15 @@ class FakeMoves:
         elif job.move.kind == MoveKind.EVACUATION:
             ran = job.server.running or job.server.died
             status = ServerStatus.ACTIVE if ran else ServerStatus.SHUTOFF
-        self._servers[known.id] = replace(known, host=job.move.target, status=status, task_state="")
+        broken = job.script.arrives_in_error if job.move.kind == MoveKind.LIVE else ""
+        status, fault = (ServerStatus.ERROR, job.script.why) if broken else (status, known.fault)
+        there = replace(known, host=job.move.target, status=status, task_state="", fault=fault)
+        self._servers[known.id] = there
         if over := _OVER.get(job.move.kind):
             self._records.change(job.move.id, status=over, remaining=0)
         else:
-            self._closing.append((job.ends + self.record_lag, job.move.id))
+            ended = (job.ends + self.record_lag, job.move.id, broken or "completed")
+            self._closing.append(ended)
 
     def _end(self, job: _Job, status: str, why: str) -> None:
         del self._jobs[job.server.id]

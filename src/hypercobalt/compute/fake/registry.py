@@ -163,6 +163,8 @@ class FakeHosts:
             return
         if known.servers:
             raise RefusedError(f"host {known.name} still has servers: {', '.join(known.servers)}")
+        if self._moves.arriving(known.name):
+            raise RefusedError(f"host {known.name} has in-progress migrations", code=409)
         self._world.hosts.pop(known.name, None)
 
     async def has_provider(self, host: Host) -> bool:

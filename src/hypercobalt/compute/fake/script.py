@@ -20,6 +20,8 @@ class Script:
         helpless: forcing a stuck move to complete changes nothing.
         stubborn: aborting a stuck move changes nothing.
         breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
+        arrives_in_error: a live move brings the server to its target in ERROR, and its record ends
+            so: `error`, or `completed`; "" for a move that ends well.
         lost_guest: such a server cannot be recovered.
         why: in the words of the service, for refusals and failures.
         claimed_by: see `Move`; of those that fail.
@@ -35,6 +37,7 @@ class Script:
     helpless: bool = False
     stubborn: bool = False
     breaks: bool = False
+    arrives_in_error: str = ""
     lost_guest: bool = False
     why: str = "scripted"
     claimed_by: str = ""

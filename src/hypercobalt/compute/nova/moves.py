@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -54,6 +55,7 @@ _MOVING = (2, 80)
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
 _ENDED = (_BAD_REQUEST, _NOT_FOUND, _CONFLICT)
 _FAILED = frozenset({"error", "failed"})
+_REVERTING = "reverting"
 _PROGRESSING = frozenset({"running", "post-migrating"})
 _KEPT: Final = 50_000
 """Servers without a group that are remembered."""
@@ -73,9 +75,11 @@ class Moves:
         clock: Callable[[], float],
         *,
         local_disks: bool = False,
+        devices: bool = True,
     ) -> None:
         self._calls, self._candidates, self._recovery = calls, candidates, recovery
-        self._evacuation, self._local_disks = Evacuation(calls), local_disks
+        self._evacuation = Evacuation(calls)
+        self._to_server = partial(to_server, local_disks=local_disks, devices=devices)
         self._locks = Locks(calls)
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
@@ -86,7 +90,7 @@ class Moves:
     async def servers(self, host: str) -> tuple[Server, ...]:
         found = await self._list_servers(host)
         groups = await self._groups_of({one.id for one in found}) if found else {}
-        return tuple(to_server(one, groups, local_disks=self._local_disks) for one in found)
+        return tuple(self._to_server(one, groups) for one in found)
 
     async def server(self, id: str) -> Server | None:
         if not _ID.fullmatch(id):
@@ -102,7 +106,14 @@ class Moves:
         if answer.code == _NOT_FOUND:
             return None
         found, groups = read(answer, OneServer).server, await self._groups_of({id})
-        return to_server(found, groups, local_disks=self._local_disks)
+        return self._to_server(found, groups)
+
+    async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
+        query = (("all_tenants", "1"), ("status", ServerStatus.ERROR))
+        about, path = "list the servers in ERROR", "/servers/detail"
+        pages = await self._calls.pages(about, path, NovaServers, query=query, version=_READING)
+        found = (one for page in pages for one in page.servers if one.id in ids)
+        return tuple(self._to_server(one, {}) for one in found)
 
     async def moves(self, host: str) -> tuple[Move, ...]:
         answer = await self._calls(
@@ -115,6 +126,31 @@ class Moves:
         )
         found = sorted(read(answer, _Migrations).migrations, key=lambda m: (m.created_at, m.id))
         return await self._with_more([_move(one) for one in reversed(found)])
+
+    async def incoming(self, host: str) -> tuple[Move, ...]:
+        """See the port. One call, and one for each server that its record shows as on its way.
+
+        Nova sets a server's task before the record of its move, and clears it at the end: a record
+        of a server without a task was left behind by a nova-compute or conductor that died.
+        """
+        answer = await self._calls(
+            f"list moves to host {host}",
+            COMPUTE,
+            "GET",
+            "/os-migrations",
+            query=(("host", host), ("limit", str(NEWEST))),
+            version=_MOVING,
+        )
+        moves = (_move(one) for one in read(answer, _Migrations).migrations)
+        found = [move for move in moves if _may_arrive(move, host)]
+        return tuple([move for move in found if await self._is_on_its_way(move)])
+
+    async def _is_on_its_way(self, move: Move) -> bool:
+        about, path = f"read server {move.server}", f"/servers/{_checked(move.server)}"
+        answer = await self._calls(
+            about, COMPUTE, "GET", path, version=_READING, allow={_NOT_FOUND}
+        )
+        return answer.ok and bool(read(answer, OneServer).server.task_state)
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         return await self._candidates.of(server)
@@ -153,7 +189,7 @@ class Moves:
         """See the port. The servers are without their groups."""
         found = await self._locks.listed()
         ours = (one for one in found if (one.locked_reason or "").startswith(prefix))
-        return tuple(to_server(one, {}, local_disks=self._local_disks) for one in ours)
+        return tuple(self._to_server(one, {}) for one in ours)
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         return await actions.of_others(self._calls, _checked(server), since)
@@ -298,6 +334,13 @@ def _checked(id: str) -> str:
     if not _ID.fullmatch(id):
         raise RefusedError(f"{id!r} is not the id of a server or a migration", reason="InvalidId")
     return id
+
+
+def _may_arrive(move: Move, host: str) -> bool:
+    """Whether a server may arrive on the host by a move, or come back by a resize's revert."""
+    if move.status == _REVERTING:
+        return move.source == host
+    return move.target == host and not move.ended
 
 
 def _named(move: Move) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from hypercobalt.api.truth import truth
+
 ENABLED: Final = "ha_enabled"
 PRIORITY: Final = "restart_priority"
 _MOST: Final = 1_000_000
-_YES: Final = frozenset({"true", "1", "yes", "on"})
-_NO: Final = frozenset({"false", "0", "no", "off"})
 _EVACUABLE: Final = frozenset({"active", "stopped", "error", "paused"})
 """A paused one once its state was reset."""
 
@@ -31,8 +31,8 @@ def priority(*sources: Mapping[str, str]) -> int:
 def recovers(*sources: Mapping[str, str]) -> bool | None:
     """The first that is a truth value; None without one."""
     for text in _values(ENABLED, sources):
-        if text in _YES | _NO:
-            return text in _YES
+        if (found := truth(text)) is not None:
+            return found
     return None
 
 

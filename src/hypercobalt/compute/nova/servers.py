@@ -82,7 +82,11 @@ class _Image(msgspec.Struct, frozen=True):
 
 
 def to_server(
-    found: NovaServer, groups: Mapping[str, ServerGroup], *, local_disks: bool = False
+    found: NovaServer,
+    groups: Mapping[str, ServerGroup],
+    *,
+    local_disks: bool = False,
+    devices: bool = True,
 ) -> Server:
     """A server as the port has it.
 
@@ -90,6 +94,7 @@ def to_server(
         found: as Nova shows it.
         groups: of servers, by the UUID of each member.
         local_disks: servers with disks on their host may be evacuated.
+        devices: see `hindrance`.
     """
     image, flavor = _image(found.image), found.flavor
     from_image = image is not None  # a server that booted from a volume has none
@@ -113,6 +118,7 @@ def to_server(
             specs,
             properties,
             live=found.power_state in {RUNNING, PAUSED},
+            devices=devices,
         ),
         group=groups.get(found.id),
         metadata=found.metadata,
@@ -125,7 +131,9 @@ def to_server(
     )
 
 
-def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, live: bool) -> str:
+def hindrance(
+    specs: Mapping[str, str], image: Mapping[str, str], *, live: bool, devices: bool = True
+) -> str:
     """Why a server cannot be moved, as far as its flavor and its image show; "" otherwise.
 
     A stopped server leaves its devices behind and gets others, but for a virtual TPM.
@@ -134,21 +142,31 @@ def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, live: bool)
         specs: extra specs of the flavor.
         image: properties of the image.
         live: it runs or is paused, so that it has to be moved live.
+        devices: a live move with a device of the host is tried. Nova moves virtual GPUs since
+            2024.1, and PCI devices whose alias is live-migratable since 2025.1; whether it can is
+            in its answer only, and where it cannot, the server stays as it is.
     """
     tpm = specs.get("hw:tpm_version") or image.get("hw_tpm_version")
     if tpm and specs.get("hw:tpm_secret_security", "user") not in _MOVABLE_SECRETS:
         return f"it has a virtual TPM {tpm}, whose secret only its owner may read"
     if not live:
         return ""
-    if alias := specs.get("pci_passthrough:alias"):
-        return f"it has a device of its host: pci_passthrough:alias={alias}"
+    if not devices and (device := _device(specs)):
+        return device
     encrypted = specs.get("hw:mem_encryption") or image.get("hw_mem_encryption", "")
     if encrypted.lower() in _YES:
         return "its memory is encrypted by a key of its host"
+    return f"it has persistent memory of its host: {pmem}" if (pmem := specs.get("hw:pmem")) else ""
+
+
+def _device(specs: Mapping[str, str]) -> str:
+    """The device of its host that a server has, by its flavor; "" for none."""
+    if alias := specs.get("pci_passthrough:alias"):
+        return f"it has a device of its host: pci_passthrough:alias={alias}"
     for spec in specs:
         if spec.startswith("resources") and spec.endswith(":VGPU"):
             return f"it has a virtual GPU of its host: {spec}={specs[spec]}"
-    return f"it has persistent memory of its host: {pmem}" if (pmem := specs.get("hw:pmem")) else ""
+    return ""
 
 
 def _image(raw: msgspec.Raw) -> _Image | None:

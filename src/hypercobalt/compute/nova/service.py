@@ -37,6 +37,7 @@ class Nova:
         smoke: how servers for tests are booted.
         clock: seconds that never step back.
         evacuate_local_disks: see `connect`.
+        live_migrate_devices: likewise.
     """
 
     name = "nova"
@@ -50,6 +51,7 @@ class Nova:
         clock: Clock = time.monotonic,
         *,
         evacuate_local_disks: bool = False,
+        live_migrate_devices: bool = True,
     ) -> None:
         self._threads = threads
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
@@ -57,7 +59,12 @@ class Nova:
         candidates = Candidates(self._calls, self.hosts, clock)
         recovery = Recovery(self._calls, self.hosts)
         self.moves = Moves(
-            self._calls, candidates, recovery, clock, local_disks=evacuate_local_disks
+            self._calls,
+            candidates,
+            recovery,
+            clock,
+            local_disks=evacuate_local_disks,
+            devices=live_migrate_devices,
         )
         self.aggregates = Aggregates(self._calls, clock)
         self.traits = Traits(self._calls, clock)
@@ -87,6 +94,7 @@ def connect(
     guard: LeaderGuard,
     *,
     evacuate_local_disks: bool = False,
+    live_migrate_devices: bool = True,
 ) -> Nova:
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
@@ -98,6 +106,8 @@ def connect(
         guard: forbids changes.
         evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
             disks anew from the image, unless all hosts share the directory or pool they are in.
+        live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
+            can.
 
     Raises:
         ConfigurationError: no account is configured.
@@ -111,4 +121,11 @@ def connect(
     for account in accounts:
         account.check()
     client, testing = (Client(account, threads, metrics, guard=guard) for account in accounts)
-    return Nova(client, testing, threads, smoke, evacuate_local_disks=evacuate_local_disks)
+    return Nova(
+        client,
+        testing,
+        threads,
+        smoke,
+        evacuate_local_disks=evacuate_local_disks,
+        live_migrate_devices=live_migrate_devices,
+    )

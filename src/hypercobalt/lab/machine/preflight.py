@@ -36,6 +36,8 @@ HOST_BYTES: Final = 180 * MIB
 """What one host needs without guests: its processes, measured 151 MiB, and 3 MiB on its disk."""
 GUEST_BYTES: Final = 256 * MIB
 BASE_BYTES: Final = 300 * MIB  # API server, OVN's databases, top of rack
+OPENSTACK_BYTES: Final = 2400 * MIB  # its database, its broker and its services, measured
+COMPUTE_BYTES: Final = 180 * MIB  # a host's nova-compute
 INSTALL_BYTES: Final = 1500 * MIB  # of disk, while the packages are unpacked
 DATA_BYTES: Final = 500 * MIB  # of disk: logs, databases, disks of guests
 _WHOLE: Final = ("/etc", "/usr", "/var")  # must be on the root file system: hosts see only that
@@ -115,12 +117,14 @@ class Demand:
         guests: VMs on the hosts, together.
         base: whether the API server and OVN's databases are among it.
         is_new: whether the lab is still to be made.
+        openstack: whether the hosts are computes of an OpenStack.
     """
 
     hosts: int
     guests: int
     base: bool = True
     is_new: bool = True
+    openstack: bool = False
 
 
 def decide(machine: Machine, demand: Demand) -> Readiness:
@@ -179,7 +183,10 @@ def _kernel(machine: Machine, missing: tuple[str, ...]) -> Iterable[Lack]:
 
 def _memory(machine: Machine, demand: Demand) -> Iterable[Lack]:
     base = BASE_BYTES if demand.base else 0
-    memory = base + demand.hosts * HOST_BYTES + demand.guests * GUEST_BYTES
+    host = HOST_BYTES
+    if demand.openstack:
+        base, host = base + OPENSTACK_BYTES, host + COMPUTE_BYTES
+    memory = base + demand.hosts * host + demand.guests * GUEST_BYTES
     if machine.memory_bytes < memory:
         yield Lack(
             f"{memory // MIB} MiB of memory are needed for {demand.hosts} hosts and "

@@ -15,7 +15,11 @@ async def demand(lab: Lab) -> Demand:
     off = [host for host in lab.hosts if host.power is Power.OFF]
     asleep = [vm for vm in (await Fleet(lab).inventory()).vms if vm.is_asleep]
     guests = len(asleep) + sum(len(defined(host)) for host in off) + unmade(lab)
-    return Demand(len(off), guests, base=not lab.control.is_running, is_new=False)
+    # What still runs of an OpenStack is not counted: it is there as a whole, or not at all.
+    new_cloud = bool(lab.state.openstack) and not lab.control.is_running
+    return Demand(
+        len(off), guests, base=not lab.control.is_running, is_new=False, openstack=new_cloud
+    )
 
 
 def unmade(lab: Lab) -> int:

@@ -5,17 +5,23 @@ a person. Once its agent reads that order, its guests must end: they may run els
 ends them at each reading, and guests that are started later at once, without a reading: a host that
 is cut off from the API may still be reached by a client of libvirt, and only its agent can stop
 such a guest. An agent that is cut off without such an order ends no guest.
+
+The watch of a host that was cut off may show the order minutes late: its connection is dead without
+either end knowing, and what the server sends again comes after ever longer pauses. So an agent
+whose Lease is not renewed reads the order itself until the API answers, and begins the watch anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from hypercobalt.adapters.libvirt.events import DomainEvent, Event, EventKind
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
+from hypercobalt.agent.lease import RENEW
 from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
@@ -29,7 +35,15 @@ from hypercobalt.runtime.write_cache import Latest
 log = get_logger(__name__)
 
 _RUNS: Final = frozenset({Lifecycle.STARTED, Lifecycle.RESUMED})
-_RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=5))
+_RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(milliseconds=500))
+_ATTEMPT: Final = timedelta(seconds=2)
+"""For one reading: one that was sent while the host was cut off is lost, or answered late."""
+_LONGEST: Final = timedelta(seconds=16)
+"""For one reading of an API that is slow: each that fails gives the next one more time."""
+_SAME: Final = 100
+"""Readings that fail before they are given twice the time."""
+LATE: Final = RENEW + timedelta(seconds=2)
+"""How often it looks whether the Lease was renewed meanwhile."""
 
 
 class FencingOrder:
@@ -41,6 +55,7 @@ class FencingOrder:
         hypervisor: the own one.
         board: takes `guestsStopped`.
         boot: the boot that this process runs in; "" obeys nothing.
+        renewals: how often the agent's Lease was renewed so far.
         ended: takes the guests that are ended.
     """
 
@@ -52,9 +67,12 @@ class FencingOrder:
         board: Board,
         *,
         boot: str,
+        renewals: Callable[[], int],
         ended: Ended,
         clock: Clock,
     ) -> None:
+        self._renewals, self._missed = renewals, 0
+        self._obeying = asyncio.Lock()
         self._kube, self._libvirt, self._board = kube, libvirt, board
         self._hypervisor, self._boot = hypervisor, boot
         self._ended, self._clock = ended, clock
@@ -70,7 +88,7 @@ class FencingOrder:
 
     async def run(self) -> None:
         """Follow the own Hypervisor and the starts of guests until cancelled."""
-        await first(self._follow(), self._keep())
+        await first(self._follow(), self._keep(), self._doubt())
 
     async def _follow(self) -> None:
         seen = self._hypervisor.value
@@ -89,8 +107,26 @@ class FencingOrder:
                 why = "this boot of the host is proven dead"
                 await stop_all(self._libvirt, why, self._ended)
 
+    async def _doubt(self) -> None:
+        """Read the order whenever the Lease is not renewed: the host may be cut off."""
+        known = self._renewals()
+        while True:
+            await asyncio.sleep(LATE.total_seconds())
+            before, known = known, self._renewals()
+            seen = self._hypervisor.value
+            if seen is None or not known or known != before:
+                continue
+            await self.obey(seen.metadata.name)
+            if self._missed:
+                log.warning("api_answers_again", missed=self._missed)
+                self._hypervisor.restart()
+
     async def obey(self, name: str) -> None:
         """End every guest if the API still has the order, and report it."""
+        async with self._obeying:
+            await self._obey(name)
+
+    async def _obey(self, name: str) -> None:
         fencing = await self._confirmed(name)
         self._stands = fencing is not None
         if fencing is None:
@@ -109,14 +145,18 @@ class FencingOrder:
 
         Read by a list of one: agents have no right to get a Hypervisor.
         """
-        failures = 0
+        self._missed = 0
         while True:
+            within = min(_ATTEMPT * 2 ** (self._missed // _SAME), _LONGEST)
             try:
-                listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
-            except HypercobaltError as error:
-                log.warning("fencing_order_not_read", hypervisor=name, error=str(error))
+                async with asyncio.timeout(within.total_seconds()):
+                    listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
+            except (HypercobaltError, TimeoutError) as error:
+                if not self._missed:  # of an outage once, not each second
+                    why = str(error) or f"no answer within {within.total_seconds():g} s"
+                    log.warning("fencing_order_not_read", hypervisor=name, error=why)
             else:
                 fencing = next((one.status.fencing for one in listed.items), None)
                 return fencing if is_ordered(fencing, self._boot) else None
-            await asyncio.sleep(_RETRY.wait(failures))
-            failures += 1
+            await asyncio.sleep(_RETRY.wait(self._missed))
+            self._missed += 1

@@ -16,6 +16,7 @@ from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.node_agent.incidents.configuration import Configuration
+from hypercobalt.node_agent.incidents.domain_log import DomainLogs
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.judge import Judge
 from hypercobalt.node_agent.incidents.kept_config import KeptConfig
@@ -24,6 +25,7 @@ from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.probing import Probing
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.reports import Reports
+from hypercobalt.node_agent.incidents.seen import SeenIncidents
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.settings import Settings
@@ -77,6 +79,7 @@ class Incidents:
             boot=boot,
             ended=ended,
             config=active,
+            logs=DomainLogs(settings.host_root),
         )
         self._probing = Probing(
             libvirt,
@@ -91,6 +94,7 @@ class Incidents:
         self._reports = Reports(
             store, board, recorder, hypervisor, metrics, clock=clock, config=active
         )
+        self._seen = SeenIncidents(store, hypervisor)
         self._memory = HostMemory(clock.now, Path("/proc"))
         self._recoveries = Recoveries(
             kube,
@@ -118,6 +122,7 @@ class Incidents:
             self._probing.run(),
             self._reports.run(),
             self._memory.follow(),
+            self._seen.run(),
         )
 
     async def recover(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -28,10 +28,11 @@ from hypercobalt.ha.history import record
 from hypercobalt.ha.signals import EVENT_TYPE, HOST, STOPS, EventType, Kind, Signal
 from hypercobalt.ha.storm import admit
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.incidents.domain_log import DomainLogs
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.incidents.translate import found, signal_of
+from hypercobalt.node_agent.incidents.translate import found, has_lost_its_reason, signal_of
 from hypercobalt.runtime import Backoff, Clock
 
 log = get_logger(__name__)
@@ -57,6 +58,7 @@ class Judge:
         boot: names the host's present boot; differs from boot to boot, "" when it is not known.
         ended: whether the agent has ended an instance that has just ended, to fence its host.
         config: the configuration that is active now.
+        logs: of the domains.
     """
 
     def __init__(
@@ -70,12 +72,13 @@ class Judge:
         boot: str,
         ended: Callable[[str], bool] = lambda _: False,
         config: Callable[[], HaConfig],
+        logs: DomainLogs,
         resync: timedelta = RESYNC,
         write_again: timedelta = WRITE_AGAIN,
     ) -> None:
         self._libvirt, self._store, self._journal = libvirt, store, journal
         self._metrics, self._clock, self._boot = metrics, clock, boot
-        self._ended = ended
+        self._ended, self._logs = ended, logs
         self._config, self._resync_every, self._write_again = config, resync, write_again
         self._queue: deque[Event] = deque()
         self._wake = asyncio.Event()
@@ -177,26 +180,45 @@ class Judge:
                 await asyncio.sleep(_RETRY.wait(failures))
                 failures += 1
                 continue
-            self._compare(domains, at)
+            self._compare(domains, at, await self._logs.reasons(self._without_reason(domains)))
             break
         if self._timer:
             self._timer.cancel()
         later = asyncio.get_running_loop().call_later
         self._timer = later(self._resync_every.total_seconds(), self._again)
 
-    def _compare(self, domains: Sequence[Domain], at: datetime) -> None:
+    def _without_reason(self, domains: Sequence[Domain]) -> tuple[str, ...]:
+        """Names of the domains that have ended, and of which libvirt has lost the reason."""
+        same_boot = self._is_same_boot()
+        return tuple(
+            one.name
+            for one in domains
+            if has_lost_its_reason(one, self._store.get(one.uuid), same_boot=same_boot)
+        )
+
+    def _is_same_boot(self) -> bool:
+        remembered = self._store.host.start
+        return not (remembered and self._boot) or remembered == self._boot
+
+    def _compare(self, domains: Sequence[Domain], at: datetime, logged: Mapping[str, str]) -> None:
         """Judge what a listing shows, `at` before it began, and no event has.
 
         Events wait meanwhile: what came while it was made is newer, and judged after it.
+
+        Args:
+            domains: all of them.
+            at: see above.
+            logged: why some have ended, by their names, where libvirt has lost that.
         """
         remembered = self._store.host.start
-        same_boot = not (remembered and self._boot) or remembered == self._boot
+        same_boot = self._is_same_boot()
         for domain in domains:
             known = self._store.get(domain.uuid)
             if not same_boot:  # libvirt counts its starts from 1 again
                 known = replace(known, domain_id=-1)
                 self._store.put(known)
-            for signal in found(domain, known, at, same_boot=same_boot):
+            why = logged.get(domain.name, "")
+            for signal in found(domain, known, at, same_boot=same_boot, logged=why):
                 if signal.missed:
                     self._metrics.missed.inc()
                 self.take(signal)

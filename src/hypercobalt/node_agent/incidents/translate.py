@@ -102,6 +102,16 @@ _STOPPED_FOR: Final[Mapping[int, Kind]] = {
     ShutoffReason.SAVED: Kind.STOPPED_PLANNED,
     ShutoffReason.FROM_SNAPSHOT: Kind.STOPPED_PLANNED,
 }
+_LOGGED: Final[Mapping[str, Kind]] = {
+    "crashed": Kind.STOPPED_CRASHED,
+    "daemon": Kind.STOPPED_CRASHED,
+    "shutdown": Kind.STOPPED_SHUTDOWN,
+    "destroyed": Kind.STOPPED_DESTROYED,
+    "migrated": Kind.STOPPED_PLANNED,
+    "saved": Kind.STOPPED_PLANNED,
+    "from snapshot": Kind.STOPPED_PLANNED,
+}
+"""The same reasons, as libvirt writes them into the log of a domain."""
 _PAUSED_FOR: Final[Mapping[int, Kind]] = {
     PausedReason.USER: Kind.PAUSED,
     PausedReason.IO_ERROR: Kind.PAUSED_IO_ERROR,
@@ -147,7 +157,15 @@ def _kind_of(event: DomainEvent) -> Kind | None:
     return _KINDS.get(event.kind)
 
 
-def found(domain: Domain, known: Instance, at: datetime, *, same_boot: bool) -> tuple[Signal, ...]:
+def has_lost_its_reason(domain: Domain, known: Instance, *, same_boot: bool) -> bool:
+    """Whether it has ended since it was remembered, and libvirt no longer has the reason."""
+    ended = known.active and not domain.active and same_boot
+    return ended and domain.reason not in _STOPPED_FOR
+
+
+def found(
+    domain: Domain, known: Instance, at: datetime, *, same_boot: bool, logged: str = ""
+) -> tuple[Signal, ...]:
     """What a listing shows that was not known: the signals whose events were missed.
 
     Args:
@@ -155,8 +173,10 @@ def found(domain: Domain, known: Instance, at: datetime, *, same_boot: bool) -> 
         known: what is remembered of it.
         at: before the listing began.
         same_boot: the host has not booted since that was remembered.
+        logged: why it has ended, by its log; "" where that has nothing, or was not read.
     """
-    kinds = tuple(_found(domain, known, same_boot=same_boot))
+    kinds = tuple(_found(domain, known, same_boot=same_boot, logged=logged))
+    by_log = has_lost_its_reason(domain, known, same_boot=same_boot) and logged in _LOGGED
     return tuple(
         Signal(
             kind=kind,
@@ -164,19 +184,21 @@ def found(domain: Domain, known: Instance, at: datetime, *, same_boot: bool) -> 
             name=clean(domain.name),
             at=at,
             domain_id=domain.id,
+            reason="by its log" if by_log else "",
             missed=known.state is not State.UNKNOWN,
         )
         for kind in kinds
     )
 
 
-def _found(domain: Domain, known: Instance, *, same_boot: bool) -> list[Kind]:
+def _found(domain: Domain, known: Instance, *, same_boot: bool, logged: str) -> list[Kind]:
     if not domain.active:
         if not known.active:
             return [Kind.FOUND_OFF] if known.state is not State.OFF else []
         if not same_boot:  # libvirt keeps no reason over a boot
             return [Kind.ENDED_BY_BOOT]
-        return [_STOPPED_FOR.get(domain.reason, Kind.FOUND_OFF)]
+        by_libvirt = _STOPPED_FOR.get(domain.reason)
+        return [by_libvirt or _LOGGED.get(logged, Kind.FOUND_OFF)]
     runs_here = known.active and domain.id == known.domain_id
     if domain.paused_by_migration:
         return [] if runs_here or known.state is State.INCOMING else [Kind.ARRIVING]

@@ -282,8 +282,9 @@ def mark_of(own: Hypervisor) -> str:
 
 
 def directories_of(domain: Domain) -> set[str]:
-    """Directories with files that the domain writes to."""
-    files = [disk.path for disk in domain.devices.disks if _is_written_file(disk)]
+    """Directories with files that the domain writes to, or that its disks are built upon."""
+    disks = [disk for disk in domain.devices.disks if _is_written_file(disk)]
+    files = [file for disk in disks for file in (disk.path, *disk.backing)]
     return {posixpath.dirname(file) for file in (*files, domain.devices.nvram) if file}
 
 

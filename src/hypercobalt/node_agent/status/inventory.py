@@ -22,27 +22,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Domain, HostCapabilities, HostCell
 from hypercobalt.agent.text import clean
 from hypercobalt.api.hypervisor import CPU, MEMORY
 from hypercobalt.api.hypervisor_status import (
+    MOST_PORTS,
     Capabilities,
     Cell,
     DomainCapabilities,
     HypervisorStatus,
     Instance,
+    InstancePort,
 )
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.node_agent.status.parts import Inventory
 
 Amounts = dict[str, Quantity]
+_UUID: Final = 36  # characters
+_LONGEST_PORT: Final = 40  # characters; an interface id has 36, a device's name 15
 FIELDS: Final = (
     "libVirtVersion",
     "hypervisorVersion",
     "hostUUID",
     "instances",
+    "instancePorts",
     "numInstances",
     "capabilities",
     "domainCapabilities",
@@ -71,6 +77,7 @@ def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> Hypervis
         hypervisorVersion=inventory.versions.hypervisor,
         hostUUID=host.uuid or None,
         instances=_instances(domains),
+        instancePorts=_ports(domains),
         numInstances=len(domains),
         capabilities=Capabilities(
             cpuArch=clean(host.arch), memory=capacity[MEMORY], cpus=capacity[CPU]
@@ -102,6 +109,17 @@ def _instances(domains: Iterable[Domain]) -> tuple[Instance, ...]:
         Instance(id=clean(domain.uuid), name=clean(domain.name), active=domain.active)
         for domain in ordered
     )
+
+
+def _ports(domains: Iterable[Domain]) -> tuple[InstancePort, ...]:
+    """Ports of the domains that run; of too many, the first."""
+    found = (
+        InstancePort(instance=clean(domain.uuid)[:_UUID], port=clean(name)[:_LONGEST_PORT])
+        for domain in domains
+        if domain.active
+        for name in dict.fromkeys((*domain.devices.ports, *domain.devices.plugged))
+    )
+    return tuple(sorted(islice(found, MOST_PORTS), key=lambda one: (one.instance, one.port)))
 
 
 def _by_cell(

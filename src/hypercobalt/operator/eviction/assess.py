@@ -88,6 +88,7 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
             moves,
             facts.jobs.get(id_),
             elsewhere=facts.elsewhere.get(id_),
+            sought=id_ in facts.sought,
             sightings=sightings(id_, moves, facts.neighbours),
             requests=facts.requests.get(id_, ()),
             held=facts.held.get(id_, ""),
@@ -108,6 +109,7 @@ def _about(facts: Facts) -> About:
         course_of(facts),
         recovers(facts),
         only_if_wanted=not is_requested_by_person(facts.eviction.spec),
+        keeps_servers=facts.keeps_servers,
     )
 
 

@@ -16,7 +16,12 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
+from hypercobalt.operator.eviction.assessing.course import (
+    Course,
+    course_of,
+    is_dead,
+    is_to_be_empty,
+)
 from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.memory import Listing, Memory
@@ -24,7 +29,11 @@ from hypercobalt.operator.eviction.model.decision import Questions
 from hypercobalt.operator.eviction.model.facts import Facts, Need, Networks, need
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Moment
-from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read, to_be_verified
+from hypercobalt.operator.eviction.observing.lookups import (
+    requests_to_be_read,
+    to_be_verified,
+    to_be_well,
+)
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.node_facts import host_names, is_its_own
@@ -110,6 +119,7 @@ class Observer:
             moment=self.moment(),
             service=self._compute.name,
             chooses_target=self._compute.moves.chooses_target and not networks.named,
+            keeps_servers=self._compute.counts_servers,
             networks=networks,
             hypervisor=found,
             of_other_shard=missing and await self._kube.get(Hypervisor, name) is not None,
@@ -161,9 +171,11 @@ class Observer:
         memory.listing = listing
         servers = with_deaths(listing.servers, facts.hypervisor)
         facts = replace(facts, servers=servers, moves=listing.moves, reused=reused)
+        found = await _each(to_be_verified(facts, self._policy.stall), self._compute.moves.server)
         return replace(
             facts,
-            elsewhere=await self._elsewhere(facts),
+            elsewhere={id_: server for id_, server in found.items() if server is not None},
+            sought=frozenset(found),
             requests=await self._requests(facts),
             neighbours=self._neighbours(facts),
             jobs=self._migrations.jobs_of(facts.source),
@@ -193,17 +205,13 @@ class Observer:
         memory.listed_at = started
         return Listing(servers, moves, deaths), False
 
-    async def _elsewhere(self, facts: Facts) -> Mapping[str, Server]:
-        found = await _each(to_be_verified(facts), self._compute.moves.server)
-        return {id_: server for id_, server in found.items() if server is not None}
-
     async def _requests(self, facts: Facts) -> Mapping[str, tuple[ServerAction, ...]]:
         since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
 
         async def read(id_: str) -> tuple[ServerAction, ...]:
             return await self._compute.moves.actions(id_, since)
 
-        return await _each(requests_to_be_read(facts), read)
+        return await _each(requests_to_be_read(facts, self._policy.stall), read)
 
     def _neighbours(self, facts: Facts) -> Mapping[str, Hypervisor]:
         """Those to which moves away from a dead host went."""
@@ -244,16 +252,34 @@ class Observer:
         return await _each(by_need, read)
 
     async def _count(self, facts: Facts, memory: Memory) -> Facts:
-        """Read what the compute service counts to the host, past every cache."""
+        """Read what the compute service counts to the host, past every cache.
+
+        Moves to the host are read before: what one of them has brought since is counted.
+        """
         if memory.host is None:
             return facts
+        incoming: tuple[Move, ...] = ()
+        if is_to_be_empty(facts):
+            incoming = await self._compute.moves.incoming(memory.host.name)
         found = await self._compute.hosts.get(memory.host.name, fresh=True)
         if found is None:  # for now: the next pass reads it again
             memory.host = None
             return facts
         since = memory.counted_since
         waited = timedelta(seconds=0 if since is None else facts.moment.at - since)
-        return replace(facts, counted=frozenset(found.servers), counted_for=waited)
+        return replace(
+            facts,
+            counted=frozenset(found.servers),
+            counted_for=waited,
+            incoming=incoming,
+            in_error=await self._in_error(facts),
+        )
+
+    async def _in_error(self, facts: Facts) -> Mapping[str, Server]:
+        """Those that have left and are in ERROR: a record that is well does not show it."""
+        left = to_be_well(facts)
+        found = await self._compute.moves.in_error(left) if left else ()
+        return {server.id: server for server in found}
 
 
 async def _each(

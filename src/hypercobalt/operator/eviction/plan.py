@@ -21,6 +21,7 @@ from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy, order_of
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
+    Departed,
     Mode,
     Observed,
     Ready,
@@ -33,7 +34,7 @@ from hypercobalt.operator.eviction.planning import preflight
 from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy
 from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.estimate import Timings
-from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after
+from hypercobalt.operator.eviction.planning.polling import ARRIVING, is_quiet, poll_after
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import (
     Places,
@@ -114,13 +115,14 @@ def plan(
         for one in instances
     )
     over = _over(facts, expected, checks, policy)
+    polled = poll_after(expected, checks, timings, facts.moment)
     return Plan(
         instances=over.instances,
         actions=actions,
         checks=checks,
         end=over.end,
         release=over.end is not None,
-        look_again=poll_after(expected, checks, timings, facts.moment),
+        look_again=ARRIVING if facts.incoming else polled,
         load=_load(facts.host, expected),
         quiet=is_quiet(expected) and not stale,
         lingering=over.lingering,
@@ -206,16 +208,28 @@ class _Over:
 def _over(
     facts: Facts, expected: tuple[Assessment, ...], checks: Preflight, policy: Policy
 ) -> _Over:
-    """Whether nothing is left, also by the host's own count."""
+    """Whether nothing is left, also by the host's own count, and nothing comes."""
     if checks.obstacles or any(one.is_open for one in expected) or facts.counted is None:
+        return _Over(expected)
+    if facts.incoming:
         return _Over(expected)
     left = still_counted(facts.eviction.spec.instances, facts.counted, expected)
     if left and facts.counted_for <= policy.patience:
         return _Over(expected, lingering=True)
     listed = (one for one in expected if one.id not in left)
-    instances = (*listed, *map(_unlisted, sorted(left)))
+    instances = (*(_as_it_is(one, facts) for one in listed), *map(_unlisted, sorted(left)))
     failed = any(isinstance(one.state, Stranded) for one in instances)
     return _Over(instances, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
+
+
+def _as_it_is(instance: Assessment, facts: Facts) -> Assessment:
+    """An instance that has left counts as such only if it is not in ERROR where it has come to."""
+    there = facts.in_error.get(instance.id)
+    if there is None or not isinstance(instance.state, Departed):
+        return instance
+    fault = there.fault or "the compute service gives no reason"
+    text = f"has left the host, and it is in ERROR on {there.host}: {fault}"
+    return replace(instance, state=Stranded(text))
 
 
 def still_counted(

@@ -20,12 +20,14 @@ _Type = HypervisorConditionType
 
 EXPECTED: Final[Mapping[str, str]] = {
     _Type.REGISTERED: "True",
+    _Type.COMPUTE_SERVICE_UP: "True",
     _Type.ONBOARDING: "",
     _Type.OFFBOARDED: "True",
     _Type.AGENT_PODS_EVICTED: "True",
     _Type.TRAITS_UPDATED: "True",
     _Type.AGGREGATES_UPDATED: "True",
     _Type.EVICTING: "",
+    _Type.INCOMING_MIGRATIONS_SETTLED: "True",
     _Type.HYPERVISOR_DISABLED: "False",
     _Type.FENCED: "False",
     _Type.RECOVERY_BLOCKED: "False",
@@ -60,6 +62,8 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
         (_Type.AGGREGATES_UPDATED, "EvictionInProgress"),
         (_Type.AGGREGATES_UPDATED, "Terminating"),
         (_Type.HYPERVISOR_DISABLED, "Succeeded"),
+        (_Type.COMPUTE_SERVICE_UP, "ForcedDown"),  # explained by Fenced or HypervisorDisabled
+        (_Type.COMPUTE_SERVICE_UP, "NotRead"),  # explained by Registered
         (_Type.FENCED, "Attempting"),
         (_Type.FENCE_DEVICES_PROVEN, "Proven"),
         (_Type.FENCE_DEVICES_PROVEN, "Unverified"),
@@ -154,6 +158,12 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.REGISTERED, "Unreachable"): (_OPENSTACK,),
     (_Type.REGISTERED, "Failed"): (_OPENSTACK,),
+    (_Type.COMPUTE_SERVICE_UP, "Down"): (
+        Remedy(
+            "check nova-compute on the host, and its connection to the message bus",
+            "openstack compute service list --host {host}",
+        ),
+    ),
     (_Type.ONBOARDING, "Initial"): (
         Remedy("correct what the message names; the onboarding then continues by itself"),
     ),
@@ -186,6 +196,13 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
         _EXPLAIN,
         Remedy("correct what the message names, then try again", "cobalt evict {node}"),
     ),
+    (_Type.INCOMING_MIGRATIONS_SETTLED, "Waiting"): (
+        Remedy(
+            "wait for the migrations, or abort one; what they bring leaves again",
+            "openstack server migration list --host {host}",
+        ),
+    ),
+    (_Type.INCOMING_MIGRATIONS_SETTLED, "NotRead"): (_OPENSTACK,),
     (_Type.HYPERVISOR_DISABLED, "DisabledByOthers"): (
         Remedy(
             "find out who disabled the service; once the reason is gone, enable it (and --up if it "

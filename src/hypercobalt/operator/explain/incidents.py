@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.incident import Incident, IncidentType, Reaction, Severity
+from hypercobalt.api.incident import SEEN, Incident, IncidentType, Reaction, Severity
 from hypercobalt.operator.explain.model import Finding, Group, Remedy, age, command
 from hypercobalt.operator.explain.reporters import AGENT
 
@@ -34,6 +34,11 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     _Type.PAUSED: Remedy(
         "find out on the host why libvirt paused the instance; hypercobalt does not resume it",
         "journalctl -u libvirtd -u virtqemud -n 100",
+    ),
+    _Type.OUT_OF_BAND: Remedy(
+        "find out why the instance is off, and start it in the compute service if it should run; "
+        "an incident that needs no more is closed by its id",
+        f"kubectl annotate hypervisor {{node}} --overwrite {SEEN}=ID",
     ),
     _Type.MEMORY_FAILURE: Remedy("look for memory errors of the host", _KERNEL),
     _Type.REBOOT_LOOP: Remedy("check the instance's console; the loop does not end by itself"),
@@ -63,7 +68,7 @@ def details(host: Hypervisor, now: datetime) -> Iterable[Group]:
 def findings(host: Hypervisor) -> Iterable[Finding]:
     """The incidents that need a person, by type; `details` has each."""
     for type_, remedy in REMEDIES.items():
-        found = [one for one in host.status.incidents if one.type == type_]
+        found = [one for one in host.status.incidents if one.type == type_ and _needs_person(one)]
         if not found:
             continue
         began = (one.firstSeen for one in found if one.firstSeen is not None)
@@ -74,6 +79,11 @@ def findings(host: Hypervisor) -> Iterable[Finding]:
             reporter=AGENT,
             remedies=(Remedy(remedy.text, command(remedy.command, node=host.metadata.name)),),
         )
+
+
+def _needs_person(one: Incident) -> bool:
+    """An instance that a client has ended is shown for a while, and needs no person."""
+    return one.type != _Type.OUT_OF_BAND or one.severity in _WORTH_A_LINE
 
 
 def _who(one: Incident) -> str:

@@ -11,6 +11,7 @@ take the next one. Nothing is evacuated before `is_fenced` holds for the stored 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec.structs import replace as with_fields
@@ -26,6 +27,7 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Recov
 from hypercobalt.ha import fencing, fencing_record
 from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.doubts import Power, doubts
+from hypercobalt.ha.fencing_record import A_SECOND
 from hypercobalt.ha.guard import is_open, summary
 from hypercobalt.ha.node_failure import (
     Alive,
@@ -60,6 +62,7 @@ OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 
 _Type = HypervisorConditionType
 _Why = RecoveryBlockedReason
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def decide(facts: Facts, settings: HaSettings) -> Plan:
@@ -318,9 +321,15 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
         return _emptied(facts, plan)
     for one in facts.evictions:
         if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
-            again = failed_before(one, facts.now - settings.again)
+            again = failed_before(one, max(facts.now - settings.again, _before_proof(plan)))
             return replace(plan, action=DeleteEviction(one)) if again else plan
     return replace(plan, action=Evict(wanted))
+
+
+def _before_proof(plan: Plan) -> datetime:
+    """An Eviction that has ended by then may have kept what the newest proof lets go."""
+    proven = plan.fencing.fencedAt if plan.fencing is not None else None
+    return proven - A_SECOND if proven is not None else _LONG_AGO
 
 
 def _running(facts: Facts) -> list[Eviction]:

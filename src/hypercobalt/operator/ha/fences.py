@@ -1,13 +1,13 @@
 """The fence devices of hosts, and one attempt to fence a host with them.
 
-One device that switches the power off suffices. Of those that cut a host off from its storage each
-has its own path or pool, so all of them have to.
+Each device of a host may switch one of its power feeds, or one path to its storage: all of them
+have to report it off, or all of one alternative where the site's document has such.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
@@ -17,6 +17,8 @@ from hypercobalt.adapters.fencing.port import (
     FenceDevice,
     FenceError,
     PowerState,
+    combined,
+    ways_off,
 )
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
@@ -30,6 +32,10 @@ log = get_logger(__name__)
 
 READ: Final = timedelta(seconds=20)
 """For reading the state, before and after."""
+_SECOND: Final = timedelta(seconds=5)
+"""For a second way, which is not waited for: the first one suffices for most instances."""
+
+_WHAT: Final = {Cuts.POWER: "the power", Cuts.STORAGE: "the access to the storage"}
 
 Devices = Sequence[tuple[FenceDevice, timedelta]]
 """Devices with the timeout of each."""
@@ -95,8 +101,9 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
     except TimeoutError:
         state = None
     names = ", ".join(device.name for device, _ in devices)
-    what = "the power" if cuts is Cuts.POWER else "the access to the storage"
+    what = _WHAT[cuts]
     if state is PowerState.OFF:
+        # Some of them may be silent, so this is one way at most.
         return Answer(True, f"{names} reports that {what} is off already")
     found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
     return Answer(
@@ -114,14 +121,16 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
         guard: raises when this process does not lead any more; called right before each order.
     """
     texts: list[str] = []
-    by = _by_first if cuts is Cuts.POWER else _by_all
+    way: Devices | None = None
+    second = ""
     try:
         async with asyncio.timeout(within.total_seconds()):
-            off = await by(devices, texts, guard)
+            way = await _by_any(devices, _WHAT[cuts], texts, guard)
+            second = await _confirmed(way, devices, _WHAT[cuts]) if way else ""
     except TimeoutError:
-        texts.append(f"no answer within {within.total_seconds():.0f} s")
-        off = False
-    return Answer(off, "; ".join(texts) or "no fence device is set up")
+        if not way:
+            texts.append(f"no answer within {within.total_seconds():.0f} s")
+    return Answer(bool(way), "; ".join(texts) or "no fence device is set up", second)
 
 
 async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:
@@ -147,42 +156,61 @@ async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> 
 
 
 async def read_state(devices: Devices, cuts: Cuts) -> PowerState | None:
-    """Whether a host is cut off, by its devices; None where that is not known.
-
-    The power is off where one device reads it so; the storage where all do.
-    """
-    states = [await _read(device) for device, _ in devices]
-    last = PowerState.OFF if cuts is Cuts.POWER else PowerState.ON
-    if last in states:
-        return last
-    known = states if cuts is Cuts.STORAGE else [one for one in states if one is not None]
-    return known[0] if known and None not in known else None
+    """Whether a host is cut off, by all its devices of one kind; see `combined`."""
+    state = await _state([device for device, _ in devices])
+    if state is None:
+        log.warning("power_not_known", cuts=cuts, devices=[device.name for device, _ in devices])
+    return state
 
 
-async def _read(device: FenceDevice) -> PowerState | None:
+async def _state(devices: Iterable[FenceDevice]) -> PowerState | None:
+    return combined([(device.alternative, await _read(device)) for device in devices])
+
+
+async def _read(device: FenceDevice, within: timedelta = READ) -> PowerState | None:
     try:
-        return await device.power(within=READ)
+        return await device.power(within=within)
     except FenceError as error:
         log.warning("power_not_read", device=device.name, error=str(error))
         return None
 
 
-async def _by_first(devices: Devices, texts: list[str], guard: LeaderGuard) -> bool:
-    for device, timeout in devices:
-        try:
-            off, text = await _by(device, "the power", timeout, guard)
-        except FenceError as error:
-            texts.append(str(error))
-        else:
-            texts[:] = [text]
-            return off
-    return False
+async def _confirmed(way: Devices, devices: Devices, what: str) -> str:
+    """Which other way reports the same, of devices that share no connection with it."""
+    used = {device.connection for device, _ in way}
+    same = {device.alternative for device, _ in devices if device.connection in used}
+    others = [device for device, _ in devices if device.alternative not in same]
+    read = await asyncio.gather(*(_read(device, _SECOND) for device in others))
+    for other in ways_off(
+        (one.alternative, state) for one, state in zip(others, read, strict=True)
+    ):
+        names = ", ".join(device.name for device in others if device.alternative == other)
+        return f"{names} reports that {what} is off, too"
+    return ""
 
 
-async def _by_all(devices: Devices, texts: list[str], guard: LeaderGuard) -> bool:
+async def _by_any(
+    devices: Devices, what: str, texts: list[str], guard: LeaderGuard
+) -> Devices | None:
+    """Cut a host off by all devices of one alternative: the first one that does it."""
+    for alternative in dict.fromkeys(device.alternative for device, _ in devices):
+        way = [one for one in devices if one[0].alternative == alternative]
+        done: list[str] = []
+        if await _by_all(way, what, done, guard):
+            # An outlet may have been switched on again before the last one was off.
+            if len(way) == 1 or await _state(device for device, _ in way) is PowerState.OFF:
+                texts[:] = done
+                return way
+            done.append(f"read again, not every device reports {what} as off")
+        texts.extend(done)
+    return None
+
+
+async def _by_all(devices: Devices, what: str, texts: list[str], guard: LeaderGuard) -> bool:
+    """Cut a host off by every device."""
     for device, timeout in devices:
         try:
-            off, text = await _by(device, "the access to the storage", timeout, guard)
+            off, text = await _by(device, what, timeout, guard)
         except FenceError as error:
             off, text = False, str(error)
         texts.append(text)

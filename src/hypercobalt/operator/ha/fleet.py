@@ -8,7 +8,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
-from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.fencing import FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import (
     MEMORY,
     Hypervisor,
@@ -17,6 +17,7 @@ from hypercobalt.api.hypervisor import (
     is_network_broken,
 )
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
+from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.ha.guard import Census, HostState, census
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
 from hypercobalt.runtime import Clock
@@ -80,12 +81,16 @@ def state(
     healthy = healthy_since(hypervisor) if found == "True" else None
     if healthy is not None and healthy <= settled and not is_fenced(hypervisor):
         recovered = False
+    evacuated = _is_evacuated(hypervisor)
+    if healthy is not None and evacuated:
+        recovered = False  # it reports, and waits for a reboot: nothing of it is unknown
     unwell = found in {"False", "Unknown"}
     agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
     silent = agent is not None and agent.reason == AgentReportingReason.AGENT_SILENT
     return HostState(
         hypervisor.metadata.name,
         unwell=unwell or recovered,
+        evacuated=evacuated,
         stale=found == "Unknown" or silent,
         observed=bool(found) and lease is not None and lease.state is not LeaseState.UNRENEWED,
         since=status.unhealthySince if unwell else None,
@@ -104,6 +109,16 @@ def memory_mib(hypervisor: Hypervisor) -> int:
     """What they have together."""
     given = hypervisor.status.allocation.get(MEMORY)
     return given.value // _MIB if given is not None else 0
+
+
+def _is_evacuated(hypervisor: Hypervisor) -> bool:
+    """Whether it is proven dead, and nothing is left to recover: by the operator's records alone.
+
+    What the host reports of itself does not count: it would make room in the gates.
+    """
+    fencing, recovery = hypervisor.fencing, hypervisor.status.recovery
+    dead = fencing is not None and is_declared_dead(fencing)
+    return dead and recovery is not None and recovery.phase == RecoveryPhase.RECOVERED
 
 
 def _is_recovered_now(hypervisor: Hypervisor) -> bool:

@@ -36,6 +36,7 @@ from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.ha.signs import (
     asserted_death,
     declared_dead,
+    gates_opened,
     powered_since,
     reported_at,
     stopped,
@@ -212,6 +213,8 @@ class Observation:
             fleet.memory_mib(hypervisor),
             silenced=silence,
             fence=unfit,
+            boot=hypervisor.status.bootID or "",
+            opened=gates_opened(hypervisor),
         )
 
     def _gates(self, subject: Subject, problem: str, now: datetime) -> tuple[Gate, ...]:

@@ -37,6 +37,14 @@ class ProvenDevice:
     def name(self) -> str:
         return self._device.name
 
+    @property
+    def alternative(self) -> str:
+        return self._device.alternative
+
+    @property
+    def connection(self) -> str:
+        return self._device.connection
+
     async def systems(self, *, within: timedelta) -> frozenset[str]:
         return await self._device.systems(within=within)
 

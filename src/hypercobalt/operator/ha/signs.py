@@ -20,6 +20,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.ha import assertions
 from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.doubts import Power
+from hypercobalt.ha.guard import OPEN_GATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,12 @@ def declared_dead(hypervisor: Hypervisor) -> frozenset[str]:
         return frozenset()
     # An agent that has ended the instances lives, and proves nothing wrong by that.
     return frozenset() if fencing.method == FencingMethod.AGENT else proven_boots(fencing)
+
+
+def gates_opened(hypervisor: Hypervisor) -> bool:
+    """Whether a person has opened the gates about many hosts for the last reported boot."""
+    boot = hypervisor.status.bootID
+    return bool(boot) and hypervisor.metadata.annotations.get(OPEN_GATES) == boot
 
 
 def powered_since(hypervisor: Hypervisor, node: Node) -> datetime | None:

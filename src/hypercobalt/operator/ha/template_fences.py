@@ -18,6 +18,7 @@ from hypercobalt.adapters.fencing.devices import (
     credentials,
     named_in,
     resolve,
+    undecided,
 )
 from hypercobalt.adapters.fencing.outlets import connection, described, is_same
 from hypercobalt.adapters.fencing.port import Credentials, Cuts, FenceDevice
@@ -39,6 +40,8 @@ from hypercobalt.runtime import Kube
 
 BY_DEVICE = "fence-device"
 """Index of Hypervisors, by the connections of their fence devices."""
+
+_READS = 2
 
 Open = Callable[[Device, Credentials], FenceDevice]
 """Makes what speaks to a device."""
@@ -122,12 +125,15 @@ class TemplateFences:
         """The devices of a host.
 
         Raises:
-            ConfigurationError: there is none, or the document cannot be filled in for the Node.
+            ConfigurationError: there is none, or the document cannot be filled in for the Node, or
+                does not say which are needed together.
         """
         name = node.metadata.name
         found = resolve(self._templates, name, node.metadata.labels)
         if not found:
             raise ConfigurationError(f"no template of a fence device fits Node {name}")
+        if problem := undecided(found):
+            raise ConfigurationError(f"fence devices of {name}: {problem}")
         hypervisor = self._hosts.get(name)
         claimed = claims(hypervisor, node)
 
@@ -234,7 +240,16 @@ def _recorded(found: Iterable[Bound]) -> str:
 
 
 def _means(devices: Iterable[Device], cuts: Cuts) -> Means:
-    """Those of one kind, and how long an attempt with all of them may take."""
-    found = [one for one in devices if one.cuts is cuts]
-    lasts = sum((one.timeout + 2 * READ for one in found), timedelta(0))
-    return Means(", ".join(one.title for one in found), lasts)
+    """Those of one kind, and how long an attempt with all of them may take.
+
+    Each is read before and after its order; of several each once more when the last one is off.
+    """
+    ways: dict[str, list[Device]] = {}
+    for one in devices:
+        if one.cuts is cuts:
+            ways.setdefault(one.alternative, []).append(one)
+    found = [one for way in ways.values() for one in way]
+    reads = _READS if len(found) == 1 else _READS + 1
+    lasts = sum((one.timeout + reads * READ for one in found), timedelta(0))
+    titles = (", ".join(one.title for one in way) for way in ways.values())
+    return Means(" or ".join(titles), lasts)

@@ -195,7 +195,7 @@ def steps_after_registration(
         AggregateSync(service, settings.test_aggregate),
         HaEnabledSync(kube, hypervisors, settings.ha, fencing),
         ServiceSync(service.hosts, evictions, settings.ha),
-        EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten, ha=settings.ha),
+        EvictingSync(kube, service, evictions, labels, settings.forgotten, ha=settings.ha),
         Offboarding(service),
     )
 

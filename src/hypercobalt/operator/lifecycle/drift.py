@@ -26,7 +26,8 @@ from hypercobalt.api.hypervisor_conditions import (
     RegisteredReason,
     SyncReason,
 )
-from hypercobalt.compute.model import Host
+from hypercobalt.api.hypervisor_status import Aggregate
+from hypercobalt.compute.model import Host, HostAggregate
 from hypercobalt.compute.port import Aggregates, ComputeService, Fleet, Traits
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
@@ -79,6 +80,11 @@ def of_host(host: Host | None) -> Hashable:
         *(host.hypervisor_id, host.service_id, host.enabled, host.disabled_reason),
         *(host.up, host.forced_down, bool(host.servers)),
     )
+
+
+def of_aggregate(one: Aggregate | HostAggregate) -> Hashable:
+    """What the status shows of an aggregate that a host is in."""
+    return one.uuid, one.name, frozenset(one.metadata.items())
 
 
 @dataclass(slots=True)
@@ -136,7 +142,7 @@ class Drift:
         """Note how a pass leaves a host."""
         name, status = facts.hypervisor.metadata.name, facts.hypervisor.status
         self._hosts.left[name] = of_host(facts.host)
-        self._aggregates.left[name] = (frozenset(one.uuid for one in status.aggregates), None)
+        self._aggregates.left[name] = (frozenset(map(of_aggregate, status.aggregates)), None)
         if facts.host is not None:
             self._names[name] = facts.host.name
 
@@ -214,16 +220,20 @@ class Drift:
     async def _compare_aggregates(
         self, known: Sequence[Hypervisor], failed: set[str], listing: Aggregates
     ) -> int:
-        """Membership of all; for hosts that miss an aggregate also which aggregates there are."""
+        """Membership of all, with what the status shows of the aggregates.
+
+        For hosts that miss an aggregate also which aggregates there are.
+        """
         every = await listing.list(fresh=True)
-        names, of = frozenset(one.name for one in every), dict[str, set[str]]()
+        names, of = frozenset(one.name for one in every), dict[str, set[Hashable]]()
         for aggregate in every:
+            shown = of_aggregate(aggregate)
             for host in aggregate.hosts:
-                of.setdefault(host, set()).add(aggregate.uuid)
+                of.setdefault(host, set()).add(shown)
 
         def differs(one: Hypervisor) -> bool:
             name = one.metadata.name
-            here = of.get(self._names.get(name, ""), set[str]())
+            here = of.get(self._names.get(name, ""), set[Hashable]())
             there = names if name in failed else None
             return self._aggregates.differs(name, (frozenset(here), there))
 

@@ -3,14 +3,15 @@
 Only an Eviction of the whole host that has succeeded since the maintenance began counts as one.
 After a failed or cancelled one the host is not empty, and a termination goes no further until
 the Eviction is deleted, and a new one made. What comes to a host that was empty leaves by
-a new one too. The condition goes when the maintenance ends.
+a new one too, and a host to which a migration goes on (`incoming`) is not empty yet. The
+conditions go when the maintenance ends.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,10 +30,11 @@ from hypercobalt.api.eviction import (
     whole_host,
 )
 from hypercobalt.api.hypervisor import EMPTYING, Hypervisor, Maintenance, is_evicted
-from hypercobalt.api.hypervisor_conditions import RegisteredReason, SyncReason
+from hypercobalt.api.hypervisor_conditions import IncomingReason, RegisteredReason, SyncReason
 from hypercobalt.api.meta import owner_reference
-from hypercobalt.compute.errors import RefusedError, UnreachableError
-from hypercobalt.compute.port import Hosts
+from hypercobalt.compute.errors import ComputeError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Move
+from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.evictions import present
 from hypercobalt.operator.ha.settings import HaMode
@@ -40,18 +42,20 @@ from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
     PATIENCE,
+    POLL,
     Facts,
     Outcome,
     Type,
     is_onboarding,
 )
-from hypercobalt.operator.wording import count
+from hypercobalt.operator.wording import count, incoming_moves
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 
 log = get_logger(__name__)
 
 NAME: Final = "evicting"
 _CAME_BACK: Final = "ServersCameBack"
+_CONDITIONS: Final = (Type.EVICTING, Type.INCOMING_MIGRATIONS_SETTLED)
 _NAMED: Final = 5  # servers in a message
 
 
@@ -65,7 +69,7 @@ class Plan:
         condition: status, reason and message of `Evicting`.
         waits_for: what the condition then waits for.
         evicted: for the status; None leaves it.
-        remove_condition: it goes.
+        remove_condition: it goes, with what is waited for.
     """
 
     create: Eviction | None = None
@@ -82,6 +86,8 @@ def decide(
     labels: Collection[str],
     forgotten: timedelta,
     recovery: Eviction | None = None,
+    *,
+    incoming: Collection[Move] | None = (),
 ) -> Plan:
     """Decide what belongs to the host's maintenance.
 
@@ -91,6 +97,7 @@ def decide(
         labels: keys of the labels to copy to a new one.
         forgotten: after so long a host that the compute service does not list has no servers there.
         recovery: the one of the HA service, if this operator is that.
+        incoming: moves to the host that go on; None when they could not be read.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
     if mode == Maintenance.HA and recovery is not None:
@@ -98,7 +105,8 @@ def decide(
     if mode == Maintenance.HA or (mode in EMPTYING and is_onboarding(facts)):
         return Plan()
     if mode not in EMPTYING:
-        if facts.condition(Type.EVICTING) is None and not hypervisor.status.evicted:
+        known = any(facts.condition(type_) is not None for type_ in _CONDITIONS)
+        if not known and not hypervisor.status.evicted:
             return Plan()
         there = eviction is not None and eviction.metadata.deletionTimestamp is None
         ours = there and eviction is not None and empties(eviction, hypervisor.metadata.name)
@@ -107,10 +115,10 @@ def decide(
     if over and mode == Maintenance.TERMINATION and _is_forgotten(facts, forgotten):
         return Plan() if is_evicted(facts.hypervisor) else _without_service(facts)
     if eviction is None:
-        if is_evicted(facts.hypervisor) and not _back(facts):
+        if is_evicted(facts.hypervisor) and not _back(facts) and not incoming:
             return Plan()  # finished, and the Eviction deleted since
         return _running(facts, create=_eviction(hypervisor, labels))
-    return _mirror(facts, eviction)
+    return _mirror(facts, eviction, incoming)
 
 
 def _recovered(eviction: Eviction) -> Plan:
@@ -125,7 +133,7 @@ def _recovered(eviction: Eviction) -> Plan:
     return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
-def _mirror(facts: Facts, eviction: Eviction) -> Plan:
+def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None) -> Plan:
     """Show how far an Eviction is, if it is one of this maintenance; else have one made."""
     name, found = eviction.metadata.name, evicting(eviction.status)
     over = found is not None and found.status == ConditionStatus.FALSE
@@ -146,12 +154,45 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
         return _running(facts)
     if facts.condition(Type.EVICTING) is None:
         return _anew(facts, eviction)  # it ended before this maintenance began
-    if found.reason == EvictionReason.SUCCEEDED and _back(facts):
+    if found.reason == EvictionReason.SUCCEEDED and (_back(facts) or incoming):
         return _anew(facts, eviction)
+    if incoming is None and not is_evicted(facts.hypervisor):
+        return _running(facts)
     if found.reason == EvictionReason.SUCCEEDED:
         return Plan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
     text = f"Eviction {name} {found.reason}: {found.message}"
     return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
+
+
+def settled(facts: Facts, incoming: Sequence[Move] | None, error: str = "") -> Facts:
+    """Set whether migrations to the host go on.
+
+    Args:
+        facts: of the pass.
+        incoming: those that do; None when they could not be read.
+        error: why not.
+    """
+    type_ = Type.INCOMING_MIGRATIONS_SETTLED
+    if incoming is None:
+        reason, text = IncomingReason.NOT_READ, f"Cannot list the migrations to this host: {error}"
+        return facts.with_condition(type_, "Unknown", reason, text, waits_for=reason)
+    if incoming:
+        reason, text = IncomingReason.WAITING, f"Waiting for {incoming_moves(incoming)}"
+        return facts.with_condition(type_, "False", reason, text, waits_for=reason)
+    text = "No incoming migrations targeting this host"
+    return facts.with_condition(type_, "True", IncomingReason.SETTLED, text)
+
+
+def _is_to_be_empty(facts: Facts) -> bool:
+    """Whether the maintenance empties the host."""
+    return facts.hypervisor.spec.maintenance in EMPTYING and not is_onboarding(facts)
+
+
+def _look_again(facts: Facts) -> timedelta | None:
+    found = facts.condition(Type.INCOMING_MIGRATIONS_SETTLED)
+    if found is not None and found.status != ConditionStatus.TRUE:
+        return POLL if found.status == ConditionStatus.FALSE else PATIENCE
+    return PATIENCE if _may_be_forgotten(facts) else None
 
 
 def _is_forgotten(facts: Facts, after: timedelta) -> bool:
@@ -245,7 +286,7 @@ class EvictingSync:
     def __init__(
         self,
         kube: Kube,
-        hosts: Hosts,
+        service: ComputeService,
         evictions: Evictions,
         labels: Collection[str],
         forgotten: timedelta,
@@ -254,7 +295,7 @@ class EvictingSync:
     ) -> None:
         self._ha = ha
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
-        self._hosts, self._forgotten = hosts, forgotten
+        self._hosts, self._moves, self._forgotten = service.hosts, service.moves, forgotten
         self.reads = Reads(
             fields=frozenset({"spec.maintenance", "metadata.deletionTimestamp"}),
             labels=frozenset(labels),
@@ -265,8 +306,10 @@ class EvictingSync:
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
+        facts, incoming = await self._settle(facts)
         seen, eviction = await self._seen(facts), self._known(name, facts.now)
-        plan = decide(seen, eviction, self._labels, self._forgotten, self._recovery(name))
+        recovery = self._recovery(name)
+        plan = decide(seen, eviction, self._labels, self._forgotten, recovery, incoming=incoming)
         if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
             uid = plan.delete.metadata.uid
@@ -282,10 +325,24 @@ class EvictingSync:
         if plan.condition is not None:
             facts = facts.with_condition(Type.EVICTING, *plan.condition, waits_for=plan.waits_for)
         if plan.remove_condition:
-            facts = facts.without_condition(Type.EVICTING)
+            for type_ in _CONDITIONS:
+                facts = facts.without_condition(type_)
         if plan.evicted is not None:
             facts = facts.with_status(evicted=plan.evicted)
-        return Outcome(facts, PATIENCE if _may_be_forgotten(facts) else None)
+        return Outcome(facts, _look_again(facts))
+
+    async def _settle(self, facts: Facts) -> tuple[Facts, tuple[Move, ...] | None]:
+        """The moves to a host that is to be empty, and the facts with their condition."""
+        if facts.host is None or not _is_to_be_empty(facts):
+            return facts, ()
+        if is_evicted(facts.hypervisor) and not facts.host.up:
+            return facts, ()  # switched off once it was empty: it stays so
+        try:
+            incoming = await self._moves.incoming(facts.host.name)
+        except ComputeError as error:
+            log.warning("incoming_migrations_not_read", host=facts.host.name, error=str(error))
+            return settled(facts, None, str(error)), None
+        return settled(facts, incoming), incoming
 
     def _recovery(self, name: str) -> Eviction | None:
         if self._ha is HaMode.EXTERNAL:

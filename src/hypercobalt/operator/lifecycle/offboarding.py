@@ -24,6 +24,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, host_names
+from hypercobalt.operator.wording import incoming_moves
 
 log = get_logger(__name__)
 
@@ -112,7 +113,7 @@ class Offboarding:
     )
 
     def __init__(self, service: ComputeService) -> None:
-        self._hosts, self._service = service.hosts, service.name
+        self._hosts, self._moves, self._service = service.hosts, service.moves, service.name
 
     async def run(self, facts: Facts) -> Outcome:
         plan = decide(facts)
@@ -135,6 +136,8 @@ class Offboarding:
                 f"openstack server list --all-projects --host {host.name}"
             )
             return Outcome(_waits(facts, text, "Servers"), POLL)
+        if host is not None and (outcome := await self._incoming(facts, host)) is not None:
+            return outcome
         if host is not None and (outcome := await self._forget(facts, host)) is not None:
             return outcome
         status, text = facts.hypervisor.status, DONE
@@ -142,12 +145,27 @@ class Offboarding:
             name = facts.hypervisor.metadata.name
             text = f"{DONE}; {self._service} has no host {name}: nothing was deleted there"
         done = replace(facts, host=None).with_status(aggregates=())
+        done = done.without_condition(Type.COMPUTE_SERVICE_UP)
         done = done.with_condition(
             Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
         )
         return Outcome(
             done.with_condition(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, text)
         )
+
+    async def _incoming(self, facts: Facts, host: Host) -> Outcome | None:
+        """What is waited for while servers are on their way to the host; None when none is."""
+        if not host.service_id:
+            return None
+        try:
+            incoming = await self._moves.incoming(host.name)
+        except ComputeError as error:
+            after = _waits(facts, f"cannot list the migrations to the host: {error}", "Host")
+            return Outcome(after, PATIENCE, error)
+        if not incoming:
+            return None
+        text = f"Waiting for {incoming_moves(incoming)}"
+        return Outcome(_waits(facts, text, Type.INCOMING_MIGRATIONS_SETTLED), POLL)
 
     async def _forget(self, facts: Facts, host: Host) -> Outcome | None:
         """Remove service and provider; gives what is waited for, None when both are gone."""

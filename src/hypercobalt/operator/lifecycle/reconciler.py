@@ -35,11 +35,13 @@ NAME: Final = "lifecycle"
 TYPES: Final = frozenset(
     {
         Type.REGISTERED,
+        Type.COMPUTE_SERVICE_UP,
         Type.ONBOARDING,
         Type.TRAITS_UPDATED,
         Type.AGGREGATES_UPDATED,
         Type.HYPERVISOR_DISABLED,
         Type.EVICTING,
+        Type.INCOMING_MIGRATIONS_SETTLED,
         Type.OFFBOARDED,
     }
 )

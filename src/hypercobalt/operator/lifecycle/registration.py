@@ -1,5 +1,7 @@
 """`Registered`: whether the compute service lists the host, and under which ids.
 
+`ComputeServiceUp`: whether the host's own service reports to it.
+
 Names are compared whole: `node1` never is `node10`. Which of two Hypervisors has a host that both
 would be (their names begin alike, and the service has first labels only) is decided in `claims`;
 both get a Warning Event when one is turned away.
@@ -15,7 +17,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import is_true
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import RegisteredReason
+from hypercobalt.api.hypervisor_conditions import ComputeServiceReason, RegisteredReason
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
@@ -54,7 +56,7 @@ def decide(
         )
         reason = RegisteredReason.NOT_REGISTERED
         lost = facts.with_condition(Type.REGISTERED, "False", reason, text, waits_for=reason)
-        return replace(lost, host=None)
+        return replace(lost.without_condition(Type.COMPUTE_SERVICE_UP), host=None)
     has = owner(found, own, claimants).metadata.name
     if has != name:
         text = (
@@ -65,11 +67,36 @@ def decide(
         taken = facts.with_condition(
             Type.REGISTERED, "False", reason, text, waits_for=f"{reason} {has}"
         )
+        taken = taken.without_condition(Type.COMPUTE_SERVICE_UP)
         return replace(taken.with_status(hypervisorId=None, serviceId=None), host=None)
     noted = facts.with_status(hypervisorId=found.hypervisor_id, serviceId=found.service_id)
     text = f"Registered with {service} as {found.name}"
     after = noted.with_condition(Type.REGISTERED, "True", RegisteredReason.REGISTERED, text)
     return replace(after, host=found)
+
+
+def with_service(facts: Facts, service: str) -> Facts:
+    """Set whether the host's own service reports to the compute service.
+
+    Args:
+        facts: of a registered host.
+        service: name of the compute service.
+    """
+    host, reason = facts.host, ComputeServiceReason.UP
+    if host is None:
+        return facts
+    text = f"The compute service of {host.name} reports to {service}"
+    if host.forced_down:
+        reason = ComputeServiceReason.FORCED_DOWN
+        text = f"{service} has the compute service of {host.name} as forced down"
+    elif not host.up:
+        reason = ComputeServiceReason.DOWN
+        text = (
+            f"The compute service of {host.name} does not report to {service}: nothing is started, "
+            "stopped or moved there; check that nova-compute runs on the host"
+        )
+    status = "True" if reason is ComputeServiceReason.UP else "False"
+    return facts.with_condition(Type.COMPUTE_SERVICE_UP, status, reason, text)
 
 
 def _is_unregistered(hypervisor: Hypervisor) -> bool:
@@ -102,6 +129,8 @@ class Registration:
             return _failed(facts, RegisteredReason.FAILED, error)
         claimants = tuple(self._claimants(found)) if found else ()
         after = decide(facts, found, claimants, self._service.name)
+        if self._service.counts_servers:  # else it is the host's own word, shown elsewhere
+            after = with_service(after, self._service.name)
         if found is not None and _is_turned_away(after) and not _is_turned_away(facts):
             self._report(owner(found, facts.hypervisor, claimants), after, found)
         return Outcome(after, PATIENCE if _is_turned_away(after) else None)
@@ -133,4 +162,7 @@ def _is_turned_away(facts: Facts) -> bool:
 def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:
     text = f"Cannot read the host from the compute service: {error}"
     after = facts.with_condition(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
+    if facts.condition(Type.COMPUTE_SERVICE_UP) is not None:
+        why = ComputeServiceReason.NOT_READ
+        after = after.with_condition(Type.COMPUTE_SERVICE_UP, "Unknown", why, text)
     return Outcome(replace(after, host=None), PATIENCE, error)

@@ -45,6 +45,13 @@ _OF_THE_AGENT: Final = frozenset(
     }
 )
 """Reasons of daemons that do answer, but not the agent: no fault of the switch."""
+_CLOSES_NOTHING: Final = (
+    _Of.ALL_BRIDGES_HEALTHY,
+    _Of.ALL_BONDS_HEALTHY,
+    _Of.PORTS_HEALTHY,
+    _Of.FLOWS_IN_SYNC,
+)
+"""Conditions whose faults leave the host open; its `NetworkHealthy` does not contradict `Ready`."""
 _FEW: Final = 2  # tunnels that have to be down before their common end is suspected
 _LONGEST: Final = 300  # characters of an agent's message
 
@@ -150,8 +157,8 @@ def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyR
             yield _Why.OVN_CONTROLLER_FAILED, f"{text} ({_words(found)})"
     if count := _cut_off(switch):
         yield _Why.DEGRADED, f"all of its {count} tunnels are down"
-    for type_ in (_Of.ALL_BRIDGES_HEALTHY, _Of.ALL_BONDS_HEALTHY):
-        if (found := _failed(switch, type_)) is not None:
+    for type_ in _CLOSES_NOTHING:
+        if (found := _failed(switch, type_)) is not None and found.reason not in _OF_THE_AGENT:
             yield _Why.DEGRADED, f"{type_} is False ({_words(found)})"
 
 
@@ -177,6 +184,8 @@ def _unknown(switch: OVSNodeGlance, bridge: str) -> str:
         _Of.ALL_BRIDGES_HEALTHY,
         _Of.OVN_CONTROLLER_CONNECTED,
         _Of.ALL_BONDS_HEALTHY,
+        _Of.PORTS_HEALTHY,
+        _Of.READY,
     )
     for type_ in types:
         found = switch.status.condition(type_)

@@ -12,6 +12,7 @@ Documentation/networking/bonding.rst.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import BondState, KernelBond, LacpStatus
@@ -30,6 +31,13 @@ CODES: Final = frozenset(
     }
 )
 DEFAULT_MODE: Final = "active-backup"
+
+LACP_GRACE: Final = timedelta(seconds=35)
+"""How long a partner may be silent: one that sends slowly does so every 30 s, and a start of
+ovs-vswitchd begins anew."""
+
+SETTLE: Final = timedelta(seconds=5)
+"""How long ovs-vswitchd may take from a link that is up to a member that is enabled."""
 _NO_PARTNER: Final = "00:00:00:00:00:00"
 
 One = tuple[Bond, tuple[Finding, ...]]
@@ -188,16 +196,18 @@ def _findings(
         elif row.name not in names and not silent:
             cause = "no link" if not row.link_up else "disabled by ovs-vswitchd"
             message = f"Member {row.name} of bond {bond} carries nothing: {cause}"
-            yield _finding(IssueCode.MEMBER_DOWN, object_, message, bool(active))
+            grace = SETTLE if row.link_up else timedelta()
+            yield _finding(IssueCode.MEMBER_DOWN, object_, message, bool(active), grace)
     if silent:
         effect = "it runs as active-backup" if fallback else "it carries nothing"
         if active and not fallback:
             effect = "some of its members carry nothing"
         message = f"Bond {bond} has no LACP partner: {effect}; check the switch at the other end"
-        yield _finding(IssueCode.LACP_NOT_NEGOTIATED, bond, message, bool(active))
+        yield _finding(IssueCode.LACP_NOT_NEGOTIATED, bond, message, bool(active), LACP_GRACE)
     elif not active:
         message = f"Bond {bond} is down: none of its {len(port.interfaces)} members carries traffic"
-        yield _finding(IssueCode.BOND_DOWN, bond, message, carries=False)
+        grace = SETTLE if any(row.link_up for row in rows) else timedelta()
+        yield _finding(IssueCode.BOND_DOWN, bond, message, False, grace)
 
 
 def _of_kernel(bond: KernelBond) -> One:
@@ -217,16 +227,18 @@ def _of_kernel(bond: KernelBond) -> One:
             f"Member {member.name} of bond {bond.name} carries nothing: "
             + ("not in the active aggregate" if member.up else "no link"),
             bool(active),
+            SETTLE if member.up else timedelta(),
         )
         for member in bond.members
         if member.name not in names and not silent
     ]
     if silent:
         message = f"Bond {bond.name} has no LACP partner: one member carries at most"
-        findings.append(_finding(IssueCode.LACP_NOT_NEGOTIATED, bond.name, message, bool(active)))
+        code = IssueCode.LACP_NOT_NEGOTIATED
+        findings.append(_finding(code, bond.name, message, bool(active), LACP_GRACE))
     elif not active:
         message = f"Bond {bond.name} is down: none of its {len(bond.members)} members is up"
-        findings.append(_finding(IssueCode.BOND_DOWN, bond.name, message, carries=False))
+        findings.append(_finding(IssueCode.BOND_DOWN, bond.name, message, False))
     shown = Bond(
         name=bond.name,
         mode=bond.mode,
@@ -237,6 +249,8 @@ def _of_kernel(bond: KernelBond) -> One:
     return shown, tuple(findings)
 
 
-def _finding(code: IssueCode, object_: str, message: str, carries: bool) -> Finding:
+def _finding(
+    code: IssueCode, object_: str, message: str, carries: bool, grace: timedelta = timedelta()
+) -> Finding:
     severity = IssueSeverity.WARNING if carries else IssueSeverity.CRITICAL
-    return Finding(code, object_, severity, message)
+    return Finding(code, object_, severity, message, grace)

@@ -79,6 +79,8 @@ _BONDS: Final = (
     IssueCode.MEMBER_DOWN,
 )
 _PORTS: Final = {
+    IssueCode.INSTANCE_PORT_MISSING: PortsReason.INSTANCES_CUT_OFF,
+    IssueCode.INSTANCE_DEVICE_LOST: PortsReason.INSTANCES_CUT_OFF,
     IssueCode.PORT_SILENTLY_DEAD: PortsReason.SILENTLY_DEAD,
     IssueCode.DUPLICATE_IFACE_ID: PortsReason.DUPLICATE_IFACE_ID,
     IssueCode.PORT_ERROR: PortsReason.PORT_ERRORS,
@@ -89,6 +91,7 @@ _PORTS: Final = {
     IssueCode.PORT_NOT_INSTALLED: PortsReason.PORTS_NOT_INSTALLED,
 }
 _FLOWS: Final = {
+    IssueCode.FOREIGN_FLOW: FlowsReason.FOREIGN,
     IssueCode.FLOWS_FROZEN: FlowsReason.FROZEN,
     IssueCode.FLOWS_LAGGING: FlowsReason.LAGGING,
     IssueCode.STALE_FLOW_IN_PORT: FlowsReason.STALE,
@@ -98,6 +101,7 @@ _FLOWS: Final = {
 _CONFIRMED: Final[Mapping[Type, tuple[Collection[IssueCode], str]]] = {
     Type.OVN_CONTROLLER_CONNECTED: (CONTROLLER_CODES, ControllerReason.STARTING),
     Type.ALL_BRIDGES_HEALTHY: (_BRIDGES, UnknownReason.STARTING),
+    Type.ALL_BONDS_HEALTHY: (_BONDS, UnknownReason.STARTING),
     Type.FLOWS_IN_SYNC: (_FLOWS, FlowsReason.NOT_MEASURABLE),
 }
 """Codes without any finding, however young, before the condition becomes True; and its reason until

@@ -53,7 +53,7 @@ _OBJECT: Final = "ovn-controller"
 _OF_OVN: Final = ("ovn-", "ct-zone-")
 """How external IDs begin that people set for OVN, and that ovn-controller sets."""
 
-_TUNNELS: Final = frozenset({"geneve", "vxlan", "stt"})
+TUNNELS: Final = frozenset({"geneve", "vxlan", "stt"})
 
 
 class Leg(StrEnum):
@@ -237,7 +237,7 @@ def _tunnels(facts: Facts, settings: OvnSettings) -> tuple[Tunnels | None, tuple
     bridge = bridge_named(database, settings.bridge) if database else None
     if database is None or bridge is None:
         return None, ()
-    rows = [one for one in interfaces_of(database, bridge) if one.type in _TUNNELS]
+    rows = [one for one in interfaces_of(database, bridge) if one.type in TUNNELS]
     down = [row for row in rows if _is_broken(row)]
     broken = sorted({_remote(row) for row in down})
     shown = tuple(broken[:MOST_BROKEN_TUNNELS])

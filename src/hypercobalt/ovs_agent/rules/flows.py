@@ -9,6 +9,7 @@ port numbers).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -16,7 +17,7 @@ from hypercobalt.adapters.ovs.rows import BridgeRow, Database
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
-from hypercobalt.ovs_agent.flow_scan import MOST, RESERVED
+from hypercobalt.ovs_agent.flow_scan import MOST, RESERVED, ForeignFlow
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
 CODES: Final = frozenset(
@@ -26,6 +27,7 @@ CODES: Final = frozenset(
         IssueCode.STALE_FLOW_IN_PORT,
         IssueCode.STALE_FLOW_OUTPUT,
         IssueCode.STALE_FLOW_COOKIE,
+        IssueCode.FOREIGN_FLOW,
         IssueCode.NO_FLOWS,
     }
 )
@@ -37,6 +39,11 @@ NO_FLOWS_GRACE: Final = timedelta(seconds=30)
 """How long ovn-controller may take to write its flows after a start of ovs-vswitchd."""
 
 _SHOWN: Final = 5
+_OF_SCANS: Final = (
+    IssueCode.STALE_FLOW_OUTPUT,
+    IssueCode.STALE_FLOW_COOKIE,
+    IssueCode.FOREIGN_FLOW,
+)
 _LONGEST_NUMBER: Final = 19  # digits of 64 bits
 
 
@@ -146,9 +153,7 @@ def _stale(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None
 def _of_scans(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
     """Flows to ports that the bridge does not have, and flows that are not OVN's."""
     if facts.vswitchd.proven is None or not facts.scans:
-        return Assessed(
-            None, (), frozenset({IssueCode.STALE_FLOW_OUTPUT, IssueCode.STALE_FLOW_COOKIE})
-        )
+        return Assessed(None, (), frozenset(_OF_SCANS))
     ports = {one.ofport for one in interfaces_of(database, bridge)}
     outputs = {port: table for table, scan in facts.scans.items() for port in scan.lasting_outputs}
     gone = {port: table for port, table in outputs.items() if port not in ports}
@@ -164,7 +169,34 @@ def _of_scans(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[N
         shown = _listed([f"{one:#x} (table {table})" for one, table in sorted(foreign.items())])
         message = f"Bridge {bridge.name} has flows that ovn-controller did not make: cookie {shown}"
         findings.append(_finding(IssueCode.STALE_FLOW_COOKIE, bridge.name, message))
+    findings += _foreign(facts, database, bridge)
     return Assessed(None, tuple(findings))
+
+
+def _foreign(facts: Facts, database: Database, bridge: BridgeRow) -> Iterator[Finding]:
+    """Flows whose shape is not OVN's; one that drops, above OVN's own, cuts instances off."""
+    found = sorted(
+        {flow for scan in facts.scans.values() for flow in scan.lasting_foreign},
+        key=lambda one: (-one.priority, one),
+    )
+    if not found:
+        return
+    names = {one.ofport: one.name for one in interfaces_of(database, bridge)}
+    shown = _listed([_words(flow, names) for flow in found])
+    message = (
+        f"Bridge {bridge.name} has flows that OVN does not make: {shown}; trace a packet with "
+        f"`cobalt trace`, and see `ovs-ofctl dump-flows {bridge.name}`"
+    )
+    drops = any(flow.drops for flow in found)
+    severity = IssueSeverity.CRITICAL if drops else IssueSeverity.WARNING
+    yield Finding(IssueCode.FOREIGN_FLOW, bridge.name, severity, message)
+
+
+def _words(flow: ForeignFlow, names: Mapping[int | None, str]) -> str:
+    of = "any port" if flow.in_port < 0 else f"port {names.get(flow.in_port, flow.in_port)}"
+    does = "drops" if flow.drops else "takes"
+    where = f"table {flow.table} priority {flow.priority} cookie {flow.cookie:#x}"
+    return f"{where} {does} packets of {of}"
 
 
 def _listed(names: list[str]) -> str:

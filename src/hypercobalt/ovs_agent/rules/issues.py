@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from hypercobalt.api.ovsnode import MOST_ISSUES, Issue, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.ovs_agent.rules.evidence import proven_until
 from hypercobalt.ovs_agent.rules.findings import Finding, bounded
 
 OBSERVATIONS: Final = 2
@@ -52,6 +54,7 @@ def follow(
     *,
     now: datetime,
     monotonic: float,
+    read_at: Mapping[str, float] = MappingProxyType({}),
 ) -> Ledger:
     """The ledger after one more look.
 
@@ -61,6 +64,7 @@ def follow(
         unmeasured: codes that this pass could not observe.
         now: wall clock, UTC.
         monotonic: seconds.
+        read_at: when the last answer of each probe was begun, by its name.
     """
     found = {
         identity: tracked
@@ -76,14 +80,15 @@ def follow(
         known = ledger.get(identity)
         if known is None:
             known = Tracked(finding, now, monotonic, 0)
-        found[identity] = _again(replace(known, finding=finding), monotonic)
+        proven = proven_until(finding.code, read_at, monotonic)
+        found[identity] = _again(replace(known, finding=finding), proven)
     return found
 
 
-def _again(tracked: Tracked, monotonic: float) -> Tracked:
+def _again(tracked: Tracked, proven: float) -> Tracked:
     grace = tracked.finding.grace.total_seconds()
     count = min(tracked.count + 1, OBSERVATIONS)
-    lasted = not grace or (count >= OBSERVATIONS and monotonic - tracked.first >= grace)
+    lasted = not grace or (count >= OBSERVATIONS and proven - tracked.first >= grace)
     return replace(tracked, count=count, is_issue=tracked.is_issue or lasted)
 
 

@@ -32,13 +32,15 @@ OF_ROWS: Final = frozenset({Code.PORT_ERROR, Code.PORT_PENDING, Code.DUPLICATE_I
 """Codes that need the database alone."""
 
 CODES: Final = OF_ROWS | {
+    Code.INSTANCE_PORT_MISSING,
+    Code.INSTANCE_DEVICE_LOST,
     Code.ORPHAN_PORT_NO_DEVICE,
     Code.ORPHAN_PORT_NO_BINDING,
     Code.ORPHAN_PORT_NO_DOMAIN,
     Code.PORT_NOT_INSTALLED,
     Code.PORT_SILENTLY_DEAD,
 }
-_OF_ONE_PORT: Final = CODES - {Code.DUPLICATE_IFACE_ID}
+_OF_ONE_PORT: Final = CODES - {Code.DUPLICATE_IFACE_ID, Code.INSTANCE_PORT_MISSING}
 GRACE: Final = timedelta(seconds=60)
 """How long a port may be in a state; younger ones are being plugged, unplugged or moved."""
 
@@ -63,7 +65,7 @@ def assess_ports(facts: Facts) -> Assessed[None]:
     settings = facts.ovn
     members = _members(database)
     rows = sorted(database.interfaces.values(), key=lambda one: one.name)
-    findings = list(_duplicates(rows))
+    findings = [*_duplicates(rows), *_missing(facts, rows)]
     check = _Check(facts, database, settings)
     for row in rows:
         if row.uuid not in members:  # a bond's members are judged with their bond
@@ -86,9 +88,11 @@ class _Check:
         self._bound = {one.uuid for one in ours if one.external_ids.get("iface-id")}
         unmeasured: set[IssueCode] = set()
         if self._links is None:
-            unmeasured.add(Code.ORPHAN_PORT_NO_DEVICE)
+            unmeasured |= {Code.ORPHAN_PORT_NO_DEVICE, Code.INSTANCE_DEVICE_LOST}
         if self._instances is None:
-            unmeasured.add(Code.ORPHAN_PORT_NO_DOMAIN)
+            unmeasured |= {Code.ORPHAN_PORT_NO_DOMAIN, Code.INSTANCE_DEVICE_LOST}
+        if facts.wanted is None:
+            unmeasured.add(Code.INSTANCE_PORT_MISSING)
         if self._bindings is None:
             unmeasured |= {Code.ORPHAN_PORT_NO_BINDING, Code.PORT_NOT_INSTALLED}
         if len(facts.samples) < _SAMPLES:
@@ -112,12 +116,32 @@ class _Check:
             message = f"Port {row.name} is configured, but ovs-vswitchd has not made it"
             return _finding(Code.PORT_PENDING, row, message)
         if _lost_its_device(row, self._links):
-            message = f"Port {row.name} is left over: its device is gone{_owner(row)}"
-            return _finding(Code.ORPHAN_PORT_NO_DEVICE, row, message)
+            return self._without_device(row)
         if row.error or row.ofport == -1:
             cause = row.error or "ovs-vswitchd gives no cause; see its log"
             return _finding(Code.PORT_ERROR, row, f"Port {row.name} does not work: {cause}")
         return None
+
+    def _without_device(self, row: InterfaceRow) -> Finding:
+        """A port whose device is gone: of an instance that runs, its network is."""
+        instance = row.instance
+        runs = (self._instances or {}).get(instance.lower(), False)
+        if runs:
+            message = (
+                f"Device of port {row.name} is gone while instance {instance} runs: the instance "
+                "is cut off; detach and attach its interface, or start it again"
+            )
+            critical = IssueSeverity.CRITICAL
+            return _finding(Code.INSTANCE_DEVICE_LOST, row, message, critical)
+        if self._instances is None and instance:
+            message = (
+                f"Device of port {row.name} is gone; whether its instance {instance} runs is not "
+                "known, as the node agent does not report"
+            )
+        else:
+            owner = f"; it was of instance {instance}" if instance else ""
+            message = f"Port {row.name} is left over: its device is gone{owner}"
+        return _finding(Code.ORPHAN_PORT_NO_DEVICE, row, message)
 
     def _of_instance(self, row: InterfaceRow) -> Finding | None:
         instance = row.instance
@@ -174,8 +198,8 @@ def silently_dead(samples: tuple[Sample, ...]) -> frozenset[str]:
 
 
 def _silent_between(before: Sample, after: Sample) -> frozenset[str]:
-    if before.pid != after.pid:
-        return frozenset()
+    if before.pid != after.pid or before.others != after.others:
+        return frozenset()  # a flow for any port has taken packets, which may be the port's
     found: set[str] = set()
     for uuid, received in after.received.items():
         ofport = after.ofports.get(uuid)
@@ -216,6 +240,26 @@ def _duplicates(rows: list[InterfaceRow]) -> Iterator[Finding]:
             yield Finding(Code.DUPLICATE_IFACE_ID, iface_id, IssueSeverity.CRITICAL, message, GRACE)
 
 
+def _missing(facts: Facts, rows: list[InterfaceRow]) -> Iterator[Finding]:
+    """Ports of instances that run, which the switch does not have.
+
+    By a device's name alone, its switch is known on a host of OVN only.
+    """
+    ids = {row.external_ids.get("iface-id", "").lower() for row in rows}
+    names = {row.name for row in rows}
+    for instance, ports in sorted((facts.wanted or {}).items()):
+        for port in ports:
+            is_device = not _UUID.match(port)
+            if port.lower() in ids or port in names or (is_device and not facts.ovn.is_configured):
+                continue
+            message = (
+                f"Instance {instance} runs without its port {port}: no bridge has it, so the "
+                "instance is cut off; detach and attach its interface, or start it again"
+            )
+            critical = IssueSeverity.CRITICAL
+            yield Finding(Code.INSTANCE_PORT_MISSING, port, critical, message, GRACE)
+
+
 def _members(database: Database) -> frozenset[str]:
     return frozenset(
         uuid
@@ -223,10 +267,6 @@ def _members(database: Database) -> frozenset[str]:
         if len(port.interfaces) > 1
         for uuid in port.interfaces
     )
-
-
-def _owner(row: InterfaceRow) -> str:
-    return f"; it was of instance {row.instance}" if row.instance else ""
 
 
 def _finding(

@@ -112,6 +112,26 @@ def test_a_device_switches_the_power_unless_it_cuts_the_host_off_from_its_storag
     assert [one.cuts for one in found] == [Cuts.POWER, Cuts.POWER, Cuts.STORAGE]
 
 
+FEED = "- {{name: {0}, agent: fence_apc, parameters: {{ip: {0}}}{1}}}\n"
+
+
+def test_devices_are_alternatives_only_where_the_document_says_so() -> None:
+    both = devices.parse("devices:\n" + FEED.format("a", "") + FEED.format("b", ""))
+    assert [one.alternative for one in devices.resolve(both, "kvm-1", {})] == ["", ""]
+    named = "devices:\n" + FEED.format("a", ", alternative: pdu") + SAN
+    with_bmc = devices.parse(named + FEED.format("bmc", ", alternative: bmc"))
+    ways = [one.alternative for one in devices.resolve(with_bmc, "kvm-1", {})]
+    assert ways == ["pdu", "", "bmc"]
+
+
+def test_device_beside_alternatives_has_to_name_its_own() -> None:
+    document = "devices:\n" + FEED.format("a", ", alternative: pdu") + SAN + FEED.format("bmc", "")
+    found = devices.resolve(devices.parse(document), "kvm-1", {})
+    assert devices.undecided(found).startswith("bmc has no alternative, and other power devices")
+    assert not devices.undecided(found[:2])
+    assert not devices.undecided(found[1:])
+
+
 def test_a_label_that_a_node_lacks_is_named() -> None:
     with pytest.raises(ConfigurationError, match=f"pdu: Node kvm-1 has no label {GUARDED}/outlet"):
         devices.resolve(devices.parse(DOCUMENT), "kvm-1", {f"{GUARDED}/pdu": "a"})
@@ -147,6 +167,10 @@ def test_labels_that_devices_are_found_by_are_named_once() -> None:
             "devices: [{name: a, agent: fence_redfish, certificateAuthority: x, "
             "parameters: {ssl_insecure: '1'}}]",
             "no effect with ssl_insecure",
+        ),
+        (
+            "devices: [{name: a, agent: fence_x, cuts: storage, alternative: b}]",
+            "each path to the storage has to be cut",
         ),
         ("devices: [", "fence devices"),
     ],

@@ -89,6 +89,20 @@ def test_definition_is_read_again_after_four_minutes() -> None:
     assert definitions.get("a", ID) is None
 
 
+def test_document_that_is_the_same_as_before_is_not_parsed_again() -> None:
+    definitions = Definitions()
+    assert definitions.same("a", "<domain/>") is None
+    definitions.parsed("a", "<domain/>", SMALL)
+
+    definitions.forget_all()
+
+    assert definitions.same("a", "<domain/>") is SMALL
+    assert definitions.same("a", "<domain />") is None
+    assert definitions.same("b", "<domain/>") is None
+    definitions.retain({"b"})
+    assert definitions.same("a", "<domain/>") is None
+
+
 def test_domains_that_are_gone_are_dropped() -> None:
     definitions = Definitions()
     known(definitions, "a")

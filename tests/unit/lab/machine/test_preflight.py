@@ -104,6 +104,13 @@ def test_fewer_hosts_fit_into_less_memory() -> None:
     assert judge(small, hosts=1, guests=0).can_boot
 
 
+def test_an_openstack_and_its_computes_need_memory_of_their_own() -> None:
+    small = replace(ABLE, memory_bytes=3000 * MIB)
+    assert decide(small, Demand(3, 0)).can_boot
+    (lack,) = decide(small, Demand(3, 0, openstack=True)).shortages
+    assert "3780 MiB of memory are needed for 3 hosts and 0 VMs" in lack.what
+
+
 def test_a_lab_that_runs_needs_nothing_more() -> None:
     full = replace(ABLE, memory_bytes=MIB, disk_bytes=MIB)
     assert decide(full, Demand(0, 0, base=False, is_new=False)).can_boot

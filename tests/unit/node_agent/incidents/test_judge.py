@@ -28,6 +28,7 @@ from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.escalation import plan
 from hypercobalt.ha.signals import HOST
 from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.node_agent.incidents.domain_log import DIRECTORY, DomainLogs
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.judge import Judge
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
@@ -56,6 +57,7 @@ class Judging:
             boot=boot,
             ended=self.ended.take,
             config=HaConfig,
+            logs=DomainLogs(directory),
             write_again=timedelta(milliseconds=10),
         )
 
@@ -100,6 +102,48 @@ async def test_number_of_a_start_means_another_one_after_a_boot(tmp_path: Path) 
     await judging.compare(lambda: judging.store.host.start == "b2")
     assert judging.types == [IncidentType.RUNS_AFTER_BOOT]
     assert judging.store.get(U1).start not in {"", "1.1"}
+
+
+FORGOTTEN = dataclasses.replace(CRASHED, reason=ShutoffReason.UNKNOWN)
+STARTED = "2026-11-27 22:00:00.000+0000: starting up libvirt version: 10.0.0, qemu version: 8.2.2"
+ENDED = "2026-11-27 23:00:00.123+0000: shutting down, reason={}"
+
+
+def write_log(root: Path, *lines: str) -> None:
+    (root / DIRECTORY).mkdir(parents=True)
+    (root / DIRECTORY / "vm1.log").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("reason", "incident", "severity"),
+    [
+        pytest.param("crashed", IncidentType.CRASH, Severity.CRITICAL, id="its QEMU died"),
+        pytest.param("daemon", IncidentType.CRASH, Severity.CRITICAL, id="killed by a libvirtd"),
+        pytest.param("destroyed", IncidentType.OUT_OF_BAND, Severity.INFO, id="by a client"),
+        pytest.param("unheard", IncidentType.OUT_OF_BAND, Severity.WARNING, id="a new reason"),
+        pytest.param("", IncidentType.OUT_OF_BAND, Severity.WARNING, id="there is no log"),
+    ],
+)
+async def test_end_that_libvirt_has_forgotten_is_judged_by_the_log_of_the_domain(
+    tmp_path: Path, reason: str, incident: IncidentType, severity: Severity
+) -> None:
+    judging = Judging(tmp_path)
+    if reason:
+        write_log(tmp_path, STARTED, ENDED.format(reason))
+    judging.libvirt.put(FORGOTTEN)
+    await judging.compare(lambda: bool(judging.types))
+    (case,) = judging.store.get(U1).cases
+    assert (case.type, case.severity) == (incident, severity)
+
+
+async def test_instance_that_its_guest_has_shut_down_meanwhile_is_no_incident(
+    tmp_path: Path,
+) -> None:
+    judging = Judging(tmp_path)
+    write_log(tmp_path, STARTED, ENDED.format("shutdown"))
+    judging.libvirt.put(FORGOTTEN)
+    await judging.compare(lambda: judging.store.get(U1).state is State.OFF)
+    assert judging.types == []
 
 
 def of_host(type_: IncidentType, step: Step) -> Case:

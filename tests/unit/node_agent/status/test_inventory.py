@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.adapters.libvirt.model import (
+    Devices,
     Domain,
     DomainCapabilities,
     DomainState,
@@ -63,6 +64,19 @@ def allocations(of: HypervisorStatus) -> list[tuple[int, str, str]]:
     return [(c.cellID, str(c.allocation["memory"]), str(c.allocation["cpu"])) for c in of.cells]
 
 
+def test_running_instance_names_its_ports_and_one_that_is_off_none() -> None:
+    devices = Devices(ports=("c0ffee00-0000-4000-8000-000000000001",), plugged=("tap1", "tap1"))
+    given = status(FOUR, domain(devices=devices), domain("b", active=False, devices=devices))
+    assert [(one.instance, one.port) for one in given.instancePorts or ()] == [
+        ("uuid-a", "c0ffee00-0000-4000-8000-000000000001"),
+        ("uuid-a", "tap1"),
+    ]
+    assert status(FOUR).instancePorts == ()
+    many = Devices(ports=tuple(f"{number}" * 90 for number in range(1000)))
+    bounded = status(FOUR, domain(devices=many)).instancePorts or ()
+    assert (len(bounded), max(len(one.port) for one in bounded)) == (384, 40)
+
+
 def test_status_has_every_field_in_its_wire_form() -> None:
     numa = domain(memory_bytes=25149440 * 1024, vcpus=4)
     given = status(host(1, 32 * GIB, 8), numa, overcommit={"cpu": 4.0, "memory": 1.5})
@@ -72,6 +86,7 @@ def test_status_has_every_field_in_its_wire_form() -> None:
         "hypervisorVersion": "7.2.22",
         "hostUUID": "11111111-1111-4111-8111-111111111111",
         "instances": [{"id": "uuid-a", "name": "a", "active": True}],
+        "instancePorts": [],
         "numInstances": 1,
         "capabilities": {"cpuArch": "x86_64", "memory": "32Gi", "cpus": "8"},
         "domainCapabilities": {

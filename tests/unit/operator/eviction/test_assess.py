@@ -111,7 +111,8 @@ def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Ass
         pytest.param(seen(None, move()), Moving, id="arrives, the record counts"),
         pytest.param(seen(None, move("completed")), Departed, id="moved"),
         pytest.param(seen(None), Departed, id="gone"),
-        pytest.param(seen(None, move("error")), Departed, id="gone after a failure"),
+        pytest.param(seen(None, move("error")), Moving, id="gone after a failure"),
+        pytest.param(seen(None, move("error"), sought=True), Departed, id="and deleted"),
         pytest.param(seen(None, move("finished", **COLD)), Arrived, id="to be confirmed"),
         pytest.param(
             seen(None, move("finished", kind="resize")),
@@ -335,7 +336,9 @@ def test_a_record_that_is_never_ended_is_left_when_its_server_has_arrived(
     still: float, state: type
 ) -> None:
     track = Track(Recorded("1", "running", Left(500)), since=NOW.at - still)
-    assert isinstance(assessed(seen(None, move()), track).state, state)
+    there = server(host="there")
+    found = assessed(seen(None, move(), sought=True, elsewhere=there), track)
+    assert isinstance(found.state, state)
 
 
 def test_attempts_wait_twice_as_long_each_time() -> None:

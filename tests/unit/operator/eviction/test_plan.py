@@ -492,6 +492,7 @@ def test_capacity_is_not_read_for_restarts() -> None:
 NONE = frozenset[str]()
 SOME = frozenset({"x", "b"})
 ONE = frozenset({"a"})
+COMES = move("running", "x", source="there", target="here")
 RUNS = assessed(server(), Restarted("restarted"))
 STAYS_OFF = assessed(server(status="SHUTOFF"), Unaffected("is off", stays=True))
 
@@ -517,6 +518,7 @@ STAYS_OFF = assessed(server(status="SHUTOFF"), Unaffected("is off", stays=True))
             id="counted for too long",
         ),
         pytest.param(read(counted=NONE, disabled=False), [LEFT], None, id="a check stops it"),
+        pytest.param(read(counted=NONE, incoming=(COMES,)), [LEFT], None, id="one comes"),
     ],
 )
 def test_eviction_ends_when_its_instances_are_settled(
@@ -526,6 +528,16 @@ def test_eviction_ends_when_its_instances_are_settled(
     assert (found.end.reason if found.end else None) == end
     assert found.release is (end is not None)
     assert found.lingering is (of.counted == SOME and end is None)
+
+
+def test_instance_that_is_in_error_where_it_has_come_to_is_named_in_the_end() -> None:
+    broken = server("a", "ERROR", host="there", fault="no port")
+    found = planned(read(counted=NONE, in_error={"a": broken}), LEFT)
+    assert found.end is not None
+    assert found.end.reason == "Failed"
+    assert found.instances is not None
+    (one,) = found.instances
+    assert one.state == Stranded("has left the host, and it is in ERROR on there: no port")
 
 
 def test_instance_counted_and_listed_nowhere_is_named_in_the_end() -> None:

@@ -426,6 +426,7 @@ REASONS = {
     Type.TRAITS_UPDATED: hypervisor_conditions.SyncReason,
     Type.AGGREGATES_UPDATED: hypervisor_conditions.AggregatesReason,
     Type.EVICTING: hypervisor_conditions.SyncReason,
+    Type.INCOMING_MIGRATIONS_SETTLED: hypervisor_conditions.IncomingReason,
     Type.HYPERVISOR_DISABLED: hypervisor_conditions.DisabledReason,
     Type.FENCED: hypervisor_conditions.FencedReason,
     Type.RECOVERY_BLOCKED: hypervisor_conditions.RecoveryBlockedReason,
@@ -441,6 +442,7 @@ REASONS = {
     Type.ACCEPTS_NEW_INSTANCES: hypervisor_conditions.AcceptsReason,
     Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
     Type.OPERATING_SYSTEM_UPDATE: hypervisor_conditions.UpdateReason,
+    Type.COMPUTE_SERVICE_UP: hypervisor_conditions.ComputeServiceReason,
     Type.IDENTITY_ACCEPTED: hypervisor_conditions.IdentityReason,
     Type.SPEC_FROZEN: hypervisor_conditions.SpecFrozenReason,
     Type.TAINTED: hypervisor_conditions.TaintedReason,
@@ -449,6 +451,7 @@ FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
     *("Healthy", "NodeHealthy", "Accepted", "Ready", "Completed", "InStep", "NoKubectl"),
     *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled", "Stored"),
+    *("Settled", "Up"),
 }
 """Reasons of the status that is expected."""
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace as with_fields
 from tests.records import recorded
 from tests.unit.operator.samples import NOW, condition
 
+from hypercobalt.adapters.fencing.port import PowerState, combined
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint
 from hypercobalt.api.eviction import Eviction, EvictionStatus
@@ -110,11 +111,13 @@ class Bug:
         sees: what it takes the facts for.
         trusts: the eviction core goes by the record, and looks at nothing else.
         keeps: it does not withdraw an assertion that the host has disproved.
+        combines: what it takes the readings of several devices for.
     """
 
     sees: Callable[[Facts], Facts] = lambda facts: facts
     trusts: bool = False
     keeps: bool = False
+    combines: Callable[[list[tuple[str, PowerState | None]]], PowerState | None] = combined
 
 
 @dataclass
@@ -131,6 +134,9 @@ class World:
         lies: the BMC reports off without doing anything.
         refuses: it takes no orders; it reports the power all the same.
         mute: it answers nothing.
+        second: the host has a second power feed, on a device of its own, which does not lie.
+        feeds: which feeds are on.
+        second_refuses: that device takes no orders.
         storage: the host has a device that cuts it off from its storage.
         cut: it is cut off: what runs there writes nothing, and nothing starts there.
         storage_lies, storage_refuses, storage_mute: as for the BMC.
@@ -157,6 +163,9 @@ class World:
     lies: bool = False
     refuses: bool = False
     mute: bool = False
+    second: bool = False
+    feeds: tuple[bool, bool] = (True, True)
+    second_refuses: bool = False
     storage: bool = False
     cut: bool = False
     storage_lies: bool = False
@@ -220,11 +229,12 @@ class World:
 
     def power_off(self) -> None:
         """Every guest of the boot is gone with it."""
-        self.on, self.at_source = False, None
+        self.on, self.at_source, self.feeds = False, None, (False, False)
 
     def boots(self) -> None:
         if not self.on:
             self.on, self.boot, self.registered = True, self.boot + 1, True
+            self.feeds = (True, True)
 
     def owner_starts(self) -> None:
         """Nova starts a server that is off on its host, forced down or not, agent or not.
@@ -341,8 +351,9 @@ class World:
         methods = {FencingMethod.BMC, FencingMethod.EXTERNAL}
         reads_power = record is not None and record.method in methods
         reads_power = reads_power or bool(asserted_death(self.hypervisor, self.seen_node()).by)
-        power = Power.ON if reads_power and self.on and not self.lies else Power.OFF
-        if reads_power and self.mute:
+        state = self._power() if reads_power else PowerState.OFF
+        power = Power.ON if state is PowerState.ON else Power.OFF
+        if state is None:
             by_device = record is not None and record.method == FencingMethod.BMC
             power = Power.UNKNOWN if by_device else Power.OFF
         agent = self.on and self.connected and self.agent
@@ -499,8 +510,21 @@ class World:
         if call is not None and self.now < call.until:
             call.acts()
 
+    def _power(self) -> PowerState | None:
+        """What an operator takes from the readings of all devices that switch the power."""
+
+        def read(feed: int) -> PowerState:
+            # A host without power may stand on a feed that is on.
+            return PowerState.ON if self.on and self.feeds[feed] else PowerState.OFF
+
+        first = None if self.mute else PowerState.OFF if self.lies else read(0)
+        return self.bug.combines([("", first), *((("", read(1)),) if self.second else ())])
+
     def _switch_off(self) -> None:
-        if not (self.lies or self.refuses or self.mute):
+        if self.lies or self.refuses or self.mute:
+            return
+        self.feeds = (False, self.feeds[1] and self.second and self.second_refuses)
+        if not any(self.feeds):
             self.power_off()
 
     def _cut_off(self) -> None:
@@ -514,10 +538,9 @@ class World:
     def _of_power(self, operator: Operator) -> fencing_record.Answer:
         if self.refuses or self.mute:
             return fencing_record.Answer(False, "409 Conflict, or no answer")
-        if self.lies:
-            return fencing_record.Answer(True, "off")
-        self.take_effect(operator)
-        return fencing_record.Answer(not self.on, "power is read")
+        if not self.lies:
+            self.take_effect(operator)
+        return fencing_record.Answer(self._power() is PowerState.OFF, "power is read")
 
     def _of_storage(self, operator: Operator) -> fencing_record.Answer:
         if self.storage_refuses or self.storage_mute:

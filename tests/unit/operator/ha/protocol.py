@@ -132,6 +132,13 @@ class Recovery:
         self.whole_pass()
         self.world.delete_node()
 
+    def has_a_second_feed(self) -> None:
+        """From now on the host has two power feeds, each on a device of its own."""
+        self.world.second = True
+
+    def second_feed(self, refuses: bool) -> None:
+        self.world.second_refuses = refuses
+
     def storage_is_set_up(self) -> None:
         """From now on there is a device that cuts the host off from its storage."""
         self.world.storage = True
@@ -243,7 +250,7 @@ class Recovery:
         """From now on only the host is down."""
         world = self.world
         world.power_off()
-        world.refuses = world.lies = world.mute = world.away = False
+        world.refuses = world.lies = world.mute = world.away = world.second_refuses = False
         world.storage_refuses = world.storage_lies = world.storage_mute = False
         world.gate, world.off, world.connected, world.agent = True, "", True, True
         world.fails_to_land()
@@ -316,6 +323,8 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     tuple(partial(Recovery.node_flaps, status=status) for status in ("False", "Unknown")),
     tuple(partial(Recovery.device, refuses=refuses) for refuses in (True, False)),
     tuple(partial(Recovery.device_answers, nothing=nothing) for nothing in (True, False)),
+    (Recovery.has_a_second_feed,),
+    tuple(partial(Recovery.second_feed, refuses=refuses) for refuses in (True, False)),
     (Recovery.storage_is_set_up,),
     tuple(partial(Recovery.storage, refuses=refuses) for refuses in (True, False)),
     tuple(partial(Recovery.storage_answers, nothing=nothing) for nothing in (True, False)),

@@ -334,6 +334,12 @@ def test_condition_recovery_blocked_names_its_reason(
             id="it has failed ten minutes ago: another one is made next",
         ),
         pytest.param(
+            fenced(with_fields(DOWN, fencedAt=NOW + 2 * S)),
+            {"evictions": (over(EVACUATION, "Failed"),), "now": NOW + 3 * S},
+            DeleteEviction(over(EVACUATION, "Failed")),
+            id="it has failed before the proof was confirmed: another one is made at once",
+        ),
+        pytest.param(
             fenced(), {"evictions": (over(FOREIGN),)}, Evict(EVACUATION), id="another has succeeded"
         ),
         pytest.param(

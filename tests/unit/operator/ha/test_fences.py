@@ -35,8 +35,8 @@ class Lying(FakeFenceDevice):
         self.orders.append(PowerState.OFF)
 
 
-def broken() -> FakeFenceDevice:
-    device = FakeFenceDevice("bmc 1")
+def broken(alternative: str = "") -> FakeFenceDevice:
+    device = FakeFenceDevice("bmc 1", alternative=alternative)
     device.failure = FenceError("bmc 1: unreachable", FenceFailure.FAILED)
     return device
 
@@ -56,7 +56,43 @@ def broken() -> FakeFenceDevice:
         ),
         pytest.param([broken()], False, "bmc 1: unreachable", [0], id="unreachable"),
         pytest.param(
-            [broken(), FakeFenceDevice("pdu 2")], True, "pdu 2 has", [0, 1], id="the next one does"
+            [broken("bmc"), FakeFenceDevice("pdu 2", alternative="pdu")],
+            True,
+            "pdu 2 has",
+            [0, 1],
+            id="an alternative does",
+        ),
+        pytest.param(
+            [FakeFenceDevice("feed-a"), FakeFenceDevice("feed-b")],
+            True,
+            "feed-a has switched the power off and reports it off; feed-b has switched the power",
+            [1, 1],
+            id="both feeds",
+        ),
+        pytest.param(
+            [FakeFenceDevice("feed-a"), broken()],
+            False,
+            "feed-a has switched the power off and reports it off; bmc 1: unreachable",
+            [1, 0],
+            id="one feed of two",
+        ),
+        pytest.param(
+            [
+                broken("bmc"),
+                FakeFenceDevice("feed-a", alternative="pdu"),
+                FakeFenceDevice("feed-b", alternative="pdu"),
+            ],
+            True,
+            "feed-b has switched the power off",
+            [0, 1, 1],
+            id="an alternative of two feeds",
+        ),
+        pytest.param(
+            [Lying("bmc 1", alternative="bmc"), FakeFenceDevice("pdu 2", alternative="pdu")],
+            True,
+            "pdu 2 has switched the power off and reports it off",
+            [1, 1],
+            id="an alternative of a device that does nothing",
         ),
         pytest.param([Lying("bmc 1")], False, "but reports it on", [1], id="stays on"),
         pytest.param([], False, "no fence device is set up", [], id="none"),
@@ -103,8 +139,71 @@ async def test_host_is_cut_off_from_its_storage_where_every_device_reads_it_so(
     assert [len(one.orders) for one in devices] == orders
 
 
-def opened(state: PowerState = PowerState.OFF) -> FakeFenceDevice:
-    return FakeFenceDevice("san 1", state)
+def off(name: str, alternative: str, connection: str = "") -> FakeFenceDevice:
+    device = FakeFenceDevice(name, PowerState.OFF, alternative=alternative)
+    device.connection = connection or name
+    return device
+
+
+@pytest.mark.parametrize(
+    ("devices", "second"),
+    [
+        pytest.param([off("bmc", "bmc")], "", id="one way"),
+        pytest.param(
+            [off("bmc", "bmc"), off("pdu", "pdu")],
+            "pdu reports that the power is off, too",
+            id="two ways",
+        ),
+        pytest.param(
+            [off("redfish", "redfish", "192.0.2.1"), off("ipmi", "ipmi", "192.0.2.1")],
+            "",
+            id="one device by two protocols",
+        ),
+        pytest.param(
+            [off("bmc", "bmc", "192.0.2.1"), off("a", "pdu", "192.0.2.1"), off("b", "pdu")],
+            "",
+            id="a way that shares a device",
+        ),
+        pytest.param(
+            [off("bmc", "bmc"), off("a", "pdu"), FakeFenceDevice("b", alternative="pdu")],
+            "",
+            id="a second way with a feed that is on",
+        ),
+        pytest.param([off("bmc", "pdu"), broken("bmc")], "", id="a second way that is silent"),
+        pytest.param([off("a", ""), off("b", "")], "", id="two feeds are one way"),
+    ],
+)
+async def test_second_way_confirms_a_proof_where_all_of_it_is_off_by_itself(
+    devices: list[FakeFenceDevice], second: str
+) -> None:
+    given: list[tuple[FenceDevice, timedelta]] = [(one, S) for one in devices]
+    answer = await switch_off(given, Cuts.POWER, 10 * S, unguarded)
+    assert (answer.off, answer.second) == (True, second)
+
+
+class OnAgain(FakeFenceDevice):
+    """An outlet that is switched on again once the other one is off."""
+
+    def __init__(self, other: FakeFenceDevice) -> None:
+        super().__init__("feed-a")
+        self._other = other
+
+    async def power(self, *, within: timedelta) -> PowerState:
+        if self._other.state is PowerState.OFF:
+            self.state = PowerState.ON
+        return await super().power(within=within)
+
+
+async def test_feed_that_comes_on_again_before_the_other_is_off_leaves_no_proof() -> None:
+    other = FakeFenceDevice("feed-b")
+    given: list[tuple[FenceDevice, timedelta]] = [(OnAgain(other), S), (other, S)]
+    answer = await switch_off(given, Cuts.POWER, 10 * S, unguarded)
+    assert not answer.off
+    assert answer.text.endswith("read again, not every device reports the power as off")
+
+
+def opened(state: PowerState = PowerState.OFF, alternative: str = "") -> FakeFenceDevice:
+    return FakeFenceDevice("san 1", state, alternative=alternative)
 
 
 class Stuck(FakeFenceDevice):
@@ -147,8 +246,15 @@ async def test_process_that_does_not_lead_any_more_gives_nothing_back() -> None:
 @pytest.mark.parametrize(
     ("cuts", "states", "expected"),
     [
-        (Cuts.POWER, "on off", "off"),
-        (Cuts.POWER, "none off", "off"),
+        (Cuts.POWER, "on off", "on"),
+        (Cuts.POWER, "off off", "off"),
+        (Cuts.POWER, "none off", None),
+        (Cuts.POWER, "bmc:none pdu:off", "off"),
+        (Cuts.POWER, "bmc:off pdu:off pdu:none", "off"),
+        (Cuts.POWER, "bmc:none pdu:off pdu:none", None),
+        (Cuts.POWER, "bmc:off pdu:on", "off"),
+        (Cuts.POWER, "bmc:off pdu:off pdu:on", "off"),
+        (Cuts.POWER, "bmc:none pdu:off pdu:on", "on"),
         (Cuts.POWER, "none on", "on"),
         (Cuts.POWER, "none", None),
         (Cuts.POWER, "", None),
@@ -162,7 +268,10 @@ async def test_process_that_does_not_lead_any_more_gives_nothing_back() -> None:
 async def test_state_of_a_host_follows_from_all_its_devices(
     cuts: Cuts, states: str, expected: str | None
 ) -> None:
-    found = [broken() if one == "none" else opened(PowerState(one)) for one in states.split()]
+    found = [
+        broken(way) if state == "none" else opened(PowerState(state), way)
+        for way, _, state in (one.rpartition(":") for one in states.split())
+    ]
     assert await read_state([(one, S) for one in found], cuts) == expected
 
 
@@ -213,7 +322,8 @@ class Hung(FakeFenceDevice):
 
 @pytest.mark.looptime
 async def test_device_that_never_answers_is_no_proof_and_named_with_what_came_before() -> None:
-    answer = await switch_off([(broken(), S), (Hung("pdu 2"), S)], Cuts.POWER, 5 * S, unguarded)
+    given = [(broken("bmc"), S), (Hung("pdu 2", alternative="pdu"), S)]
+    answer = await switch_off(given, Cuts.POWER, 5 * S, unguarded)
     assert answer == Answer(False, "bmc 1: unreachable; no answer within 5 s")
 
 

@@ -16,6 +16,7 @@ from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.quantity import Quantity
+from hypercobalt.api.recovery import Recovery
 from hypercobalt.ha.guard import HostState
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
 from hypercobalt.operator.ha.fleet import Fleet, healthy_since, instances, memory_mib, state
@@ -178,6 +179,30 @@ def test_host_that_is_proven_dead_counts_as_unwell_in_any_maintenance(
     record = Fencing(phase=fencing, bootID="b1")
     proven = recorded(replace(host, status=replace(host.status, bootID=boot, fencing=record)))
     assert counted(proven).unwell is unwell
+
+
+@pytest.mark.parametrize(
+    ("phase", "shown", "ready", "unwell", "evacuated"),
+    [
+        pytest.param("Recovered", True, "Unknown", True, True, id="dead and evacuated"),
+        pytest.param("Recovering", True, "Unknown", True, False, id="not evacuated yet"),
+        pytest.param("Recovered", True, "True", False, True, id="it lives, and waits for a boot"),
+        pytest.param("Recovering", True, "True", True, False, id="it lives, not evacuated yet"),
+        pytest.param("Recovered", False, "Unknown", True, False, id="by its own word alone"),
+        pytest.param("Recovered", False, "True", False, False, id="it lives, and was never dead"),
+    ],
+)
+def test_host_counts_as_evacuated_by_the_records_of_the_operator(
+    phase: str, shown: bool, ready: str, unwell: bool, evacuated: bool
+) -> None:
+    down = Fencing(phase=FencingPhase.FENCED, bootID="b1", forcedDownAt=NOW)
+    spec = HypervisorSpec(maintenance="ha")
+    healthy = tuple(condition(one, "True") for one in IN_ORDER)
+    host = made(*healthy, spec=spec)
+    status = replace(host.status, bootID="b1", fencing=down, recovery=Recovery(phase))
+    host = replace(host, status=status)
+    found = counted(recorded(host) if shown else host, ready)
+    assert (found.unwell, found.evacuated) == (unwell, evacuated)
 
 
 def test_number_that_a_host_in_recovery_reports_counts_for_no_other_host() -> None:

@@ -16,6 +16,7 @@ from tests.records import recorded
 from tests.unit.operator.ha.model import Bug
 from tests.unit.operator.ha.protocol import NO_POWER, Event, Recovery, fails
 
+from hypercobalt.adapters.fencing.port import PowerState, combined
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.ha.doubts import Latest
 from hypercobalt.operator.ha.facts import Facts
@@ -51,6 +52,12 @@ def believes_any_assertion(facts: Facts) -> Facts:
 def takes_every_attempt_for_its_own(facts: Facts) -> Facts:
     record = facts.hypervisor.status.fencing
     return replace(facts, mine=record.deadline if record is not None else None)
+
+
+def takes_one_feed_for_all(readings: list[tuple[str, PowerState | None]]) -> PowerState | None:
+    """The operator takes a host for dead while another feed is on."""
+    states = [state for _, state in readings]
+    return PowerState.OFF if PowerState.OFF in states else combined(readings)
 
 
 def forgets_what_is_cut_off_with_its_boot(facts: Facts) -> Facts:
@@ -168,6 +175,14 @@ IS_BACK: Final = (
                 goes_on(12),
             ),
             id="another process's attempt is made once more",
+        ),
+        pytest.param(
+            Bug(combines=takes_one_feed_for_all),
+            (
+                Recovery.has_a_second_feed, partial(Recovery.second_feed, refuses=True), CUT_OFF,
+                goes_on(12), Recovery.evacuates,
+            ),
+            id="one of two power feeds is off",
         ),
         pytest.param(
             Bug(sees=gives_storage_to_any_host_that_reports),

@@ -150,15 +150,41 @@ devices:
     assert (device.name, within) == ("san sw", 9 * S)
 
 
-def test_attempt_lasts_as_long_as_all_devices_of_the_host_may() -> None:
+@pytest.mark.parametrize(
+    ("ways", "devices"),
+    [
+        (("", ""), "bmc 192.0.2.9, pdu 192.0.2.8"),
+        (("bmc", "pdu"), "bmc 192.0.2.9 or pdu 192.0.2.8"),
+    ],
+    ids=["needed together", "alternatives"],
+)
+def test_attempt_lasts_as_long_as_all_devices_of_the_host_may(
+    ways: tuple[str, str], devices: str
+) -> None:
+    bmc, pdu = (f", alternative: {way}" if way else "" for way in ways)
+    site = Site(
+        f"""
+devices:
+- {{name: bmc, agent: fence_redfish, hosts: {{kvm-a: {{ip: 192.0.2.9}}}}, timeoutSeconds: 30{bmc}}}
+- {{name: pdu, agent: fence_apc, hosts: {{kvm-a: {{ip: 192.0.2.8}}}}, timeoutSeconds: 10{pdu}}}
+"""
+    )
+    power = site.fences.setup(host("kvm-a")).power
+    assert power.lasts == (30 + 60 + 10 + 60) * S
+    assert power.devices == devices
+
+
+async def test_host_whose_document_leaves_open_what_is_needed_together_is_not_fenced() -> None:
     site = Site(
         """
 devices:
-- {name: bmc, agent: fence_redfish, hosts: {kvm-a: {ip: 192.0.2.9}}, timeoutSeconds: 30}
-- {name: pdu, agent: fence_apc_snmp, hosts: {kvm-a: {ip: 192.0.2.8, plug: "4"}}, timeoutSeconds: 10}
+- {name: bmc, agent: fence_redfish, hosts: {kvm-a: {ip: 192.0.2.9}}}
+- {name: pdu, agent: fence_apc_snmp, hosts: {kvm-a: {ip: 192.0.2.8}}, alternative: pdu}
 """
     )
-    assert site.fences.setup(host("kvm-a")).power.lasts == (30 + 40 + 10 + 40) * S
+    assert "devices of kvm-a: bmc has no alternative" in site.fences.setup(host("kvm-a")).problem
+    with pytest.raises(ConfigurationError, match="bmc has no alternative"):
+        await site.fences.devices(host("kvm-a"), Cuts.POWER)
 
 
 SHARED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
@@ -15,12 +16,13 @@ from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.write_cache import WriteCache
@@ -56,10 +58,10 @@ class Cluster:
 
 
 def sync(cluster: Cluster, compute: FakeCompute | None = None) -> EvictingSync:
-    hosts = (compute or FakeCompute(lambda: NOW)).hosts
+    service = compute or FakeCompute(lambda: NOW)
     evictions = Evictions(cast("WriteCache[Eviction]", cluster), lambda _: ())
-    forgotten = Settings().forgotten
-    return EvictingSync(cast("Kube", cluster), hosts, evictions, (), forgotten, ha=HaMode.EXTERNAL)
+    kube, forgotten = cast("Kube", cluster), Settings().forgotten
+    return EvictingSync(kube, service, evictions, (), forgotten, ha=HaMode.EXTERNAL)
 
 
 def succeeded(uid: str, *, going: datetime | None = None) -> Eviction:
@@ -117,8 +119,8 @@ async def test_host_that_failed_again_shows_its_present_recovery() -> None:
     )
     evacuates = recovery(host, EvictionMode.EVACUATE, NOW)
     evictions = Evictions(cast("WriteCache[Eviction]", Cluster()), lambda _: (earlier, evacuates))
-    kube, hosts = cast("Kube", Cluster()), FakeCompute(lambda: NOW).hosts
-    step = EvictingSync(kube, hosts, evictions, (), Settings().forgotten, ha=HaMode.INTERNAL)
+    kube, service = cast("Kube", Cluster()), FakeCompute(lambda: NOW)
+    step = EvictingSync(kube, service, evictions, (), Settings().forgotten, ha=HaMode.INTERNAL)
     done = (await step.run(given)).facts
     assert state_of(done, "Evicting") == "True/Running"
     assert done.hypervisor.status.evicted is False
@@ -175,3 +177,75 @@ async def test_evicted_host_that_cannot_be_counted_stays_evicted_in_maintenance(
     assert state_of(done.facts, "Evicting") == after
     assert done.facts.hypervisor.status.evicted is bool(after)
     assert done.error is None
+
+
+SIZE = Size(1, 1024)
+
+
+async def moving_in(compute: FakeCompute) -> None:
+    """Have a server on its way to kvm-a, which is empty."""
+    for name in ("kvm-a", "kvm-b"):
+        compute.moves.hosts[name] = Size(8, 65536)
+        compute.world.add_host(name)
+    server = Server("i1", "vm-1", "kvm-b", "ACTIVE", running=True, size=SIZE)
+    compute.moves.add(server)
+    await compute.moves.live_migrate(server, "kvm-a")
+
+
+@pytest.mark.parametrize(
+    "before", ["True/Running", "False/Succeeded"], ids=["its eviction runs", "it was empty"]
+)
+async def test_host_with_an_incoming_migration_is_not_evicted(before: str) -> None:
+    status, _, reason = before.partition("/")
+    compute, cluster = FakeCompute(lambda: NOW), Cluster(succeeded("1"))
+    await moving_in(compute)
+    known = condition("Evicting", status, reason)
+    given = facts(known, spec=LEAVING, host=compute.world.hosts["kvm-a"])
+    done = await sync(cluster, compute).run(given)
+    assert done.facts.hypervisor.status.evicted is False
+    assert state_of(done.facts, "Evicting") == "True/Running"
+    assert state_of(done.facts, "IncomingMigrationsSettled") == "False/Waiting"
+    found = done.facts.condition("IncomingMigrationsSettled")
+    assert found is not None
+    assert "1 incoming migration: i1 from kvm-b" in found.message
+    assert cluster.deleted == ["1"]  # a new one waits for the server, and moves it
+    assert done.look_again == POLL
+
+
+async def test_incoming_migrations_are_settled_on_a_host_to_which_none_goes() -> None:
+    compute = FakeCompute(lambda: NOW)
+    host = compute.world.add_host("kvm-a")
+    running = condition("Evicting", "True", "Running")
+    done = await sync(Cluster(succeeded("1")), compute).run(facts(running, spec=MANUAL, host=host))
+    assert state_of(done.facts, "IncomingMigrationsSettled") == "True/Settled"
+    assert done.facts.hypervisor.status.evicted is True
+    after = await sync(Cluster(), compute).run(
+        facts(*done.facts.hypervisor.conditions, host=host, evicted=True)
+    )
+    assert state_of(after.facts, "IncomingMigrationsSettled") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "up", "after", "condition_after"),
+    [
+        pytest.param("True/Running", True, "True/Running", "Unknown/NotRead", id="not proven yet"),
+        pytest.param(
+            "False/Succeeded", True, "False/Succeeded", "Unknown/NotRead", id="it was empty"
+        ),
+        pytest.param("False/Succeeded", False, "False/Succeeded", "", id="empty, switched off"),
+    ],
+)
+async def test_host_whose_migrations_cannot_be_read_stays_as_it_is(
+    before: str, *, up: bool, after: str, condition_after: str
+) -> None:
+    def refuse(what: str, about: str) -> None:
+        if what == "incoming":
+            raise UnreachableError("no answer")
+
+    compute = FakeCompute(lambda: NOW)
+    compute.moves.on_call = refuse
+    host = replace(compute.world.add_host("kvm-a"), up=up)
+    known = condition("Evicting", *before.split("/"))
+    done = await sync(Cluster(succeeded("1")), compute).run(facts(known, spec=MANUAL, host=host))
+    assert state_of(done.facts, "Evicting") == after
+    assert state_of(done.facts, "IncomingMigrationsSettled") == condition_after

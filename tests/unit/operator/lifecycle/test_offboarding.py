@@ -16,8 +16,9 @@ from hypercobalt.api.hypervisor_status import Aggregate
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.fake.registry import provider_of
+from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.lifecycle.offboarding import Next, Offboarding, Plan, decide
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts
 
 LEAVING = with_fields(ON, maintenance="termination")
 EVICTED = condition("Evicting", "False", "Succeeded")
@@ -145,6 +146,22 @@ async def test_service_and_provider_are_removed() -> None:
     assert state_of(done.facts, "Offboarded") == "True/Offboarded"
     expected = [*CALLS, "hosts.remove_provider kvm-a"]
     assert compute.world.calls == expected
+
+
+async def test_host_with_an_incoming_migration_does_not_leave() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = leaving(compute)
+    compute.world.add_host("kvm-b")
+    compute.moves.hosts.update({name: Size(8, 65536) for name in ("kvm-a", "kvm-b")})
+    server = Server("i1", "vm-1", "kvm-b", "ACTIVE", running=True, size=Size(1, 1024))
+    compute.moves.add(server)
+    await compute.moves.live_migrate(server, "kvm-a")
+    done = await Offboarding(compute).run(given)
+    found = done.facts.condition("Offboarded")
+    assert found is not None
+    assert (found.status, done.look_again) == ("False", POLL)
+    assert "Waiting for 1 incoming migration: i1 from kvm-b" in found.message
+    assert "kvm-a" in compute.world.hosts
 
 
 async def test_host_without_a_provider_leaves() -> None:

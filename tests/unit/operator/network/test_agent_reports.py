@@ -62,7 +62,7 @@ def tunnels(up: int, down: int) -> Facts:
         )
         for number in range(up + down)
     ]
-    return healthy(database({"br-int": rows}))
+    return healthy(database({"br-int": rows}), classifier=Reading(()))
 
 
 @pytest.mark.parametrize(

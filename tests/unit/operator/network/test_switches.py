@@ -50,7 +50,7 @@ def test_counters_lead_to_no_pass() -> None:
 
 def test_change_that_keeps_the_verdict_leads_to_no_pass() -> None:
     world = World(switch())
-    world.changes(switch({"PortsHealthy": ("False", "OrphanPorts")}, version="2"))
+    world.changes(switch({"FlowsInSync": ("Unknown", "NotMeasurable")}, version="2"))
     assert (world.judged, world.spoke) == ([], [])
 
 

@@ -9,6 +9,7 @@ from tests.unit.operator.network.switch import SILENT, switch
 from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.hypervisor import binds_no_ports, is_network_broken
+from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.api.ovsnode_glance import OVSNodeGlance, TunnelsGlance
 from hypercobalt.operator.network.verdict import condition as network
 from hypercobalt.operator.network.verdict import judge, unwatched
@@ -139,6 +140,26 @@ DOWN = bad(BRIDGES, "BridgeDown")
             *("False/BridgeDown", True, False),
             id="both: the host's own fault counts",
         ),
+        pytest.param(
+            switch(bad("PortsHealthy", "InstancesCutOff") | bad("Ready", "PortsHealthy")),
+            *("False/Degraded", False, False),
+            id="a running instance has no port",
+        ),
+        pytest.param(
+            switch(bad("FlowsInSync", "ForeignFlows") | bad("Ready", "FlowsInSync")),
+            *("False/Degraded", False, False),
+            id="a foreign flow drops packets",
+        ),
+        pytest.param(
+            switch(bad("FlowsInSync", "NotMeasurable", "Unknown")),
+            *("True/Healthy", False, False),
+            id="flows that no witness can measure",
+        ),
+        pytest.param(
+            switch(bad("PortsHealthy", "Starting", "Unknown") | bad("Ready", "Stale", "Unknown")),
+            *("Unknown/NotReported", False, False),
+            id="ports that are not known",
+        ),
         pytest.param(switch(SILENT), "Unknown/AgentSilent", False, False, id="silent, was well"),
         pytest.param(
             switch(SILENT | DOWN, bridges={"br-int": "Down"}),
@@ -227,3 +248,15 @@ def test_operator_that_follows_no_ovsnodes_leaves_nothing_green_and_closes_nothi
     ):
         (found,) = unwatched(hypervisor(stored), NOW)
         assert (found.status, found.reason) == ("Unknown", "NotReported")
+
+
+@pytest.mark.parametrize("type_", [*OVSNodeConditionType])
+@pytest.mark.parametrize("status", ["True", "False", "Unknown"])
+def test_healthy_network_never_contradicts_an_ovsnode_that_is_not_ready(
+    type_: OVSNodeConditionType, status: str
+) -> None:
+    """Each condition, alone, as the agent states `Ready` with it."""
+    flows = type_ is OVSNodeConditionType.FLOWS_IN_SYNC and status == "Unknown"
+    ready = {} if status == "True" or flows else {"Ready": (status, type_.value)}
+    found = judge(switch({type_.value: (status, "Some"), **ready}), "br-int")
+    assert (found.status == "True") == (not ready)

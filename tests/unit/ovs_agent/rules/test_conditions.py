@@ -13,6 +13,7 @@ from tests.unit.ovs_agent.switches import (
     IFACE,
     NOW,
     OVN,
+    VM,
     bond,
     but,
     database,
@@ -41,7 +42,7 @@ from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.ovs_agent.assess import Judgement, judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
-from hypercobalt.ovs_agent.flow_scan import TableScan
+from hypercobalt.ovs_agent.flow_scan import ForeignFlow, TableScan
 from hypercobalt.ovs_agent.rules.ports import GRACE
 
 ALL = (
@@ -218,6 +219,11 @@ CASES = [
         "False/MemberMissing",
     ),
     (healthy(instances={}), "PortsHealthy", "False/OrphanPorts"),
+    (
+        healthy(wanted={VM: ("c0ffee00-0000-4000-8000-00000000000b",)}),
+        "PortsHealthy",
+        "False/InstancesCutOff",
+    ),
     (healthy(database({"br-int": [tap(ofport=-1)]})), "PortsHealthy", "False/PortErrors"),
     (
         healthy(database({"br-int": [tap(external_ids=PLAIN)]})),
@@ -234,6 +240,13 @@ CASES = [
     ),
     (healthy(samples=DEAD_TAP), "PortsHealthy", "False/SilentlyDead"),
     (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
+    (
+        healthy(
+            scans={0: TableScan(lasting_foreign=frozenset({ForeignFlow(0, 65535, 0, -1, True)}))}
+        ),
+        "FlowsInSync",
+        "False/ForeignFlows",
+    ),
     (
         healthy(classifier=Reading((Flow(0, 1, 100, 0, 9),))),
         "FlowsInSync",
@@ -268,7 +281,12 @@ OF_NO_CONDITION = (
     healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 0),)), database=Reading(UNINSTALLED)),
     healthy(bindings=Reading((LocalBinding(IFACE, "tap1", 1),)), database=Reading(UNINSTALLED)),
     healthy(database({"br-int": [gone(tap())]}), links=Reading({})),
+    healthy(database({"br-int": [gone(tap())]}), links=Reading({}), instances={VM: False}),
     healthy(scans={0: TableScan(lasting_outputs=frozenset({9}), lasting_cookies=frozenset({7}))}),
+    healthy(
+        database({"br-ex": [bond("b", *(interface(one, link_up=False) for one in ("e0", "e1")))]}),
+        bonds=Reading((shown("b", {"e0": False, "e1": False}),)),
+    ),
 )
 """With findings that make no condition False, or one that others make False too."""
 
@@ -285,7 +303,7 @@ def test_findings_have_to_last_as_long_as_the_page_has_it() -> None:
     ((_, rows),) = tables(section(page, "## Issues"))
     written = {code: cells[2] for cells in rows for code in re.findall(r"`(\w+)`", cells[0])}
     twice = {code for code, lasts in written.items() if lasts == "two readings of the table"}
-    assert twice == {"StaleFlowOutput", "StaleFlowCookie"}
+    assert twice == {"StaleFlowOutput", "StaleFlowCookie", "ForeignFlow"}
     seconds = {code: set(map(int, re.findall(r"(\d+) s", one))) for code, one in written.items()}
     assert {code: found or {0} for code, found in seconds.items()} == made
 
@@ -441,7 +459,10 @@ def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        (healthy(instances=None, samples=SAMPLES), "Not measured: OrphanPortNoDomain"),
+        (
+            healthy(instances=None, wanted=None, samples=SAMPLES),
+            "Not measured: InstancePortMissing, InstanceDeviceLost, OrphanPortNoDomain",
+        ),
         (
             healthy(bindings=Reading(), samples=SAMPLES),
             "Not measured: OrphanPortNoBinding, PortNotInstalled",
@@ -461,7 +482,7 @@ def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: 
     [
         (healthy(), ""),
         (healthy(classifier=Reading()), "Not measured: StaleFlowInPort"),
-        (healthy(scans={}), "Not measured: StaleFlowOutput, StaleFlowCookie"),
+        (healthy(scans={}), "Not measured: ForeignFlow, StaleFlowOutput, StaleFlowCookie"),
         (
             healthy(flows={"br-int": Reading(FlowCounts(9_000, {0: 9, 33: 4_001, 34: 4_990}))}),
             "Tables too large to check: 33, 34",

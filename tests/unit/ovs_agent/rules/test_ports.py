@@ -55,14 +55,50 @@ BOUND, UNBOUND = (Reading((LocalBinding(IFACE, "tap1", number),)) for number in 
 CASES = {
     "works": (port(tap()), []),
     "kernel datapath, device gone": (
-        port(tap(ofport=-1, error=NO_DEVICE), links=NO_LINKS),
+        port(tap(ofport=-1, error=NO_DEVICE), links=NO_LINKS, instances={VM: False}),
         [("OrphanPortNoDevice", "tap1")],
     ),
     # No error, the same ofport, the flows stay: only the ephemeral columns show it.
     "userspace datapath, device gone": (
-        port(gone(tap()), links=NO_LINKS),
+        port(gone(tap()), links=NO_LINKS, instances={VM: False}),
         [("OrphanPortNoDevice", "tap1")],
     ),
+    "device gone, whether the instance runs is not known": (
+        port(gone(tap()), links=NO_LINKS, instances=None),
+        [("OrphanPortNoDevice", "tap1")],
+    ),
+    "device of a running instance gone": (
+        port(gone(tap()), links=NO_LINKS),
+        [("InstanceDeviceLost", "tap1")],
+    ),
+    "a running instance has its port": (port(tap(), wanted={VM: (IFACE.upper(),)}), []),
+    "a running instance has its device": (port(tap(), wanted={VM: ("tap1",)}), []),
+    "port of a running instance deleted": (
+        healthy(database({"br-int": []}), wanted={VM: (IFACE,)}),
+        [("InstancePortMissing", IFACE)],
+    ),
+    "one of two ports deleted": (
+        port(tap(), wanted={VM: (IFACE, "c0ffee00-0000-4000-8000-00000000000b")}),
+        [("InstancePortMissing", "c0ffee00-0000-4000-8000-00000000000b")],
+    ),
+    "integration bridge deleted": (
+        healthy(database({}), wanted={VM: (IFACE,)}),
+        [("InstancePortMissing", IFACE)],
+    ),
+    "the database was lost, OVN's settings with it": (
+        healthy(database({}, {}), wanted={VM: (IFACE,)}),
+        [("InstancePortMissing", IFACE)],
+    ),
+    "device that Nova's os-vif plugs deleted": (
+        healthy(database({"br-int": []}), wanted={VM: ("tap1",)}),
+        [("InstancePortMissing", "tap1")],
+    ),
+    "device of a host without OVN may be plugged elsewhere": (
+        healthy(database({"br-int": []}, {}), wanted={VM: ("tap1",)}, start=Reading()),
+        [],
+    ),
+    "an instance without ports": (healthy(database({"br-int": []}), wanted={VM: ()}), []),
+    "nothing is known of the instances": (healthy(database({"br-int": []}), wanted=None), []),
     "switched off, but there": (port(but(tap(), admin_up=False, link_up=False)), []),
     "the switch has lost it, the kernel has it": (port(gone(tap())), []),
     "an uplink of the userspace datapath, device gone": (
@@ -236,6 +272,8 @@ SILENT = samples((0, 5), (20, 5), (40, 5))
         (samples((0, 5), (20, 5), (40, 5), ofports=(1, 2, 2)), False),  # numbered anew
         ((SILENT[0], replace(SILENT[1], pid=101), replace(SILENT[2], pid=101)), False),
         (tuple(replace(one, matched={}) for one in SILENT), False),  # no flow of this port
+        # A foreign flow takes them before those of the port do.
+        ((SILENT[0], replace(SILENT[1], others=20), replace(SILENT[2], others=40)), False),
     ],
 )
 def test_silently_dead_port_delivers_what_no_flow_has_seen(

@@ -1,4 +1,7 @@
-"""Reads from domain XML the devices that decide whether and how a domain can migrate.
+"""Reads from domain XML what decides whether and how a domain can migrate.
+
+A disk counts as one that hosts may share by its path, or as one on the network, only if it is of a
+kind that the table of portable definitions has. Whatever else there is ties the domain to its host.
 
 Source: libvirt's formatdomain.html.
 """
@@ -6,30 +9,29 @@ Source: libvirt's formatdomain.html.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, TypeVar
 
+from hypercobalt.adapters.libvirt.documents.portable.judging import unportable
 from hypercobalt.adapters.libvirt.documents.tree import Element
 from hypercobalt.adapters.libvirt.model import Devices, Disk
 
-WANTED: Final = frozenset(
-    {
-        "os",
-        "devices/disk",
-        "devices/interface",
-        "devices/hostdev",
-        "devices/tpm",
-        "devices/filesystem",
-    }
-)
-"""The parts of a domain's document that `of` reads."""
+WANTED: Final = frozenset({"os", "devices/disk", "devices/interface"})
+"""The parts of a domain's document that are read in each case."""
 
 _MAX_DEVICES: Final = 1024  # of a kind; QEMU has room for some 500, and each disk costs calls
-_ADDRESS: Final = ("domain", "bus", "slot", "function")
+_MAX_NAMED: Final = 16  # of the parts that tie it to its host
+_MAX_LAYERS: Final = 64
+_PLUGGED_BY_OTHERS: Final = frozenset({"ethernet", "vhostuser"})
 _Device = TypeVar("_Device", Disk, str)
 
 
-def of(root: Element) -> Devices:
+def of(root: Element, *, whole: bool) -> Devices:
     """The devices of one domain.
+
+    Args:
+        root: of the document.
+        whole: it has all parts of the document; else what is left out ties the domain to its host.
 
     Raises:
         ValueError: more of them than any domain has.
@@ -37,8 +39,9 @@ def of(root: Element) -> Devices:
     return Devices(
         disks=_few("disks", (_disk(disk) for disk in root.all("devices/disk"))),
         ports=_few("ports", _ports(root)),
-        bound=_few("devices of the host", _bound(root)),
-        nvram=root.text_of("os/nvram"),
+        plugged=_few("interfaces", _plugged(root)),
+        bound=_bound(root) if whole else ("more parts than are read",),
+        nvram=_nvram(root),
     )
 
 
@@ -59,6 +62,7 @@ def _disk(disk: Element) -> Disk:
         block=block,
         readonly=disk.first("readonly") is not None,
         volume=_volume(source) if source is not None else "",
+        backing=tuple(_layers(disk)),
     )
 
 
@@ -78,23 +82,35 @@ def _ports(root: Element) -> Iterator[str]:
                     yield found
 
 
-def _bound(root: Element) -> Iterator[str]:
-    for device in root.all("devices/hostdev"):
-        yield f"host device {device.get('type')} {_where(device)}".rstrip()
+def _plugged(root: Element) -> Iterator[str]:
+    """Devices of which libvirt does not name the switch, as Nova's os-vif has them with OVN."""
     for interface in root.all("devices/interface"):
-        if interface.get("type") == "hostdev":
-            yield f"network interface passed through {_where(interface)}".rstrip()
-    for tpm in root.all("devices/tpm"):
-        for backend in tpm.all("backend"):
-            yield f"TPM of the type {backend.get('type')}"
-    for shared in root.all("devices/filesystem"):
-        target = shared.first("target")
-        yield f"directory of the host {target.get('dir') if target else ''}".rstrip()
+        target = interface.first("target")
+        name = target.get("dev") if target is not None else ""
+        if name and interface.get("type") in _PLUGGED_BY_OTHERS:
+            yield name
 
 
-def _where(device: Element) -> str:
-    address = device.first("source/address")
-    if address is None:
-        return ""
-    domain, bus, slot, function = (address.get(key).removeprefix("0x") for key in _ADDRESS)
-    return f"{domain or '0000'}:{bus}:{slot}.{function}" if bus else address.get("uuid")
+def _bound(root: Element) -> tuple[str, ...]:
+    found = tuple(islice(unportable(root), _MAX_NAMED + 1))
+    return found if len(found) <= _MAX_NAMED else (*found[:_MAX_NAMED], "more of that kind")
+
+
+def _nvram(root: Element) -> str:
+    """File of the firmware's variables: the text of the element, or its source."""
+    source = root.first("os/nvram/source")
+    if source is None:
+        return root.text_of("os/nvram")
+    return source.get("file") or source.get("dev")
+
+
+def _layers(disk: Element) -> Iterator[str]:
+    """Files that a disk's own is built upon; of another kind they tie the domain to its host."""
+    layer = disk.first("backingStore")
+    for _ in range(_MAX_LAYERS):
+        if layer is None:
+            return
+        source = layer.first("source")
+        if source is not None and (path := source.get("file")):
+            yield path
+        layer = layer.first("backingStore")

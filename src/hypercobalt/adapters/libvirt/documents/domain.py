@@ -21,7 +21,12 @@ from hypercobalt.adapters.libvirt.documents.scaled import (
     memory_bytes,
     number,
 )
-from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
+from hypercobalt.adapters.libvirt.documents.tree import (
+    DocumentError,
+    Element,
+    TooManyElementsError,
+    read,
+)
 from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState, Evacuated, MemoryNode
 
 _WANTED = (
@@ -29,6 +34,7 @@ _WANTED = (
     | devices.WANTED
     | {evacuated.WANTED}
 )
+_MOST_ELEMENTS = 16_000  # a guest with 500 devices has some 10,000
 _MAX_VCPUS = 16 * 1024
 _MAX_PINNED = 1_000_000  # CPUs named by all pins of a domain together
 _MAX_NAMED = 2_000_000  # members and characters of all different sets of a document together
@@ -81,7 +87,7 @@ class Definition:
 def parse(document: str | bytes) -> Definition:
     """Read one domain's document; never raises."""
     try:
-        root = read(document, root="domain", wanted=_WANTED)
+        root, whole = _parts(document)
     except DocumentError as exc:
         return Definition(problem=f"the document cannot be read: {exc}")
     reader = _Reader()
@@ -91,11 +97,20 @@ def parse(document: str | bytes) -> Definition:
         vcpus=vcpus,
         pins=reader.pins(root, vcpus),
         memory_nodes=reader.memory_nodes(root, memory),
-        devices=reader.devices(root),
+        devices=reader.devices(root, whole=whole),
         problem="; ".join(reader.problems[:3]) or None,
         evacuated=evacuated.of(root),
         earlier=evacuated.earlier_of(root),
     )
+
+
+def _parts(document: str | bytes) -> tuple[Element, bool]:
+    """The document, and whether it is whole: of a huge one only the wanted parts are kept."""
+    mark = frozenset({evacuated.WANTED})
+    try:
+        return read(document, root="domain", wanted=mark, others=True, most=_MOST_ELEMENTS), True
+    except TooManyElementsError:
+        return read(document, root="domain", wanted=_WANTED), False
 
 
 class _Reader:
@@ -156,9 +171,9 @@ class _Reader:
             return (MemoryNode(memory, everywhere.union(*bound.values())),)
         return tuple(MemoryNode(size, bound.get(cell, everywhere)) for cell, size in guest.items())
 
-    def devices(self, root: Element) -> Devices:
+    def devices(self, root: Element, *, whole: bool) -> Devices:
         with self._noting("<devices>"):
-            return devices.of(root)
+            return devices.of(root, whole=whole)
         return Devices()
 
     def _bound(self, root: Element) -> dict[int, frozenset[int]]:

@@ -1,7 +1,8 @@
 """Reads `virsh domcapabilities` and flattens it to the lists of the Hypervisor's status.
 
 Only what is supported is listed, in the document's order and once; the values of an `<enum>`
-follow the thing that they belong to.
+follow the device or mode that they belong to. Features are names alone: schedulers compare the list
+of one host with that of another, and other agents write no values.
 
 Source: libvirt's formatdomaincaps.html; Hypervisor `status.domainCapabilities`.
 """
@@ -33,7 +34,14 @@ def parse(document: str | bytes) -> DomainCapabilities:
             if mode.get("name")
             for flat in _flatten(f"mode/{mode.get('name')}", mode)
         ),
-        features=_supported(root.all("features")),
+        features=tuple(
+            dict.fromkeys(
+                feature.tag
+                for features in root.all("features")
+                for feature in features.children
+                if feature.get("supported") == "yes"
+            )
+        ),
     )
 
 

@@ -29,6 +29,10 @@ class DocumentError(ValueError):
     """The document cannot be read; the message has the reason, never the contents."""
 
 
+class TooManyElementsError(DocumentError):
+    """It has more elements to keep than are asked for."""
+
+
 @dataclass(slots=True)
 class Element:
     """One element: what stands in it, without its tail."""
@@ -64,9 +68,9 @@ class Element:
 class _Builder:
     """Keeps the root and, below it, the wanted parts with all that is in them."""
 
-    def __init__(self, wanted: frozenset[str] | None, most: int) -> None:
+    def __init__(self, wanted: frozenset[str] | None, most: int, *, others: bool) -> None:
         self.root: Element | None = None
-        self._most, self._all = most, wanted is None
+        self._most, self._all, self._others = most, wanted is None, others
         self._wanted = dict[str, set[str]]()  # child of the root: its own wanted children, or all
         for path in wanted or ():
             tag, _, child = path.partition("/")
@@ -85,7 +89,7 @@ class _Builder:
             return
         self._kept += 1
         if self._kept > self._most:
-            raise DocumentError(f"more than {self._most} elements")
+            raise TooManyElementsError(f"more than {self._most} elements")
         if any(len(value) > _MAX_ATTRIBUTE for value in attributes.values()):
             raise DocumentError(f"<{tag[:40]}> has an attribute longer than {_MAX_ATTRIBUTE}")
         element = Element(tag, attributes)
@@ -101,9 +105,9 @@ class _Builder:
             return True
         match self._open:
             case [_]:
-                return tag in self._wanted
+                return self._others or tag in self._wanted
             case [_, parent]:
-                return tag in (self._wanted[parent.tag] or {tag})
+                return tag in (self._wanted.get(parent.tag) or {tag})
             case _:
                 return True
 
@@ -132,6 +136,7 @@ def read(
     root: str,
     wanted: frozenset[str] | None,
     most: int = _MAX_ELEMENTS,
+    others: bool = False,
 ) -> Element:
     """Parse a document, keeping the wanted parts of its root.
 
@@ -141,8 +146,10 @@ def read(
         wanted: children of the root to keep, `os`, or only some children of one, `devices/disk`;
             None keeps all.
         most: elements that are kept.
+        others: children of the root that `wanted` does not name are kept, too.
 
     Raises:
+        TooManyElementsError: it has more elements to keep than `most`.
         DocumentError: too large, too deep, not well-formed, not UTF-8, another root.
     """
     try:
@@ -153,7 +160,7 @@ def read(
         raise DocumentError(f"it has {len(data)} bytes, more than {_MAX_BYTES}")
     if _LONG_TAG.search(data):
         raise DocumentError(f"a tag with the text after it has more than {_MAX_TAG} bytes")
-    builder = _Builder(wanted, most)
+    builder = _Builder(wanted, most, others=others)
     parser = ParserCreate("utf-8")
     parser.buffer_text = True
     parser.StartElementHandler = builder.start

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import Flow, FlowCounts
+from hypercobalt.adapters.ovs.model import Flow, FlowCounts, FlowShape
 from hypercobalt.adapters.ovs.openflow.wire import OF10, OF13, OF14, OF15, Reply, Request, exchange
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
@@ -39,6 +40,15 @@ _OUTPUT: Final = b"\0\0\0\x10"  # type 0, 16 bytes
 _WITH_ACTIONS: Final = frozenset({3, 4})  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
 _OF_ACTIONS: Final = 4  # where actions begin in the body of an instruction
 _EXPERIMENTER: Final = 0xFFFF
+_RESUBMITS: Final = tuple(
+    bytes.fromhex(f"00002320{subtype:04x}")
+    for subtype in (1, 14, 44)  # NXAST_RESUBMIT, _TABLE, _TABLE_CT
+)
+_CONJUNCTION: Final = bytes.fromhex("000023200022")  # NXAST_CONJUNCTION
+_OF_PIPELINE: Final = frozenset({2, 38})  # of OpenFlow's class: metadata, tunnel_id
+_NXM_0, _NXM_1 = 0, 1  # Nicira's classes; the first has fields of the packet alone
+_OF_PACKET: Final = frozenset({*range(17, 31), *range(34, 37)})
+"""Of the second: addresses of ARP and IPv6, ICMPv6, fragments, TTL, TCP flags."""
 _CLONE: Final = bytes.fromhex("00002320002a")  # Nicira's, NXAST_CLONE
 _OF_CLONE: Final = 12  # where actions begin in its body
 _DEEPEST: Final = 100  # actions within each other
@@ -126,9 +136,22 @@ def _flow_13(record: bytes) -> Flow:
     _, length = _MATCH.unpack_from(record, _FLOW_13.size)
     match = record[_FLOW_13.size + _MATCH.size : _FLOW_13.size + length]
     outputs: tuple[int, ...] = ()
-    if _OUTPUT in record:  # most flows of OVN have none: actions are walked where one may be
-        outputs = tuple(_outputs(record[_FLOW_13.size + (length + 7) // 8 * 8 :]))
-    return Flow(table, cookie, priority, packets, _in_port(match), outputs)
+    instructions = record[_FLOW_13.size + (length + 7) // 8 * 8 :]
+    if _OUTPUT in instructions:  # most flows of OVN have none: actions are walked where one may be
+        outputs = tuple(_outputs(instructions))
+    in_port, pipeline = _match(match)
+    shape = _shape(
+        pipeline,
+        bool(instructions.strip(b"\0")),
+        any(one in instructions for one in _RESUBMITS),
+        _CONJUNCTION in instructions,
+    )
+    return Flow(table, cookie, priority, packets, in_port, outputs, shape)
+
+
+@lru_cache(16)
+def _shape(pipeline: bool, acts: bool, resubmits: bool, joins: bool) -> FlowShape:
+    return FlowShape(pipeline, acts, resubmits, joins)  # one for many flows
 
 
 def _outputs(instructions: bytes) -> Iterator[int]:
@@ -157,11 +180,20 @@ def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
         data = data[length:]
 
 
-def _in_port(match: bytes) -> int | None:
+def _match(match: bytes) -> tuple[int | None, bool]:
+    """The port that a flow matches, and whether it matches what an earlier table has set."""
+    in_port: int | None = None
+    pipeline = False
     while match:
         group, kind, length = _OXM.unpack_from(match)
-        if (group, kind >> 1) == (_BASIC, _IN_PORT):
-            (port,) = struct.unpack_from("!I", match, _OXM.size)
-            return int(port)
+        field = kind >> 1
+        if (group, field) == (_BASIC, _IN_PORT):
+            (in_port,) = struct.unpack_from("!I", match, _OXM.size)
+        elif group == _BASIC:
+            pipeline = pipeline or field in _OF_PIPELINE
+        elif group == _NXM_1:
+            pipeline = pipeline or field not in _OF_PACKET
+        elif group != _NXM_0:
+            pipeline = True  # registers, and what others define
         match = match[_OXM.size + length :]
-    return None
+    return in_port, pipeline

@@ -37,6 +37,7 @@ class About:
         course: which way the instances go.
         recovers: instances run afterwards, unless their owners have stopped them.
         only_if_wanted: an instance whose metadata, flavor or image turns recovery off gets none.
+        keeps_servers: see `Facts`.
     """
 
     began: datetime
@@ -44,6 +45,7 @@ class About:
     course: Course = Course.LEAVE
     recovers: bool = False
     only_if_wanted: bool = False
+    keeps_servers: bool = True
 
 
 _KINDS: Final = {

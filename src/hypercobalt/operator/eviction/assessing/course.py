@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from hypercobalt.api.eviction import EvictionMode, EvictionSpec, Trigger
+from hypercobalt.api.eviction import EvictionMode, EvictionSpec, Trigger, empties
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_emptied_alive, is_fenced
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.model.facts import Facts
@@ -69,6 +69,15 @@ def course_of(facts: Facts) -> Course:
         # its agent starts it after the next boot.
         return Course.LIVE
     return Course.RECOVER if spec.trigger in INSTANCE_TRIGGERS else Course.LEAVE
+
+
+def is_to_be_empty(facts: Facts) -> bool:
+    """Whether what is still on its way to the host has to leave it, too.
+
+    Nothing arrives on a host that is dead, but records of such moves may stay.
+    """
+    empty = empties(facts.eviction, facts.source)
+    return empty and course_of(facts) is not Course.EVACUATE
 
 
 def recovers(facts: Facts) -> bool:

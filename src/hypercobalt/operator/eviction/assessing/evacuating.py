@@ -98,6 +98,8 @@ def _arrived(case: Case, move: Move) -> Found:
     there = case.seen.elsewhere
     if not move.ended:
         return _as_evacuation(waiting(case, f"arrives on {move.target}", moves=True))
+    if there is None and not case.seen.sought:
+        return _as_evacuation(waiting(case, f"arrives on {move.target}", moves=True))
     if there is None:
         return Departed("deleted after its evacuation"), case.track
     if there.host == move.source or there.task_state:

@@ -27,6 +27,7 @@ from hypercobalt.operator.eviction.model.states import (
     Departed,
     Mode,
     Moving,
+    State,
     Stranded,
     Stuck,
     Unaffected,
@@ -85,9 +86,15 @@ def _movable(case: Case, server: Server, mode: Mode) -> Found:
 def _arriving(case: Case, move: Move) -> Found:
     """Nova shows the server elsewhere a moment before the record does: the record counts."""
     track, _ = case.track.reading(move, case.moment.at)
-    if case.moment.at - track.since > case.policy.stall.total_seconds():
-        return Departed(f"has left the host; its migration record still shows {move.status}"), track
-    return Moving("arrives"), track
+    still = case.moment.at - track.since
+    if still <= case.policy.stall.total_seconds():
+        return Moving("arrives"), track
+    if (found := _as_seen(case, move)) is not None:
+        return found, track
+    text = _left_by(move)
+    if still > case.policy.patience.total_seconds():
+        return Stranded(f"{text}; check {move.target}"), track
+    return Moving(text), track
 
 
 def gone(case: Case) -> Found:
@@ -99,7 +106,40 @@ def gone(case: Case) -> Found:
         track, _ = case.track.reading(move, case.moment.at)
         text = f"moved to {move.target}; waiting to be confirmed"
         return Arrived(case.moment.at >= track.not_before, text), track
-    return Departed(f"moved to {move.target}" if move.succeeded else _GONE), case.track
+    if move.succeeded:
+        return Departed(f"moved to {move.target}"), case.track
+    found = _as_seen(case, move)
+    return waiting(case, _left_by(move), moves=True) if found is None else (found, case.track)
+
+
+def _as_seen(case: Case, move: Move) -> State | None:
+    """What has become of an instance whose move did not end well; None: that is not seen yet."""
+    there, text = case.seen.elsewhere, _left_by(move)
+    if there is None:
+        return _missing(case, move) if case.seen.sought else None
+    if there.host == move.source or there.task_state:
+        return None
+    if there.status == ServerStatus.ERROR:
+        fault = there.fault or "the compute service gives no reason"
+        return Stranded(f"{text}, and it is in ERROR on {there.host}: {fault}")
+    if case.seen.entry.ran and not (there.running or there.paused):
+        return Stranded(f"{text}, and it is {there.status} on {there.host}: start it")
+    return Departed(f"moved to {there.host}; its migration record {_shown(move)}")
+
+
+def _missing(case: Case, move: Move) -> State:
+    if case.about.keeps_servers:
+        return Departed(f"deleted; its migration to {move.target} {_shown(move)}")
+    why = f": {move.message}" if move.message else ""
+    return Stranded(f"{_left_by(move)}, and no host has it{why}")
+
+
+def _left_by(move: Move) -> str:
+    return f"has left the host; its migration to {move.target} {_shown(move)}"
+
+
+def _shown(move: Move) -> str:
+    return f"{'ended as' if move.ended else 'still shows'} {move.status}"
 
 
 # -- on its way --------------------------------------------------------------------------------

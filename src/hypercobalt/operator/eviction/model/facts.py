@@ -67,6 +67,7 @@ class Facts:
         moment: of the last reading.
         service: name of the compute service.
         chooses_target: the compute service finds targets itself.
+        keeps_servers: the list of servers is the service's own: one that it lacks is deleted.
         hypervisor: None when this operator has none of that name.
         of_other_shard: another operator has it.
         trouble: why the compute service could not be read.
@@ -77,7 +78,9 @@ class Facts:
         servers: on the host.
         reused: the servers are as they were a moment ago: nothing may be begun by them.
         moves: records of moves away from the host, newest first.
-        elsewhere: servers on other hosts that were evacuated or restarted there, by UUID.
+        elsewhere: servers that have left, as they are where they are now, by UUID.
+        sought: those that were looked for; what `elsewhere` lacks of them is on no host.
+        in_error: those of the Eviction that are in ERROR on other hosts, read at its end, by UUID.
         neighbours: Hypervisors of hosts to which moves of instances of a dead host went, by the
             compute service's name for them.
         requests: what was requested of instances that are to be restarted, by UUID.
@@ -91,6 +94,7 @@ class Facts:
         counted: UUIDs that the compute service counts to the host; None: it was not read, or
             has no such host just now.
         counted_for: for how long it has counted what it does not list.
+        incoming: moves to the host that went on before it was counted, if all of it has to leave.
     """
 
     eviction: Eviction
@@ -98,6 +102,7 @@ class Facts:
     moment: Moment
     service: str = ""
     chooses_target: bool = True
+    keeps_servers: bool = True
     hypervisor: Hypervisor | None = None
     of_other_shard: bool = False
     trouble: HypercobaltError | None = None
@@ -109,6 +114,8 @@ class Facts:
     reused: bool = False
     moves: tuple[Move, ...] = ()
     elsewhere: Mapping[str, Server] = field(default_factory=dict[str, Server])
+    sought: frozenset[str] = frozenset()
+    in_error: Mapping[str, Server] = field(default_factory=dict[str, Server])
     neighbours: Mapping[str, Hypervisor] = field(default_factory=dict[str, Hypervisor])
     requests: Mapping[str, tuple[ServerAction, ...]] = field(
         default_factory=dict[str, tuple[ServerAction, ...]]
@@ -124,6 +131,7 @@ class Facts:
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     counted: frozenset[str] | None = None
     counted_for: timedelta = timedelta(0)
+    incoming: tuple[Move, ...] = ()
 
     @property
     def source(self) -> str:

@@ -59,6 +59,7 @@ class Observed:
         moves: records of its moves away from the host, newest first.
         job: its live migration as the node agent reports it; None when it reports none.
         elsewhere: the server on another host; None when it was not looked for, or is gone.
+        sought: it was looked for.
         sightings: what the node agents of its moves' targets report of it, by host.
         requests: what its owner and administrators have requested, newest first.
         held: the other Eviction that has it; "" for none.
@@ -69,6 +70,7 @@ class Observed:
     moves: tuple[Move, ...] = ()
     job: Job | None = None
     elsewhere: Server | None = None
+    sought: bool = False
     sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])
     requests: tuple[ServerAction, ...] = ()
     held: str = ""

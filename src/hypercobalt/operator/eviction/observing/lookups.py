@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode, InstancePhase
@@ -9,13 +10,20 @@ from hypercobalt.compute.model import MoveKind
 from hypercobalt.operator.eviction.assessing.course import recovers
 from hypercobalt.operator.eviction.model.facts import Facts
 
+_WELL: Final = {InstancePhase.SUCCEEDED, InstancePhase.SKIPPED}
 _OVER: Final = {InstancePhase.SUCCEEDED, InstancePhase.FAILED, InstancePhase.SKIPPED}
 
 
-def to_be_verified(facts: Facts) -> tuple[str, ...]:
+def to_be_verified(facts: Facts, stall: timedelta) -> tuple[str, ...]:
     """Servers that have left, and must be seen to run where they are: UUIDs.
 
-    Those are the evacuated ones, once that is over, and crashed ones that were moved cold.
+    Those are the evacuated ones, once that is over, crashed ones that were moved cold, and those
+    whose move has failed on the way, or whose record has no end; each for as long as it is not
+    seen to be well.
+
+    Args:
+        facts: of the pass, as far as they are read.
+        stall: after which a record that is not written any more has no end.
     """
     modes = {EvictionMode.EVACUATE, EvictionMode.RESTART}
     if recovers(facts):
@@ -24,16 +32,28 @@ def to_be_verified(facts: Facts) -> tuple[str, ...]:
     evacuations = [move for move in facts.moves if move.kind == MoveKind.EVACUATION]
     evacuated = {move.server for move in evacuations}
     arriving = {move.server for move in evacuations if not move.ended}
+    newest = {move.server: move for move in reversed(facts.moves)}
+    failed = {
+        id_
+        for id_, move in newest.items()
+        if (not move.succeeded if move.ended else facts.moment.now - move.updated > stall)
+    }
     return tuple(
         entry.id
         for entry in facts.status.instances
         if entry.id not in here | arriving
-        and entry.phase not in _OVER
-        and (entry.mode in modes or entry.id in evacuated)
+        and entry.phase not in _WELL
+        and (entry.mode in modes or entry.id in evacuated | failed)
     )
 
 
-def requests_to_be_read(facts: Facts) -> tuple[str, ...]:
+def to_be_well(facts: Facts) -> frozenset[str]:
+    """Servers that may not be in ERROR when the Eviction succeeds: UUIDs."""
+    left = {one.id for one in facts.status.instances if one.phase != InstancePhase.SKIPPED}
+    return frozenset(left - {server.id for server in facts.servers})
+
+
+def requests_to_be_read(facts: Facts, stall: timedelta) -> tuple[str, ...]:
     """Servers of which it matters what was requested lately: UUIDs.
 
     Those are the ones that may be restarted or moved in this pass, here or where they have come to.
@@ -48,4 +68,4 @@ def requests_to_be_read(facts: Facts) -> tuple[str, ...]:
         is_open = entry is None or entry.phase not in _OVER
         if is_open and not server.task_state and (not only or server.id in only):
             found.append(server.id)
-    return (*found, *to_be_verified(facts))
+    return (*found, *to_be_verified(facts, stall))

@@ -18,6 +18,9 @@ was built."""
 AWAY: Final = timedelta(seconds=5)
 """While the compute service cannot be read, or does not list the host."""
 
+ARRIVING: Final = timedelta(seconds=5)
+"""While all that is left to do is to wait for moves to the host, and to move what they bring."""
+
 _SLOWEST: Final = timedelta(seconds=2)
 _FASTEST: Final = timedelta(milliseconds=200)
 _FIRST: Final = timedelta(milliseconds=500)

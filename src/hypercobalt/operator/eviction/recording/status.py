@@ -28,13 +28,13 @@ from hypercobalt.api.eviction import (
     evicting,
     has_begun,
 )
-from hypercobalt.compute.model import Server
+from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.model.decision import Plan, Preflight
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order
 from hypercobalt.operator.eviction.model.states import Assessment, Moment, Stranded, phase_of
 from hypercobalt.operator.eviction.planning.starts import in_order
-from hypercobalt.operator.wording import called, count
+from hypercobalt.operator.wording import called, count, incoming_moves
 
 _Type, _Reason = EvictionConditionType, EvictionReason
 
@@ -106,7 +106,7 @@ def status_of(facts: Facts, plan: Plan, order: Order, seconds_left: float | None
         set_migrating(conditions, status)
         status = replace(status, checks=plan.checks.checks)
     if plan.end is None:
-        set_running(conditions, status, facts.source)
+        set_running(conditions, status, facts.source, facts.incoming)
     else:
         text = plan.end.message or ended_text(status, facts.source)
         conditions.evicting("False", plan.end.reason, text)
@@ -217,8 +217,10 @@ def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
         conditions.set(_Type.MIGRATING_INSTANCE, "False", _Reason.SUCCEEDED, text)
 
 
-def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> None:
-    """Set `Evicting` by the progress."""
+def set_running(
+    conditions: Conditions, status: EvictionStatus, host: str, incoming: Sequence[Move] = ()
+) -> None:
+    """Set `Evicting` by the progress, and what is waited for after it."""
     phases = [entry.phase for entry in status.instances]
     done, moving = phases.count(InstancePhase.SUCCEEDED), phases.count(InstancePhase.MIGRATING)
     total = len(phases) - phases.count(InstancePhase.SKIPPED)
@@ -228,6 +230,8 @@ def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> No
         text += f", {phases.count(InstancePhase.RESTARTING)} of {restarts} restarting"
     elif evacuating := phases.count(InstancePhase.EVACUATING):
         text += f", {evacuating} evacuating"
+    if incoming:
+        text += f"; waiting for {incoming_moves(incoming)}"
     conditions.evicting("True", _Reason.RUNNING, text)
 
 

@@ -94,7 +94,7 @@ def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_sto
 
 def test_requests_of_crashed_instances_are_read_though_the_eviction_only_moves() -> None:
     servers = (replace(OFF, died=True), server("b"), server("c", status="SHUTOFF"))
-    assert requests_to_be_read(facts(servers=servers)) == ("a",)
+    assert requests_to_be_read(facts(servers=servers), POLICY.stall) == ("a",)
 
 
 @pytest.mark.parametrize(

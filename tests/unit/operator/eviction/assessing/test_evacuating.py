@@ -191,7 +191,13 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
             id="is in ERROR on another host",
         ),
         pytest.param(
-            seen(None, evacuation("done")), Departed, "deleted after", id="deleted meanwhile"
+            seen(None, evacuation("done"), sought=True),
+            Departed,
+            "deleted after",
+            id="deleted meanwhile",
+        ),
+        pytest.param(
+            seen(None, evacuation("done")), Evacuating, "arrives on", id="not looked for yet"
         ),
         pytest.param(
             seen(None, evacuation("done", created=BEGAN - CLOCK_SKEW), elsewhere=THERE),

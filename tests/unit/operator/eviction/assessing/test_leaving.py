@@ -97,7 +97,9 @@ def test_mode_of_leaving_follows_from_the_state_of_a_server(
         pytest.param(None, entry(), Departed(GONE), id="without a record"),
         pytest.param(None, entry(message="has left"), Departed("has left"), id="known before"),
         pytest.param(move("completed"), entry(), Departed("moved to there"), id="by a move"),
-        pytest.param(move("error"), entry(), Departed(GONE), id="not by the move that failed"),
+        pytest.param(
+            move("error", created=AGES_AGO), entry(), Departed(GONE), id="not by a failed old move"
+        ),
         pytest.param(
             move("completed", created=AGES_AGO), entry(), Departed(GONE), id="not by an old move"
         ),
@@ -119,6 +121,119 @@ def test_state_of_an_instance_that_is_gone_follows_from_its_last_record(
     record: Move | None, known: EvictionInstance, state: State
 ) -> None:
     assert leaves(seen(None, *([record] if record else []), known=known)).state == state
+
+
+LEFT_BY = "has left the host; its migration to there ended as error"
+RAN = entry(ran=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "state"),
+    [
+        pytest.param(seen(None, move("error")), Moving(LEFT_BY), id="not looked for yet"),
+        pytest.param(
+            seen(None, move("error"), sought=True),
+            Departed("deleted; its migration to there ended as error"),
+            id="on no host",
+        ),
+        pytest.param(
+            seen(None, move("error"), sought=True, elsewhere=server(host="there")),
+            Departed("moved to there; its migration record ended as error"),
+            id="well there",
+        ),
+        pytest.param(
+            seen(
+                None,
+                move("error"),
+                sought=True,
+                elsewhere=server(status="ERROR", host="there", fault="no port"),
+            ),
+            Stranded(f"{LEFT_BY}, and it is in ERROR on there: no port"),
+            id="in ERROR there",
+        ),
+        pytest.param(
+            seen(
+                None,
+                move("failed", kind="migration"),
+                sought=True,
+                elsewhere=server(status="ERROR", host="there"),
+            ),
+            Stranded(
+                "has left the host; its migration to there ended as failed, and it is in ERROR on "
+                "there: the compute service gives no reason"
+            ),
+            id="in ERROR there by a cold move",
+        ),
+        pytest.param(
+            seen(
+                None,
+                move("error"),
+                known=RAN,
+                sought=True,
+                elsewhere=server(status="SHUTOFF", host="there"),
+            ),
+            Stranded(f"{LEFT_BY}, and it is SHUTOFF on there: start it"),
+            id="off there, though it ran",
+        ),
+        pytest.param(
+            seen(
+                None,
+                move("error"),
+                known=RAN,
+                sought=True,
+                elsewhere=server(status="PAUSED", host="there", paused=True),
+            ),
+            Departed("moved to there; its migration record ended as error"),
+            id="paused there",
+        ),
+        pytest.param(
+            seen(None, move("error"), sought=True, elsewhere=server(host="here")),
+            Moving(LEFT_BY),
+            id="its host differs from one answer to the next",
+        ),
+        pytest.param(
+            seen(
+                None,
+                move("error"),
+                sought=True,
+                elsewhere=server(host="there", task_state="migrating"),
+            ),
+            Moving(LEFT_BY),
+            id="on its way there",
+        ),
+    ],
+)
+def test_instance_whose_move_has_failed_counts_as_moved_once_it_is_seen_to_be_well(
+    of: Observed, state: State
+) -> None:
+    assert leaves(of).state == state
+
+
+def test_instance_that_no_host_has_is_not_deleted_where_the_hosts_keep_the_servers() -> None:
+    about = About(BEGAN, BEGAN, keeps_servers=False)
+    of = seen(None, move("error", message="neither runs it any more"), sought=True)
+    assert assess_one(of, FRESH, about, POLICY, NOW).state == Stranded(
+        f"{LEFT_BY}, and no host has it: neither runs it any more"
+    )
+
+
+def test_move_whose_record_has_no_end_counts_once_the_instance_is_seen_to_be_well() -> None:
+    still = "has left the host; its migration to there still shows running"
+    track = followed(lowest=Left(500))
+    broken = server(status="ERROR", host="there", fault="no")
+    assert leaves(seen(None, move()), track).state == Moving(still)
+    found = leaves(seen(None, move(), sought=True, elsewhere=broken), track).state
+    assert found == Stranded(f"{still}, and it is in ERROR on there: no")
+    found = leaves(seen(None, move(), sought=True, elsewhere=server(host="there")), track).state
+    assert found == Departed("moved to there; its migration record still shows running")
+
+
+def test_move_whose_record_has_no_end_is_given_up_when_the_instance_is_not_seen() -> None:
+    long_ago = NOW.at - POLICY.patience.total_seconds() - 1
+    track = replace(followed(lowest=Left(500)), since=long_ago)
+    found = leaves(seen(None, move()), track).state
+    assert isinstance(found, Stranded)
+    assert found.message.endswith("still shows running; check there")
 
 
 @pytest.mark.parametrize(

@@ -581,7 +581,7 @@ def test_requests_are_read_of_instances_that_may_be_restarted(
     ids: tuple[str, ...],
 ) -> None:
     of = facts(eviction(EvictionStatus(instances=known), **spec), servers=there)
-    assert requests_to_be_read(of) == ids
+    assert requests_to_be_read(of, POLICY.stall) == ids
 
 
 @pytest.mark.parametrize(
@@ -597,6 +597,19 @@ def test_requests_are_read_of_instances_that_may_be_restarted(
         pytest.param({}, entry("b"), ("b",), id="evacuated by a process that died"),
         pytest.param({}, entry("d", mode="evacuate"), (), id="its evacuation is under way"),
         pytest.param({}, entry("c", mode="evacuate"), (), id="is here"),
+        pytest.param({}, entry("e", mode="live", phase="Migrating"), (), id="its move ended well"),
+        pytest.param({}, entry("f", mode="live", phase="Migrating"), ("f",), id="its move failed"),
+        pytest.param({}, entry("f", mode="live", phase="Failed"), ("f",), id="in ERROR there"),
+        pytest.param({}, entry("f", mode="live", phase="Succeeded"), (), id="seen to be well"),
+        pytest.param(
+            {}, entry("g", mode="live", phase="Migrating"), ("g",), id="its record has no end"
+        ),
+        pytest.param(
+            {}, entry("h", mode="live", phase="Migrating"), (), id="its record is still written"
+        ),
+        pytest.param(
+            {}, entry("b", mode="evacuate", phase="Failed"), ("b",), id="in ERROR, evacuated"
+        ),
     ],
 )
 def test_instances_that_may_run_elsewhere_are_looked_up_on_other_hosts(
@@ -609,6 +622,9 @@ def test_instances_that_may_run_elsewhere_are_looked_up_on_other_hosts(
             move("done", "b", kind="evacuation"),
             move("pre-migrating", "d", kind="evacuation"),
             move("completed", "e"),
+            move("error", "f"),
+            move("running", "g", updated=NOW.now - POLICY.stall * 2),
+            move("running", "h", updated=NOW.now),
         ),
     )
-    assert to_be_verified(of) == ids
+    assert to_be_verified(of, POLICY.stall) == ids

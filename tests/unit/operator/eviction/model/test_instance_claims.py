@@ -14,7 +14,7 @@ from hypercobalt.operator.eviction.model.claims import claims
 HOUR = timedelta(hours=1)
 REFUSED = Move(
     "m", "vm-1", MoveKind.EVACUATION, "error", "kvm-1", "kvm-2", NOW, NOW,
-    message="vm is not started elsewhere: its disk d is that of x on kvm-3, too", claimed_by="kvm-3",
+    message="vm is not started elsewhere: its disk is that of x on kvm-3, too", claimed_by="kvm-3",
 )  # fmt: skip
 WENT = replace(REFUSED, status="done", claimed_by="", created=NOW + HOUR)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.unit.operator.eviction.made import BEGAN, NOW, entry
+from tests.unit.operator.eviction.made import BEGAN, NOW, entry, move
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import EvictionInstance, EvictionStatus
@@ -60,6 +60,16 @@ def test_running_message_counts_instances_that_left_and_moves_under_way(
     set_running(conditions, status(*entries), "here")
     (found,) = conditions.value
     assert found.message == f"Running: {text}"
+
+
+def test_running_message_names_the_migrations_that_are_waited_for() -> None:
+    conditions = Conditions((), 1, NOW.now)
+    coming = [move("running", f"i{number}", source="there") for number in range(6)]
+    set_running(conditions, status(), "here", coming)
+    (found,) = conditions.value
+    named = ", ".join(f"i{number} from there" for number in range(5))
+    text = f"waiting for 6 incoming migrations: {named} …"
+    assert found.message == f"Running: 0 of 0 instances have left here, 0 migrating; {text}"
 
 
 @pytest.mark.parametrize(

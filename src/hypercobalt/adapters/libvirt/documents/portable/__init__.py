@@ -8,6 +8,7 @@ What the table does not have is refused, with the element and the rule; what lib
 itself on the new host is dropped.
 
 `rules` holds the types of the table, `values` the forms of values, `paths` the files, `inert` the
-parts that nothing interprets, `rewriting` the walk, `whole` what several elements have to agree on.
+parts that nothing interprets, `walk` the walk, `whole` what several elements have to agree on.
+`rewriting` writes a definition anew; `judging` names what keeps one on its host, by the same table.
 Pure: no I/O.
 """

@@ -154,7 +154,11 @@ ATTACKS: Final = CHARACTERS | {
     "variables of another": Attack("the text of <os/nvram>", os="<nvram>/shared/vm-b.fd</nvram>"),
     "template": Attack("template of <os/nvram>", os=_TEMPLATE),
     "variables elsewhere": Attack(
-        "type of <os/nvram>", os="<nvram type='block'><source dev='/dev/sda'/></nvram>"
+        "<os/nvram> has type='block'", os="<nvram type='block'><source dev='/dev/sda'/></nvram>"
+    ),
+    "variables as a source": Attack(
+        "file of <os/nvram/source>",
+        os="<nvram type='file'><source file='/etc/cron.d/vm-a.fd'/></nvram>",
     ),
     "host's SMBIOS": Attack("mode of <os/smbios>", os="<smbios mode='host'/>"),
     "boot loader": Attack("<bootloader>", more="<bootloader>/bin/sh</bootloader>"),

@@ -6,6 +6,7 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.documents.portable.rules import (
+    Choice,
     Inert,
     Named,
     Optional,
@@ -114,6 +115,22 @@ _BACKING: Final = element(
 )
 """Neither files nor locked memory of the host."""
 
+_SOURCE: Final = element(file=Named.VARIABLES, required="file")
+
+
+def _variables(source: Rule | None = None) -> Rule:
+    """The firmware's variables: a file by the text, or, since libvirt 8.5, by a source."""
+    return element(
+        {"source": source} if source else None,
+        {"type": one_of("file")} if source else None,
+        text=None if source else Named.VARIABLES,
+        required="type" if source else "",
+        template=Named.FIRMWARE,
+        templateFormat=one_of("raw"),
+        format=one_of("raw"),
+    )
+
+
 _OS: Final = element(
     {
         "type": element(
@@ -140,13 +157,7 @@ _OS: Final = element(
             format=one_of("raw"),
             required="readonly type",
         ),
-        "nvram": element(
-            text=Named.VARIABLES,
-            template=Named.FIRMWARE,
-            templateFormat=one_of("raw"),
-            format=one_of("raw"),
-            type=one_of("file"),
-        ),
+        "nvram": Choice("type", {"": _variables(), "file": _variables(_SOURCE)}, default=""),
         "kernel": element(text=Named.KERNEL),
         "initrd": element(text=Named.KERNEL),
         "cmdline": element(text=LINE),

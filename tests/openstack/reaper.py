@@ -1,6 +1,6 @@
 """Takes an environment down when its owner has ended, however that was.
 
-usage: python -m tests.openstack.env.reaper DATA, with a pipe on stdin that only the owner can write
+usage: python -m tests.openstack.reaper DATA, with a pipe on stdin that only the owner can write
 to: the kernel closes it when the owner is gone, also by kill -9.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.openstack.env.site import down
+from hypercobalt.lab.lab import down
 
-_CHECKOUT = Path(__file__).parents[3]
+_CHECKOUT = Path(__file__).parents[2]
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def reaped(data: Path) -> Generator[None]:
     Raises:
         AssertionError: something of it is left.
     """
-    argv = (sys.executable, "-m", "tests.openstack.env.reaper", str(data))
+    argv = (sys.executable, "-m", "tests.openstack.reaper", str(data))
     with subprocess.Popen(argv, cwd=_CHECKOUT, stdin=subprocess.PIPE, start_new_session=True) as it:
         yield
     assert it.returncode == 0, f"the environment in {data} could not be taken down"

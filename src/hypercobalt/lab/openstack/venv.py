@@ -18,8 +18,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from hypercobalt.lab.commands import run
+from hypercobalt.lab.errors import LabError
 
-LOCK = Path(__file__).parents[3] / "requirements" / "openstack.txt"
+LOCK = Path(__file__).with_name("requirements.txt")
 _INSTALL = timedelta(minutes=20)  # 180 packages over a slow line, one of them compiled
 
 
@@ -46,7 +47,7 @@ async def ready() -> Path:
     """The environment of today's lock, made if the cache does not have it.
 
     Raises:
-        CommandError: a package cannot be had, does not match its hash, or does not build.
+        LabError: a package cannot be had, does not match its hash, or does not build.
     """
     return await made(cache_directory() / key(), LOCK, f"--python={sys.executable}")
 
@@ -60,7 +61,7 @@ async def made(folder: Path, lock: Path, *options: str) -> Path:
         options: of `uv venv`.
 
     Raises:
-        CommandError: a package cannot be had, does not match its hash, or does not build.
+        LabError: a package cannot be had, does not match its hash, or does not build.
     """
     marker = folder / "complete"
     if marker.exists():
@@ -75,6 +76,8 @@ async def made(folder: Path, lock: Path, *options: str) -> Path:
 async def _install(folder: Path, lock: Path, options: Sequence[str]) -> None:
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     uv = str(Path(sys.executable).with_name("uv"))
+    if shutil.which(uv) is None:
+        raise LabError(f"{uv} is missing, by which OpenStack is installed: `pip install uv`")
     await run(uv, "venv", "--quiet", *options, str(folder))
     await run(
         *(uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode"),

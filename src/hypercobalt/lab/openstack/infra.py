@@ -12,8 +12,8 @@ from pathlib import Path
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import CommandError, LabError
-from tests.openstack.env.config import ACCOUNT, RABBIT_PORT
-from tests.openstack.env.place import PASSWORD, Place
+from hypercobalt.lab.openstack.config import ACCOUNT, RABBIT_PORT
+from hypercobalt.lab.openstack.place import PASSWORD, Place
 
 _BROKER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _PACKAGES = {
@@ -101,6 +101,8 @@ async def start_broker(place: Place) -> None:
             f"{_ERLANG} -kernel inet_dist_use_interface {{127,0,0,1}}"
         ),
     }
+    if processes.find(place.lab_id, "openstack/rabbitmq"):
+        return
     await processes.spawn(
         (str(_BROKER),),
         lab_id=place.lab_id,
@@ -134,6 +136,8 @@ async def start_database(place: Place) -> None:
         LabError: it does not.
     """
     role, log = "openstack/mariadb", place.log / "mariadb.log"
+    if processes.find(place.lab_id, role):
+        return
     await processes.spawn(
         (
             *("mariadbd", "--no-defaults", "--user=root", f"--datadir={place.databases}"),

@@ -9,8 +9,16 @@ from pathlib import Path
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
-from tests.openstack.env import infra
-from tests.openstack.env.place import GLANCE, KEYSTONE, NEUTRON, NOVA, PLACEMENT, Place, Service
+from hypercobalt.lab.openstack import infra
+from hypercobalt.lab.openstack.place import (
+    GLANCE,
+    KEYSTONE,
+    NEUTRON,
+    NOVA,
+    PLACEMENT,
+    Place,
+    Service,
+)
 
 _SERVE = Path(__file__).with_name("serve.py")
 
@@ -71,8 +79,9 @@ async def start_neutron(place: Place) -> None:
     state = place.state("neutron")
     (state / "lock").mkdir(parents=True, exist_ok=True)
     temporary = state / "tmp"  # holds the API's start time, by a process id of long ago
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
+    if not processes.find(place.lab_id, f"openstack/{NEUTRON.name}-api"):
+        shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(exist_ok=True)
     settings = {
         "OS_NEUTRON_CONFIG_DIR": str(place.etc),
         "OS_NEUTRON_CONFIG_FILES": "neutron.conf",
@@ -97,10 +106,12 @@ async def _serve(place: Place, service: Service, settings: Mapping[str, str]) ->
 async def _start(
     place: Place, name: str, argv: Sequence[str], settings: Mapping[str, str] | None = None
 ) -> None:
+    if processes.find(place.lab_id, role := f"openstack/{name}"):
+        return
     await processes.spawn(
         argv,
         lab_id=place.lab_id,
-        role=f"openstack/{name}",
+        role=role,
         log=place.log / f"{name}.log",
         env={**place.environment, **(settings or {})},
     )

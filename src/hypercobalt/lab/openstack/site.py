@@ -1,46 +1,56 @@
-"""The environment as a whole: up from nothing, and down whatever a crash left.
+"""The OpenStack of a lab as a whole: started, found again, what has died started anew.
 
-What runs on the machine is marked as a lab's processes are; the computes are hosts of that lab.
+What runs on the machine is marked as a lab's processes are; the computes are the lab's hosts, and
+`hypercobalt.lab.lab.down` removes everything. A step that is done only once leaves a file.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import yaml
 
-from hypercobalt.lab import bond, ovn, shared_mount
-from hypercobalt.lab import lab as lab_site
-from hypercobalt.lab import state as records
-from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Host, needed_binds
-from hypercobalt.lab.host import Place as HostPlace
-from hypercobalt.lab.lab import Lab
-from hypercobalt.lab.progress import Report
-from tests.openstack.client import Account, Json, Session
-from tests.openstack.cloud import Cloud
-from tests.openstack.env import apis, catalogue, computes, infra, remote, schema, seed, venv
-from tests.openstack.env.place import Place
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.lab import shared_mount
+from hypercobalt.lab.control import ZONES
+from hypercobalt.lab.errors import LabError, LabRequestError
+from hypercobalt.lab.host import Host
+from hypercobalt.lab.lab import Lab, Setup
+from hypercobalt.lab.openstack import (
+    apis,
+    catalogue,
+    computes,
+    infra,
+    remote,
+    schema,
+    seed,
+    servers,
+    venv,
+)
+from hypercobalt.lab.openstack.client import Account, Json, Session
+from hypercobalt.lab.openstack.place import Place
+from hypercobalt.lab.progress import Report, silent
+from hypercobalt.lab.ready import Ready
+from hypercobalt.lab.state import NODE_GRACE
 
 HOSTS: Final = ("compute-1", "compute-2")
-_FOLDER = "openstack"
+ALONE: Final = Setup(control_plane=False, operator=False)
+"""OpenStack and its computes, without Kubernetes."""
 _COMPUTE_UP = 90  # seconds, on a busy machine
 _STEP = 0.3
-
-
-def _silent(_step: str, _progress: object) -> None:
-    pass
+_QUICK, _PATIENT = 30, 60  # seconds that a service of Nova may be silent
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """Events that other steps wait for."""
 
+    lab: Ready = field(default_factory=Ready)
     broker: asyncio.Event = field(default_factory=asyncio.Event)
     database: asyncio.Event = field(default_factory=asyncio.Event)
     catalogue: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,29 +59,52 @@ class _Ready:
     nova: asyncio.Event = field(default_factory=asyncio.Event)
     ovn: asyncio.Event = field(default_factory=asyncio.Event)
     neutron: asyncio.Event = field(default_factory=asyncio.Event)
-    shared: asyncio.Event = field(default_factory=asyncio.Event)
+    seeded: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class OpenStack:
-    """An OpenStack with two computes. Get one from `up`, or from `OpenStack.find`."""
+    """An OpenStack whose computes are a lab's hosts. Get one from `up` or `OpenStack.find`."""
 
-    def __init__(self, lab: Lab, programs: Path) -> None:
-        self._lab = lab
-        folder = lab.layout.data / _FOLDER
-        state = lab.state
-        self.place = Place(state.id, state.address, folder, lab.layout.log, programs)
-        binds = (*needed_binds(), programs)
-        place = HostPlace(lab.layout, state, binds)
-        self.hosts = tuple(Host(place, record) for record in state.hosts)
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        state, layout = lab.state, lab.layout
+        # In a lab whose Nodes are soon Unknown, Nova misses a host before its agent's Lease ends.
+        silence = _QUICK if state.node_grace < NODE_GRACE.total_seconds() else _PATIENT
+        folder, programs = layout.openstack, Path(state.openstack)
+        self.place = Place(state.id, state.address, folder, layout.log, programs, silence)
 
     @classmethod
-    async def find(cls, data: Path) -> OpenStack:
+    def find(cls, data: Path) -> OpenStack:
         """The one of a data directory, started earlier.
 
         Raises:
             LabError: there is none.
         """
-        return cls(Lab.find(data), await venv.ready())
+        lab = Lab.find(data)
+        if not lab.state.openstack:
+            raise LabRequestError(f"the lab in {data} has no OpenStack")
+        return cls(lab)
+
+    @classmethod
+    async def up(cls, lab: Lab, setup: Setup, hosts: Sequence[str] = ()) -> Self:
+        """Give a new lab an OpenStack, or start what has died of one.
+
+        Args:
+            lab: without hosts, or with its OpenStack.
+            setup: how many hosts and servers a new one gets, and what the hosts join.
+            hosts: their names; kvm-1 and so on when not given.
+
+        Raises:
+            HypercobaltError: a step failed; the message has the end of its log.
+            OSError: as well; a disk is full, for example.
+        """
+        programs = await lab.step("programs of OpenStack", venv.ready())
+        names = hosts or tuple(f"kvm-{number}" for number in range(1, setup.hosts + 1))
+        lab.plan(names, setup.vms, programs)
+        made = cls(lab)
+        await made.start(setup)
+        await servers.complete(lab, made.admin)
+        return made
 
     # -- for those who use it --------------------------------------------------------------------
 
@@ -80,33 +113,13 @@ class OpenStack:
         return catalogue.administrator(self.place)
 
     @property
-    def cloud(self) -> Cloud:
-        """What a test needs of the cloud."""
-        return Cloud(
-            admin=self.admin,
-            tester=catalogue.tester(self.place),
-            names=seed.NAMES,
-            hosts=HOSTS,
-            crash=lambda name: self.host(name).crash(),
-            restore=self.restore,
-            add_image=lambda name, words: seed.add_image(self.place, name, words),
-            hinder=self.hinder,
-            share_disks=lambda shared: self.share_disks(shared=shared),
-        )
+    def tester(self) -> Account:
+        """A user with a project and no other right."""
+        return catalogue.tester(self.place)
 
     @property
-    def clouds_yaml(self) -> Path:
-        """Where OpenStack's own clients find it, as the clouds `admin` and `test`."""
-        return self.place.folder / "clouds.yaml"
-
-    def host(self, name: str) -> Host:
-        """A compute's host.
-
-        Raises:
-            LabError: there is none of that name.
-        """
-        self._lab.state.host(name)
-        return next(host for host in self.hosts if host.name == name)
+    def hosts(self) -> tuple[Host, ...]:
+        return self.lab.hosts
 
     async def restore(self, name: str) -> None:
         """Boot a host that is off, from its disk; nova-compute starts with it.
@@ -114,7 +127,7 @@ class OpenStack:
         Raises:
             LabError: it does not come up.
         """
-        await self.host(name).start(self._lab.addresses)
+        await self.lab.host(name).start(self.lab.addresses)
 
     async def hinder(self, server: str) -> None:
         """Let live migrations of a server copy 4 MiB a second.
@@ -147,17 +160,21 @@ class OpenStack:
 
     # -- up ----------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Start everything, all at once as far as one thing needs no other.
+    async def start(self, setup: Setup = ALONE) -> None:
+        """Start what does not run, all at once as far as one thing needs no other.
+
+        Args:
+            setup: what the hosts join beside it.
 
         Raises:
-            LabError: the first thing that failed; the others are ended.
+            HypercobaltError: the first thing that failed; the others are ended.
+            OSError: as well; a disk is full, for example.
         """
-        self.place.folder.mkdir(mode=0o700)
+        self.place.folder.mkdir(mode=0o700, exist_ok=True)
         schema.write_configuration(self.place)
         self._write_clouds()
         ready, key = _Ready(), remote.Key.new()
-        failure: BaseExceptionGroup[LabError] | None = None
+        failure: BaseExceptionGroup[HypercobaltError | OSError] | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (
@@ -169,12 +186,13 @@ class OpenStack:
                     self._nova(ready),
                     self._ovn(ready),
                     self._neutron(ready),
-                    self._seed(ready),
+                    self._seed(ready, ZONES if setup.operator else ()),
                     self._shared(ready),
-                    *(self._compute(host, key, ready) for host in self.hosts),
+                    *((self._control_plane(ready),) if setup.control_plane else ()),
+                    *(self._compute(host, key, setup, ready) for host in self.hosts),
                 ):
                     group.create_task(work)
-        except* LabError as failures:
+        except* (HypercobaltError, OSError) as failures:
             failure = failures
         if failure is not None:
             raise _first(failure)
@@ -192,7 +210,7 @@ class OpenStack:
     async def _keystone(self, ready: _Ready) -> None:
         await ready.database.wait()
         await self._step("keystone", apis.start_keystone(self.place))
-        await self._step("catalogue", catalogue.write(self.place))
+        await self._once("catalogue", lambda: catalogue.write(self.place))
         ready.catalogue.set()
 
     async def _placement(self, ready: _Ready) -> None:
@@ -213,9 +231,11 @@ class OpenStack:
         ready.nova.set()
 
     async def _ovn(self, ready: _Ready) -> None:
-        await self._step("OVN", self._lab.central.start())
-        await self._step("top of rack", self._lab.rack.start())
+        await self._step("OVN", self.lab.central.start())
         ready.ovn.set()
+        ready.lab.ovn.set()
+        await self._step("top of rack", self.lab.rack.start())
+        ready.lab.rack.set()
 
     async def _neutron(self, ready: _Ready) -> None:
         for event in (ready.catalogue, ready.broker, ready.ovn):
@@ -224,21 +244,31 @@ class OpenStack:
         ready.neutron.set()
 
     async def _shared(self, ready: _Ready) -> None:
-        await shared_mount.share(self._lab.layout, self._lab.state)
-        ready.shared.set()
+        await shared_mount.share(self.lab.layout, self.lab.state)
+        ready.lab.shared.set()
 
-    async def _seed(self, ready: _Ready) -> None:
+    async def _seed(self, ready: _Ready, zones: Collection[str]) -> None:
         for event in (ready.glance, ready.nova, ready.neutron):
             await event.wait()
-        await self._step("flavors, images, network", seed.write(self.place))
+        await self._once("flavors, images, network", lambda: seed.write(self.place, zones))
+        ready.seeded.set()
 
-    async def _compute(self, host: Host, key: remote.Key, ready: _Ready) -> None:
-        await ready.shared.wait()
-        await self._step(f"host {host.name}", host.start(self._lab.addresses))
+    async def _control_plane(self, ready: _Ready) -> None:
+        await self._step("API server", self.lab.control.start())
+        ready.lab.api.set()
+        await ready.seeded.wait()  # the zones of the hosts are there
+        await self._step("operator", self.lab.operator.start())
+        ready.lab.operator.set()
+
+    async def _compute(self, host: Host, key: remote.Key, setup: Setup, ready: _Ready) -> None:
+        await ready.lab.shared.wait()
+        await self.lab.boot_host(host, setup, ready.lab)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._nova_compute(host, key, ready))
+            group.create_task(self.lab.join_control_plane(host, setup, ready.lab))
+
+    async def _nova_compute(self, host: Host, key: remote.Key, ready: _Ready) -> None:
         await remote.install(host, key)
-        await ready.ovn.wait()
-        await bond.join(host)
-        await ovn.join(host, self._lab.central.southbound_remote)
         for event in (ready.catalogue, ready.broker, ready.placement):
             await event.wait()
         await self._step(f"nova-compute on {host.name}", self._start_compute(host, ready))
@@ -270,46 +300,49 @@ class OpenStack:
             ) from None
 
     async def _step(self, name: str, work: Awaitable[object]) -> None:
-        await self._lab.step(name, work)
+        await self.lab.step(name, work)
+
+    async def _once(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        done = self.place.folder / f"{name.partition(',')[0]}.done"
+        if not done.exists():
+            await self._step(name, work())
+            done.touch()
 
     def _write_clouds(self) -> None:
-        accounts = {"admin": self.admin, "test": catalogue.tester(self.place)}
+        accounts = {"admin": self.admin, "test": self.tester}
         clouds = {name: _cloud(account) for name, account in accounts.items()}
-        self.clouds_yaml.write_text(yaml.safe_dump({"clouds": clouds}))
+        self.lab.layout.clouds.write_text(yaml.safe_dump({"clouds": clouds}))
 
 
-async def up(data: Path, report: Report = _silent) -> OpenStack:
+async def up(
+    data: Path,
+    report: Report = silent,
+    *,
+    hosts: Sequence[str] = HOSTS,
+    setup: Setup = ALONE,
+    api_port: int = 6443,
+    node_grace: timedelta = NODE_GRACE,
+) -> OpenStack:
     """An OpenStack in an empty directory; whatever is there of it when this fails, `down` removes.
 
-    Raises:
-        LabError: a step failed; the message has the end of its log.
-    """
-    programs = await venv.ready()
-    lab = await Lab.make(data)
-    state = lab.state
-    for name in HOSTS:
-        state = state.with_host(name)
-    records.save_running(lab.layout, state)
-    made = OpenStack(Lab(lab.layout, state, report), programs)
-    await made.start()
-    return made
-
-
-async def down(data: Path) -> None:
-    """Remove everything of an environment, whatever state a crash left it in.
+    Args:
+        data: the directory.
+        report: called with each step that begins or ends.
+        hosts: names of its computes.
+        setup: what they join beside it.
+        api_port: of the API server; 0 is one that is free now.
+        node_grace: how long a Node may be silent until it is Unknown.
 
     Raises:
-        LabError: something does not go; calling again goes on from there.
+        HypercobaltError: a step failed; the message has the end of its log.
     """
-    await lab_site.down(data)
-    shutil.rmtree(data / _FOLDER, ignore_errors=True)
-    if data.exists() and not any(data.iterdir()):
-        data.rmdir()
+    lab = await Lab.make(data, report, api_port=api_port, node_grace=node_grace)
+    return await OpenStack.up(lab, setup, hosts)
 
 
 async def _is_up(nova: Session, name: str, before: str) -> bool:
     answer = await nova("compute", "GET", "/os-hypervisors/detail", version="2.88")
-    found: Json = answer.body["hypervisors"] if answer.code == 200 else []
+    found: Json = answer.body["hypervisors"] if answer.code == 200 else []  # noqa: PLR2004 - HTTP
     up = any(h["hypervisor_hostname"] == name and h["state"] == "up" for h in found)
     return up and await _last_report(nova, name) != before
 
@@ -335,6 +368,8 @@ def _cloud(account: Account) -> dict[str, object]:
     }
 
 
-def _first(group: BaseExceptionGroup[LabError]) -> LabError:
+def _first(
+    group: BaseExceptionGroup[HypercobaltError | OSError],
+) -> HypercobaltError | OSError:
     found = group.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found

@@ -1,17 +1,38 @@
-"""What tests find in the cloud: flavors, images, a network; by name, in `Names`."""
+"""What is in the cloud from its start: flavors, images, a network; by name, in `Names`."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.guest import image as guest
-from tests.openstack.client import Json, Session
-from tests.openstack.cloud import Names
-from tests.openstack.env.catalogue import administrator
-from tests.openstack.env.place import Place
+from hypercobalt.lab.openstack.catalogue import administrator
+from hypercobalt.lab.openstack.client import Json, Session
+from hypercobalt.lab.openstack.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Things that are there before the first server.
+
+    Args:
+        flavor: 192 MiB, one vCPU, a disk of 1 GiB.
+        large_flavor: 1 GiB, one vCPU, a disk of 1 GiB.
+        empty: an image without an operating system.
+        guest: an image with one, that writes a line a second to its console.
+        network: in which every project may have ports.
+    """
+
+    flavor: str
+    large_flavor: str
+    empty: str
+    guest: str
+    network: str
+
 
 NAMES: Final = Names(
     flavor="tiny", large_flavor="large", empty="empty", guest="guest", network="net"
@@ -20,12 +41,15 @@ _DISK = "empty.qcow2"
 _CIDR = "192.168.50.0/24"
 
 
-async def write(place: Place) -> None:
+async def write(place: Place, zones: Collection[str] = ()) -> None:
     """Make it all, at once; Nova, Glance and Neutron listen.
 
+    Args:
+        place: of the environment.
+        zones: availability zones, which get their hosts later.
+
     Raises:
-        LabError: there is no guest image, and none can be made.
-        AssertionError: a service refuses.
+        LabError: there is no guest image and none can be made, or a service refuses.
     """
     async with Session(administrator(place)) as cloud, asyncio.TaskGroup() as group:
         # 160 MiB is the least that the guest boots with.
@@ -33,11 +57,18 @@ async def write(place: Place) -> None:
         group.create_task(_flavor(cloud, NAMES.large_flavor, ram=1024, disk=1))
         group.create_task(_images(cloud, place))
         group.create_task(_network(cloud))
+        for zone in zones:
+            group.create_task(_zone(cloud, zone))
 
 
 async def _flavor(cloud: Session, name: str, *, ram: int, disk: int) -> None:
     flavor = {"name": name, "ram": ram, "vcpus": 1, "disk": disk}
     (await cloud("compute", "POST", "/flavors", {"flavor": flavor})).ok()
+
+
+async def _zone(cloud: Session, name: str) -> None:
+    aggregate = {"name": name, "availability_zone": name}
+    (await cloud("compute", "POST", "/os-aggregates", {"aggregate": aggregate})).ok()
 
 
 async def _images(cloud: Session, place: Place) -> None:
@@ -60,7 +91,7 @@ async def add_image(place: Place, name: str, words: str) -> None:
     """An image like the guest's, whose lines on the console have some words.
 
     Raises:
-        AssertionError: Glance refuses.
+        LabError: Glance refuses.
     """
     async with Session(administrator(place)) as cloud:
         found = (await cloud("image", "GET", f"/v2/images?name={NAMES.guest}")).ok()["images"][0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tests.openstack.client import Account, Json, Session
-from tests.openstack.env.config import ACCOUNT
-from tests.openstack.env.place import KEYSTONE, PASSWORD, REGION, SERVICES, Place, Service
+from hypercobalt.lab.openstack.client import Account, Json, Session
+from hypercobalt.lab.openstack.config import ACCOUNT
+from hypercobalt.lab.openstack.place import KEYSTONE, PASSWORD, REGION, SERVICES, Place, Service
 
 TEST_PROJECT: Final = "test"
 TEST_USER: Final = "test"
@@ -26,7 +26,7 @@ async def write(place: Place) -> None:
     """Make accounts and catalogue; nothing of Nova may have been started before.
 
     Raises:
-        AssertionError: Keystone refuses.
+        LabError: Keystone refuses.
     """
     async with Session(administrator(place)) as keystone:
         found = (await keystone("identity", "GET", "/roles")).ok()["roles"]

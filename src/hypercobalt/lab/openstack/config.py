@@ -11,8 +11,8 @@ from typing import Final
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.host import SHARED
+from hypercobalt.lab.openstack.place import GLANCE, KEYSTONE, PASSWORD, REGION, Place
 from hypercobalt.lab.ovn import NORTHBOUND_PORT, SOUTHBOUND_PORT
-from tests.openstack.env.place import GLANCE, KEYSTONE, PASSWORD, REGION, Place
 
 Sections = Mapping[str, Mapping[str, object]]
 
@@ -143,10 +143,12 @@ def _nova(place: Place) -> Sections:
         "DEFAULT": {
             "transport_url": transport_url(place),
             # A service that returns is shown in seconds. Ten seconds of silence are normal on a
-            # busy machine, and tests that need a host down force it down.
+            # busy machine.
             "report_interval": 4,
-            "service_down_time": 60,
+            "service_down_time": place.silence,
             "rpc_response_timeout": 30,
+            # Periodic tasks begin at once, not up to a minute later: a compute is found by one.
+            "periodic_fuzzy_delay": 0,
             # With the defaults a stop takes a minute and more.
             "graceful_shutdown_timeout": 5,
             "manager_shutdown_timeout": 4,

@@ -10,8 +10,8 @@ from typing import Final
 
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import Host
-from tests.openstack.env import config
-from tests.openstack.env.place import Place
+from hypercobalt.lab.openstack import config
+from hypercobalt.lab.openstack.place import Place
 
 SERVICE: Final = "nova-compute.service"
 _CONFIGURATION = "/etc/nova/nova.conf"

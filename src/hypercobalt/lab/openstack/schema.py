@@ -16,21 +16,25 @@ from pathlib import Path
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import run
-from tests.openstack.env import config, infra, venv
-from tests.openstack.env.place import DATABASES, PASSWORD, REGION, Place
+from hypercobalt.lab.openstack import config, infra, venv
+from hypercobalt.lab.openstack.place import DATABASES, PASSWORD, REGION, Place
 
 _COMMAND = timedelta(minutes=3)
 
 
 async def copy(wanted: Place) -> None:
-    """Put the databases and Keystone's keys into an environment's folder.
+    """Put the databases and Keystone's keys into an environment's folder that has none.
 
     Raises:
         LabError: they are not in the cache and cannot be made.
     """
     made = await _ready(wanted.programs)
-    for name in ("mysql", "keys"):
-        await run("cp", "--archive", "--reflink=auto", str(made / name), str(wanted.folder / name))
+    for name in ("keys", "mysql"):  # whole or not at all, should we be killed
+        target, part = wanted.folder / name, wanted.folder / f"{name}.part"
+        if not target.exists():
+            await asyncio.to_thread(shutil.rmtree, part, ignore_errors=True)
+            await run("cp", "--archive", "--reflink=auto", str(made / name), str(part))
+            part.rename(target)
 
 
 async def settle(wanted: Place) -> None:
@@ -51,7 +55,8 @@ async def settle(wanted: Place) -> None:
 async def _ready(programs: Path) -> Path:
     version = await run("mariadbd", "--version")
     recipe = (programs.name, version, PASSWORD, REGION, *DATABASES)
-    key = venv.digest(Path(__file__).read_bytes(), *(part.encode() for part in recipe))
+    source = await asyncio.to_thread(Path(__file__).read_bytes)
+    key = venv.digest(source, *(part.encode() for part in recipe))
     folder = venv.cache_directory() / f"databases-{key}"
     if not folder.exists():
         with venv.alone(folder):

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.lab.commands import PATH
 
-PASSWORD: Final = "secret"  # of every account: the network has no other users
+PASSWORD: Final = "secret"  # noqa: S105 - of every account: the network has no other users
 REGION: Final = "RegionOne"
 DATABASES: Final = (
     "keystone",
@@ -62,6 +62,7 @@ class Place:
         folder: for configuration, databases and whatever the services write.
         log: for their logs.
         programs: the virtual environment of OpenStack.
+        silence: seconds until Nova shows a silent service as down.
     """
 
     lab_id: str
@@ -69,6 +70,7 @@ class Place:
     folder: Path
     log: Path
     programs: Path
+    silence: int = 60
 
     @property
     def etc(self) -> Path:

@@ -1,4 +1,4 @@
-"""The environment by hand: `python -m tests.openstack.env up|down DATA`."""
+"""The environment by hand: `python -m tests.openstack up|down DATA`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+from hypercobalt.lab.lab import down
+from hypercobalt.lab.openstack.site import up
 from hypercobalt.lab.progress import Progress
-from tests.openstack.env.site import down, up
 
 
 def main(order: str, data: Path) -> None:
@@ -20,7 +21,7 @@ def main(order: str, data: Path) -> None:
 
     if order == "up":
         made = asyncio.run(up(data, report))
-        sys.stdout.write(f"OS_CLIENT_CONFIG_FILE={made.clouds_yaml} OS_CLOUD=admin\n")
+        sys.stdout.write(f"OS_CLIENT_CONFIG_FILE={made.lab.layout.clouds} OS_CLOUD=admin\n")
     elif order == "down":
         asyncio.run(down(data))
     else:

@@ -1,0 +1,131 @@
+"""The agent of a host that was cut off, whose watch shows nothing of what happened meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.status.parts import Board
+from hypercobalt.runtime import Kube, SystemClock
+from hypercobalt.runtime.write_cache import Latest
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+CUT = 100.0
+"""Seconds for which nothing of the API reaches the host."""
+DEAD = Fencing(phase=FencingPhase.FENCED, method=FencingMethod.BMC, bootID="b1")
+
+
+def own(fencing: Fencing | None = None) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name="kvm-1"), status=HypervisorStatus(bootID="b1", fencing=fencing)
+    )
+
+
+@dataclass
+class Listed:
+    items: tuple[Hypervisor, ...]
+
+
+@dataclass
+class Away:
+    """An API that takes requests and answers none until the cut is over."""
+
+    fencing: Fencing | None = DEAD
+    asked: int = 0
+
+    async def list(self, *_: object, **__: object) -> Listed:
+        self.asked += 1
+        if asyncio.get_running_loop().time() < CUT:
+            await asyncio.Event().wait()  # lost on the way: no later answer to it
+        return Listed((own(self.fencing),))
+
+
+@dataclass
+class Stale:
+    """A watch whose connection is dead: it shows the host as it was before."""
+
+    value: Hypervisor = field(default_factory=own)
+    restarts: int = 0
+
+    async def changed(self, _: object) -> Hypervisor:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+@dataclass
+class Site:
+    api: Away = field(default_factory=Away)
+    watch: Stale = field(default_factory=Stale)
+    libvirt: FakeLibvirt = field(default_factory=FakeLibvirt)
+    renews: bool = False
+
+    def __post_init__(self) -> None:
+        self.libvirt.put(Domain("a", "a", True, DomainState.RUNNING))
+
+    def renewals(self) -> int:
+        return int(asyncio.get_running_loop().time()) if self.renews else 7
+
+    def order(self) -> FencingOrder:
+        return FencingOrder(
+            cast("Kube", self.api),
+            self.libvirt,
+            cast("Latest[Hypervisor]", self.watch),
+            Board(SystemClock()),
+            boot="b1",
+            renewals=self.renewals,
+            ended=Ended(),
+            clock=SystemClock(),
+        )
+
+    async def runs(self, until: float) -> None:
+        async with asyncio.timeout(until - asyncio.get_running_loop().time()):
+            await self.order().run()
+
+    @property
+    def guests(self) -> int:
+        return sum(domain.active for domain in self.libvirt.here.values())
+
+
+async def test_host_that_was_cut_off_ends_its_guests_within_two_seconds_of_the_first_answer() -> (
+    None
+):
+    site = Site()
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT + 2.8)  # an answer is possible from CUT on: a reading lasts 2 s
+    assert (site.guests, site.watch.restarts) == (0, 1)
+
+
+async def test_host_that_was_cut_off_without_an_order_ends_no_guest() -> None:
+    site = Site(Away(fencing=None))
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT + 30)
+    assert (site.guests, site.watch.restarts) == (1, 1)
+
+
+async def test_agent_whose_lease_is_renewed_reads_nothing_and_waits_for_its_watch() -> None:
+    site = Site(renews=True)
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT + 100)
+    assert (site.api.asked, site.guests) == (0, 1)
+
+
+async def test_api_that_is_away_is_asked_once_in_two_seconds_at_most() -> None:
+    site = Site()
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT)
+    assert 30 < site.api.asked <= CUT / 2

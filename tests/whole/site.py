@@ -1,0 +1,225 @@
+"""The whole as a test sees it: Nova, Neutron, Placement, our objects, and the hosts' QEMUs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.drills.witness import Emulator, Witness
+from hypercobalt.lab import processes, rights
+from hypercobalt.lab.commands import Finished, cobalt_command, execute
+from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.openstack import seed
+from hypercobalt.lab.openstack.client import Json, Session
+from hypercobalt.lab.openstack.site import OpenStack
+from hypercobalt.runtime import Kube
+from tests.openstack.computes import DISABLED, provider_id, service, traits
+from tests.openstack.servers import PLACEMENT, Servers, until
+
+T = TypeVar("T")
+WITHIN = 120  # seconds for one step, on a busy machine
+_STEP = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The environment.
+
+    Args:
+        openstack: with the lab.
+        admin: an administrator's session of OpenStack.
+        kube: an administrator's client of the API server.
+        servers: those that the test makes.
+        witness: of all QEMUs.
+    """
+
+    openstack: OpenStack
+    admin: Session
+    kube: Kube
+    servers: Servers
+    witness: Witness
+
+    # -- hosts -----------------------------------------------------------------------------------
+
+    def host(self, name: str) -> Host:
+        return self.openstack.lab.host(name)
+
+    async def hypervisor(self, name: str) -> Hypervisor:
+        """A Hypervisor that is there."""
+        found = await self.kube.get(Hypervisor, name)
+        assert found is not None
+        return found
+
+    async def switch(self, name: str) -> OVSNode:
+        """The OVSNode of a host."""
+        found = await self.kube.get(OVSNode, name, rights.OVS_NAMESPACE)
+        assert found is not None
+        return found
+
+    async def until_host(
+        self, name: str, good: Callable[[Hypervisor], bool], within: float = WITHIN
+    ) -> Hypervisor:
+        """Wait until a Hypervisor is as wanted."""
+        return await awaited(partial(self.hypervisor, name), good, within)
+
+    async def all_in_service(self) -> None:
+        """Wait until every host takes instances."""
+        for host in self.openstack.hosts:
+            await self.until_host(host.name, lambda hv: condition(hv, "Ready") == "True/Ready")
+            await self.until_service(host.name)
+
+    async def until_service(self, name: str) -> Json:
+        """Wait until Nova has a compute that works and takes servers, and give it."""
+        found = await until(
+            lambda: service(self.admin, name),
+            lambda one: (one["state"], one["status"]) == ("up", "enabled"),
+            WITHIN,
+        )
+        provider = await provider_id(self.admin, name)
+        # Nova takes it back with its next report of resources, if the compute was down till then.
+        await until(lambda: traits(self.admin, provider), lambda seen: DISABLED not in seen, WITHIN)
+        return found
+
+    async def mend(self) -> None:
+        """Boot what is off, connect what is cut off, and remove what the test has made."""
+        for host in self.openstack.hosts:
+            if host.power is Power.OFF:
+                await self.openstack.lab.up_host(host)
+            elif host.wire.is_cut:
+                await host.wire.restore()
+        await self.all_in_service()
+        await self.servers.remove_all()
+        for eviction in (await self.kube.list(Eviction)).items:
+            await self.kube.delete(Eviction, eviction.metadata.name)
+
+    # -- Evictions -------------------------------------------------------------------------------
+
+    async def evictions(self, host: str) -> list[Eviction]:
+        """Those of a host."""
+        found = (await self.kube.list(Eviction)).items
+        return [one for one in found if one.spec.hypervisor == host]
+
+    async def ended(self, host: str, name: Callable[[Eviction], bool]) -> Eviction:
+        """Wait until an Eviction of a host has ended, and give it."""
+
+        async def found() -> Eviction | None:
+            chosen = [one for one in await self.evictions(host) if name(one)]
+            return next((one for one in chosen if has_ended(one.status)), None)
+
+        ended = await awaited(found, lambda one: one is not None, WITHIN)
+        assert ended is not None
+        return ended
+
+    # -- servers ---------------------------------------------------------------------------------
+
+    async def boot(self, host: str) -> str:
+        """A server with an operating system and a port, that has begun to beat."""
+        server = await self.servers.boot(
+            host=host, image=seed.NAMES.guest, network=seed.NAMES.network
+        )
+        await self.until_beats(server)
+        return server
+
+    def emulators(self, server: str) -> tuple[Emulator, ...]:
+        """The QEMUs of a server, on all hosts."""
+        return tuple(one for one in self.witness.emulators() if one.uuid == server)
+
+    async def port(self, server: str) -> Json:
+        """The only port of a server, as Neutron has it."""
+        answer = await self.admin("network", "GET", f"/v2.0/ports?device_id={server}")
+        (found,) = answer.ok()["ports"]
+        return found
+
+    async def until_beats(self, server: str, beats: int = 0) -> int:
+        """Wait until a server has printed more signs of life than so many, and give how many."""
+        return int(await until(lambda: self.servers.beats(server), lambda now: now > beats, WITHIN))
+
+    async def bound(self, server: str, host: str) -> Json:
+        """Wait until the port of a server is bound to a host and works, and give it."""
+        return await until(
+            lambda: self.port(server),
+            lambda port: (port["binding:host_id"], port["status"]) == (host, "ACTIVE"),
+            WITHIN,
+        )
+
+    async def chassis(self, port: str) -> str:
+        """Where OVN has bound a port."""
+        central = self.openstack.lab.central
+        row = await central.sbctl(
+            *("--bare", "--columns=chassis", "find", "Port_Binding", f"logical_port={port}")
+        )
+        if not row.strip():
+            return ""
+        return (await central.sbctl("get", "Chassis", row.strip(), "name")).strip().strip('"')
+
+    async def allocated(self, server: str) -> set[str]:
+        """Hosts of which Placement has given something to a server."""
+        answer = await self.admin("placement", "GET", f"/allocations/{server}", version=PLACEMENT)
+        found = set(answer.ok()["allocations"])
+        names = [host.name for host in self.openstack.hosts]
+        return {name for name in names if await provider_id(self.admin, name) in found}
+
+    async def stays(self, check: Callable[[], Awaitable[bool]], seconds: float) -> None:
+        """Check that something is the case for a time."""
+        loop = asyncio.get_running_loop()
+        until_then = loop.time() + seconds
+        while loop.time() < until_then:
+            assert await check()
+            await asyncio.sleep(_STEP)
+
+    @asynccontextmanager
+    async def hanging(self, role: str) -> AsyncIterator[None]:
+        """Have the processes of a role on the machine stopped where they are, meanwhile."""
+        lab_id = self.openstack.lab.state.id
+        found = processes.find(lab_id, role)
+        assert found
+        try:
+            for one in found:
+                await processes.stop(one, lab_id)
+            yield
+        finally:
+            for one in found:
+                processes.send(one, lab_id, signal.SIGCONT)
+
+    # -- people ----------------------------------------------------------------------------------
+
+    async def cobalt(self, *arguments: str) -> Finished:
+        """What a person's command prints."""
+        kubeconfig = str(self.openstack.lab.layout.kubeconfig)
+        return await execute(
+            (str(cobalt_command()), *arguments),
+            env=os.environ | {"KUBECONFIG": kubeconfig},
+            within=timedelta(seconds=60),
+        )
+
+
+def condition(found: Hypervisor, type_: str) -> str:
+    """`status/reason` of a condition, empty if there is none."""
+    one = get_condition(found.conditions, type_)
+    return f"{one.status}/{one.reason}" if one else ""
+
+
+def runs(found: Hypervisor, server: str) -> bool:
+    """Whether a host reports an instance as running."""
+    return any(one.id == server and one.active for one in found.status.instances)
+
+
+async def awaited(read: Callable[[], Awaitable[T]], good: Callable[[T], bool], within: float) -> T:
+    """Read until it is as wanted.
+
+    Raises:
+        AssertionError: it is not in time; the message has what was read last.
+    """
+    found: T = await until(read, good, within)
+    return found
