@@ -302,6 +302,7 @@ class RecoveryBlockedReason(StrEnum):
     GATES_CLOSED = "GatesClosed"
     MANY_HOSTS = "ManyHosts"  # one of those that are closed is about many hosts at once
     CRASH_LOOP = "CrashLoop"
+    AWAITS_REBOOT = "AwaitsReboot"  # it was fenced wrongly: a person has to reboot it
     NOT_NEEDED = "NotNeeded"
 
 

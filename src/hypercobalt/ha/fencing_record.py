@@ -60,7 +60,14 @@ def may_act_late(stored: Fencing, now: datetime) -> bool:
     """
     proven = stored.phase == FencingPhase.FENCED and stored.method != FencingMethod.BMC
     late = proven and stored.deadline is not None and now < stored.deadline
-    return late or is_under_way(stored, now)
+    reboots = stored.rebootDeadline is not None and now < stored.rebootDeadline
+    return late or reboots or is_under_way(stored, now)
+
+
+def late_until(stored: Fencing) -> datetime | None:
+    """When no call acts any more that may act late; None for no call."""
+    moments = (stored.deadline, stored.rebootDeadline)
+    return max((at for at in moments if at is not None), default=None)
 
 
 def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
@@ -82,6 +89,7 @@ def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
         poweredSince=_no_later(stored.poweredSince, now.replace(microsecond=0)),
         deadline=_no_later(stored.deadline, longest) if awaited else stored.deadline,
         unfenceDeadline=_no_later(stored.unfenceDeadline, longest),
+        rebootDeadline=_no_later(stored.rebootDeadline, longest + lasts),
     )
     if moved.deadline == stored.deadline or not is_under_way(stored, now):
         return moved

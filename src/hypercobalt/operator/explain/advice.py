@@ -231,6 +231,9 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
             "kubectl get hypervisors -o wide",
         ),
     ),
+    (_Type.RECOVERY_BLOCKED, "AwaitsReboot"): (
+        Remedy("reboot the host; it returns to service by itself with its next boot"),
+    ),
     (_Type.RECOVERY_BLOCKED, "CrashLoop"): (
         Remedy("empty the host, then repair it", "cobalt maintain {node} --reason '...'"),
     ),

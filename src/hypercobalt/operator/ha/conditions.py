@@ -22,7 +22,9 @@ _Type = HypervisorConditionType
 TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})
 
 _Why = RecoveryBlockedReason
-_BLOCKING: Final = frozenset({_Why.GATES_CLOSED, _Why.MANY_HOSTS, _Why.CRASH_LOOP})
+_BLOCKING: Final = frozenset(
+    {_Why.GATES_CLOSED, _Why.MANY_HOSTS, _Why.CRASH_LOOP, _Why.AWAITS_REBOOT}
+)
 _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
     FencingPhase.FENCED: ("True", FencedReason.PROVEN),
     FencingPhase.ATTEMPTING: ("Unknown", FencedReason.ATTEMPTING),

@@ -24,7 +24,7 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, fencing_record
+from hypercobalt.ha import fencing, fencing_record, rebooting
 from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.fencing_record import A_SECOND
@@ -50,6 +50,7 @@ from hypercobalt.operator.ha.facts import (
     Fence,
     ForceDown,
     Plan,
+    Reboot,
     SetMaintenance,
 )
 from hypercobalt.operator.ha.keeping import is_empty, is_silent
@@ -318,7 +319,7 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
         if evacuates(one.spec):
             return plan
     if is_empty(facts, mode):
-        return _emptied(facts, plan)
+        return _emptied(facts, plan, settings)
     for one in facts.evictions:
         if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
             again = failed_before(one, max(facts.now - settings.again, _before_proof(plan)))
@@ -340,13 +341,40 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
     return is_recovery(eviction) and eviction.spec.mode != mode
 
 
-def _emptied(facts: Facts, plan: Plan) -> Plan:
+def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """Nothing is left to recover; a termination that was under way continues."""
     plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
         return then(plan, SetMaintenance(before))
-    return plan
+    return _reboot(facts, plan, settings) if is_stopped(facts) else plan
+
+
+def _reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """A host that lives in a boot that counts as dead, and is empty, serves with its next boot."""
+    stored, power = plan.fencing, facts.fence.power
+    if stored is None or stored.forcedDownAt is None:
+        return plan
+    empty = (
+        f"Boot {stored.bootID} counts as dead, though the host lives: its instances are elsewhere, "
+        "and it returns to service with its next boot"
+    )
+    why = "--ha-reboot-fenced is off" if not settings.reboots else ""
+    why = why or ("" if power.devices else "no fence device switches its power")
+    if maintenance_of(facts.hypervisor) != Maintenance.HA:
+        why = f"it is in maintenance {maintenance_of(facts.hypervisor) or 'none'}"
+    if why:
+        return replace(plan, blocked=(_Why.AWAITS_REBOOT, f"{empty}: reboot it; {why}"))
+    problem = rebooting.last(stored)
+    text = f"{empty}: reboot it; {problem}" if problem else f"{empty}: {power.devices} reboots it"
+    plan = replace(plan, blocked=(_Why.AWAITS_REBOOT if problem else _Why.NOT_NEEDED, text))
+    match rebooting.next_step(stored, power, facts.mine, settings.pace, facts.now):
+        case fencing.Record(record):
+            return replace(plan, fencing=record, look_again=AT_ONCE)
+        case rebooting.Reboot(record):
+            return then(plan, Reboot(record))
+        case fencing.WaitUntil(at):
+            return no_later(plan, at, facts.now)
 
 
 def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:

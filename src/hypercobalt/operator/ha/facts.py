@@ -112,6 +112,17 @@ class GiveBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Reboot:
+    """Switch a host off and on that was fenced wrongly and is empty; the order is recorded.
+
+    Args:
+        fencing: the record.
+    """
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
 class ForceDown:
     """Declare the host dead in the compute service: the proof is recorded.
 
@@ -150,7 +161,15 @@ class DeleteEviction:
 
 
 Action = (
-    AskPeers | SetMaintenance | Fence | GiveBack | ForceDown | TakeBack | Evict | DeleteEviction
+    AskPeers
+    | SetMaintenance
+    | Fence
+    | GiveBack
+    | Reboot
+    | ForceDown
+    | TakeBack
+    | Evict
+    | DeleteEviction
 )
 
 
