@@ -281,6 +281,7 @@ class FencedReason(StrEnum):
     PROVEN = "Proven"
     ATTEMPTING = "Attempting"
     FAILED = "Failed"
+    RETURNING = "Returning"  # it was proven dead, and reports another boot
     RELEASED = "Released"
 
 

@@ -212,6 +212,9 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.FENCED, "Proven"): (
         Remedy("repair the host, then start it; the operator returns it to service by itself"),
     ),
+    (_Type.FENCED, "Returning"): (
+        Remedy("nothing; the operator returns the host to service once it is healthy"),
+    ),
     (_Type.FENCED, "Failed"): (
         POWER,
         Remedy(

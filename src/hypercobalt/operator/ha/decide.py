@@ -21,6 +21,7 @@ from hypercobalt.api.fencing import (
     ASSERTED_DEAD,
     FencingMethod,
     FencingPhase,
+    proven_boots,
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
@@ -69,6 +70,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 def decide(facts: Facts, settings: HaSettings) -> Plan:
     """Give the next step for a host."""
     plan, found = _next(facts, settings), facts.assertion
+    plan = replace(plan, returns=_returns(facts, plan))
     if found is None:
         return plan
     overtaken = fencing_record.is_overtaken(facts.hypervisor.fencing, plan.fencing)
@@ -115,6 +117,14 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
             return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
             return _silent(facts, plan, settings)
+
+
+def _returns(facts: Facts, plan: Plan) -> bool:
+    """Whether the host is Ready in a boot that nothing has proven dead: that is no failure."""
+    if plan.fencing is None or not isinstance(facts.verdict, Well | Returned):
+        return False
+    boot = facts.latest.node_boot or facts.hypervisor.status.bootID
+    return boot not in {"", None, *proven_boots(plan.fencing)}
 
 
 def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:

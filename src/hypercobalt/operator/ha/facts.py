@@ -186,6 +186,7 @@ class Plan:
         action: to be taken before that.
         look_again: after this long; None waits for a change.
         recovery: for the status; see `hypercobalt.operator.ha.phase`.
+        returns: the host is Ready in another boot than those that were proven dead.
     """
 
     unhealthy_since: datetime | None
@@ -196,3 +197,4 @@ class Plan:
     recovery: Recovery | None = None
     assertion: Assertion | None = None
     removes_assertion: bool = False
+    returns: bool = False

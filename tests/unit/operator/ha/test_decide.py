@@ -493,6 +493,21 @@ def test_host_that_was_fenced_wrongly_is_rebooted_once_it_is_empty(
         assert (plan.blocked[0], plan.blocked[1][-len(blocked[1]) :]) == blocked
 
 
+@pytest.mark.parametrize(
+    ("verdict", "boot", "returns"),
+    [
+        pytest.param(Well(), "b2", True, id="Ready in another boot"),
+        pytest.param(Well(), "b1", False, id="in the boot that was fenced"),
+        pytest.param(DEAD, "b2", False, id="silent in another boot"),
+    ],
+)
+def test_host_returns_when_it_is_ready_in_a_boot_that_nothing_has_proven_dead(
+    verdict: Well | Dead, boot: str, *, returns: bool
+) -> None:
+    plan = planned(fenced(BY_AGENT), verdict=verdict, ready="True", latest=Latest(boot))
+    assert plan.returns is returns
+
+
 def test_host_that_was_fenced_wrongly_waits_for_a_person_where_the_site_has_it_so() -> None:
     facts = replace(fenced(BY_AGENT), **EMPTIED)  # type: ignore[arg-type]
     plan = decide(facts, replace(SETTINGS, reboots=False))
