@@ -91,6 +91,13 @@ class Fencing(Struct, frozen=True):
             "attempt to cut it off is begun before."
         ),
     ] = None
+    contradictedBy: Annotated[
+        str | None,
+        Field(
+            "What speaks against the last proof by a fence device, though the host is silent: that "
+            "the power is off already does not count any more, unless something confirms it."
+        ),
+    ] = None
     rebootDeadline: Annotated[
         datetime | None,
         Field(

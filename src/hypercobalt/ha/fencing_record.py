@@ -28,11 +28,13 @@ class Answer:
         off: the power, or the access to the storage, is read as off.
         text: for people.
         second: what reports the same, independently of that; "" for nothing.
+        already: it was so without an order: nothing has shown that the device obeys.
     """
 
     off: bool
     text: str
     second: str = ""
+    already: bool = False
 
 
 def holds(stored: Fencing) -> bool:
@@ -107,10 +109,12 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
 
     The deadline stays: a device may switch off later than it answers.
     """
-    if answer.off:
+    doubt = stored.contradictedBy if answer.already and not answer.second else None
+    if answer.off and not doubt:
         method = FencingMethod(stored.method or FencingMethod.BMC)
         return confirmed(proven(stored, method, answer.text, now), answer.second)
-    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
+    text = f"{answer.text}; not believed, since {doubt}" if doubt else answer.text
+    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {text}")
     return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
 
 
@@ -135,6 +139,7 @@ def overtaken(
     now: datetime,
     *,
     powered: bool = False,
+    contradicted: str = "",
 ) -> Fencing:
     """The record of a proven boot whose host shows life since, of that boot or of another one.
 
@@ -146,6 +151,7 @@ def overtaken(
         evidence: the signs of life.
         now: the clock of the record.
         powered: its power is on again, and nothing else is known of it.
+        contradicted: what speaks against the word of its fence device; "" for nothing.
     """
     texts = stored.evidence
     for text in evidence:
@@ -156,6 +162,7 @@ def overtaken(
         phase=stored.phase if begun else FencingPhase.FAILED,
         livesSince=since if begun else None,
         poweredSince=since if powered else None,
+        contradictedBy=contradicted[:_LONGEST] or stored.contradictedBy,
         startedAt=_anew(stored, now),
         evidence=texts,
     )
@@ -198,6 +205,7 @@ def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> F
         proof=proof[:_LONGEST],
         fencedAt=now.replace(microsecond=0),
         confirmedBy=None,
+        contradictedBy=None,
         livesSince=None,
         poweredSince=None,
         evidence=with_evidence(base.evidence, proof),

@@ -103,7 +103,13 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
     if recorded is not None and (life := _life_after_proof(facts)):
         by_storage = recorded.method == FencingMethod.STORAGE
         powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
-        record = fencing_record.overtaken(recorded, life, facts.now, powered=powered)
+        record = fencing_record.overtaken(
+            recorded,
+            life,
+            facts.now,
+            powered=powered,
+            contradicted=next(iter(facts.latest.in_use), ""),
+        )
         return replace(plan, fencing=record, look_again=AT_ONCE)
     if recorded is not None and facts.stopped and not facts.latest.agent:
         record = fencing_record.reordered(recorded, facts.now)
@@ -212,6 +218,13 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         if facts.rejected:
             text = f"{facts.rejected}; {summary(facts.gates)}"
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
+        elif why := _contradicts(facts):
+            text = (
+                f"{_devices(facts)} reported the power as off, but {why}: the host may run; make "
+                "sure that it does not, then set the annotation "
+                f"{ASSERTED_DEAD}={facts.hypervisor.status.bootID}; {summary(facts.gates)}"
+            )
+            plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         elif peer := _reached_by(facts):
             text = (
                 f"{peer} alone reports that the host answers, and no other host could check that: "
@@ -221,6 +234,12 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         return _fence(facts, plan, settings)
     return plan if facts.silenced else _fenced(facts, plan, settings)
+
+
+def _contradicts(facts: Facts) -> str:
+    """What speaks against the last word of the host's fence device; "" for nothing."""
+    stored = facts.hypervisor.fencing
+    return (stored.contradictedBy or "") if stored is not None else ""
 
 
 def _reached_by(facts: Facts) -> str:

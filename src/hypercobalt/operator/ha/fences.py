@@ -104,7 +104,7 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
     what = _WHAT[cuts]
     if state is PowerState.OFF:
         # Some of them may be silent, so this is one way at most.
-        return Answer(True, f"{names} reports that {what} is off already")
+        return Answer(True, f"{names} reports that {what} is off already", already=True)
     found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
     return Answer(
         False, f"{names} {found}, and {reached_by} alone reports that the host answers: no order"
@@ -122,15 +122,22 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
     """
     texts: list[str] = []
     way: Devices | None = None
-    second = ""
+    second, orders = "", 0
+
+    def counted() -> None:
+        nonlocal orders
+        orders += 1
+        guard()
+
     try:
         async with asyncio.timeout(within.total_seconds()):
-            way = await _by_any(devices, _WHAT[cuts], texts, guard)
+            way = await _by_any(devices, _WHAT[cuts], texts, counted)
             second = await _confirmed(way, devices, _WHAT[cuts]) if way else ""
     except TimeoutError:
         if not way:
             texts.append(f"no answer within {within.total_seconds():.0f} s")
-    return Answer(bool(way), "; ".join(texts) or "no fence device is set up", second)
+    text = "; ".join(texts) or "no fence device is set up"
+    return Answer(bool(way), text, second, already=bool(way) and not orders)
 
 
 async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:

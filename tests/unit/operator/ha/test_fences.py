@@ -107,6 +107,7 @@ async def test_host_counts_as_off_only_when_a_device_reads_it_so(
     assert answer.off is off
     assert text in answer.text
     assert [len(one.orders) for one in devices] == orders
+    assert answer.already is (off and not any(orders))
 
 
 @pytest.mark.parametrize(
