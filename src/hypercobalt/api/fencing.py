@@ -91,6 +91,20 @@ class Fencing(Struct, frozen=True):
             "attempt to cut it off is begun before."
         ),
     ] = None
+    contradictedBy: Annotated[
+        str | None,
+        Field(
+            "What speaks against the last proof by a fence device, though the host is silent: that "
+            "the power is off already does not count any more, unless something confirms it."
+        ),
+    ] = None
+    rebootDeadline: Annotated[
+        datetime | None,
+        Field(
+            "Until when the last order to reboot the host by its fence device may act: it was "
+            "fenced wrongly and is empty. No attempt to switch it off is begun before."
+        ),
+    ] = None
     attempts: Annotated[
         int | None,
         Field("How often a method was begun.", limits=Limits(minimum=0, format="int32")),

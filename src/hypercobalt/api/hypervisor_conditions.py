@@ -303,6 +303,7 @@ class FencedReason(StrEnum):
     PROVEN = "Proven"
     ATTEMPTING = "Attempting"
     FAILED = "Failed"
+    RETURNING = "Returning"  # it was proven dead, and reports another boot
     RELEASED = "Released"
 
 
@@ -324,6 +325,7 @@ class RecoveryBlockedReason(StrEnum):
     GATES_CLOSED = "GatesClosed"
     MANY_HOSTS = "ManyHosts"  # one of those that are closed is about many hosts at once
     CRASH_LOOP = "CrashLoop"
+    AWAITS_REBOOT = "AwaitsReboot"  # it was fenced wrongly: a person has to reboot it
     NOT_NEEDED = "NotNeeded"
 
 

@@ -262,6 +262,8 @@ class HaFlags:
         Instances that are recovered at once; one host alone may have more.
     ha_cool_down
         How long recovery pauses after too many hosts were unwell.
+    ha_reboot_fenced
+        Reboot a host that was fenced wrongly and is empty by its fence device.
     ha_domain_labels
         Labels of Hypervisors whose values are failure domains, with commas; aggregates are, too.
     fence_devices
@@ -285,6 +287,7 @@ class HaFlags:
     ha_max_nodes: int = _LIMITS.nodes
     ha_max_instances: int = _LIMITS.instances
     ha_cool_down: Span = _LIMITS.cool_down
+    ha_reboot_fenced: bool = True
     ha_domain_labels: str = ",".join(DOMAIN_LABELS)
     fence_devices: Annotated[Path | None, Parameter(env_var="FENCE_DEVICES")] = None
     fence_namespace: Annotated[str, Parameter(env_var="FENCE_NAMESPACE")] = ""
@@ -325,7 +328,13 @@ class HaFlags:
             cool_down=self.ha_cool_down,
         )
         labels = tuple(part.strip() for part in self.ha_domain_labels.split(",") if part.strip())
-        return HaSettings(mode=self.ha, waits=waits, limits=limits, domain_labels=labels)
+        return HaSettings(
+            mode=self.ha,
+            waits=waits,
+            limits=limits,
+            domain_labels=labels,
+            reboots=self.ha_reboot_fenced,
+        )
 
     def devices(self) -> tuple[DeviceTemplate, ...]:
         """The templates of fence devices.

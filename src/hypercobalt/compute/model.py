@@ -150,6 +150,7 @@ class Move:
             server writes meanwhile is copied until the end.
         message: why it failed; "" when the service does not report it.
         claimed_by: host that has something of the server as well, for which it failed; "" else.
+        in_use: it failed since another process holds the lock of a disk.
     """
 
     id: str
@@ -165,6 +166,7 @@ class Move:
     disk_remaining: int = 0
     message: str = ""
     claimed_by: str = ""
+    in_use: bool = False
 
     @property
     def ended(self) -> bool:

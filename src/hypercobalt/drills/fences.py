@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from hypercobalt.api.fencing import ASSERTED_DEAD
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.outcomes import RECOVERY, is_tried, recovered
 from hypercobalt.drills.record import DrillError, Mark
@@ -12,6 +14,7 @@ from hypercobalt.lab.bmc.faults import Fault
 from hypercobalt.lab.host import Host
 
 _LONG = 20.0  # seconds in which nothing may be evacuated
+_LOCKS = 240.0  # seconds in which the locks of disks count as evidence
 _REFUSED = 3  # attempts after which a living host's instance would be given up
 
 
@@ -76,7 +79,11 @@ async def lying(stage: Stage) -> None:
 
 
 async def lying_then_dead(stage: Stage) -> None:
-    """While the host lives, the locks of its disks refuse every evacuation; none is given up."""
+    """While the host lives, the locks of its disks refuse every evacuation.
+
+    Once they have done so for longer than they could be left over, the proof is void, and the BMC
+    is not believed any more: a person asserts the death that comes later.
+    """
     vms = await stage.vms("kvm-1", 2)
     bmc, host = stage.lab.boards.fault("kvm-1"), stage.host("kvm-1")
     bmc.write(Fault.LYING)
@@ -91,10 +98,22 @@ async def lying_then_dead(stage: Stage) -> None:
     await stage.until("evacuation is refused again and again", is_refused_often, within=RECOVERY)
     if any(len(stage.ledger(vm).boots) > 1 for vm in vms):
         raise DrillError("a guest was started although its host lives")
+    await stage.becomes("kvm-1", "not proven dead any more", _is_contradicted, within=_LOCKS)
     began = await stage.power_cut("kvm-1")
+    stored = await stage.hypervisor("kvm-1")
+    assertion = {"metadata": {"annotations": {ASSERTED_DEAD: stored.status.bootID}}}
+    await stage.do(
+        "a person has looked, and asserts that it is dead",
+        stage.kube.merge_patch(Hypervisor, "kvm-1", assertion),
+    )
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
     stage.record.measure("death_to_running", began)
     await stage.write(*vms)
+
+
+def _is_contradicted(hypervisor: Hypervisor) -> bool:
+    found = hypervisor.status.fencing
+    return found is not None and found.contradictedBy is not None and not is_fenced(hypervisor)
 
 
 DRILLS = (
@@ -123,7 +142,7 @@ DRILLS = (
     Drill("bmc-lying", "A BMC reports Off for a host that runs: the disks' locks hold.", lying),
     Drill(
         "bmc-lying-then-dead",
-        "A host is recorded as dead by mistake, and dies later: its instances are evacuated then.",
+        "Locks show that a BMC has lied; its host dies later, as a person asserts: evacuated then.",
         lying_then_dead,
         in_ci=False,
     ),

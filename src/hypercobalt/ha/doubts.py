@@ -6,8 +6,11 @@ may run instances all the same: it may have booted unobserved, and fallen silent
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Final
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, proven_boots
 
@@ -35,12 +38,32 @@ class Latest:
             not known.
         power: see there.
         agent: the node agent renews its Lease.
+        in_use: what shows that its disks are still in use; see `held`.
     """
 
     node_boot: str = ""
     lease: str | None = None
     power: Power = Power.OFF
     agent: bool = True
+    in_use: tuple[str, ...] = ()
+
+
+LOCKS_LAST: Final = timedelta(minutes=2)
+"""How long the locks of a dead host may be held: NFS 4 gives it 90 s to come back."""
+
+
+def held(failed: Iterable[tuple[str, datetime, str]], proven_at: datetime) -> tuple[str, ...]:
+    """What shows that a host which was proven dead has its disks in use; () for nothing.
+
+    Args:
+        failed: instances that were last refused a lock elsewhere: UUID, when, the refusal.
+        proven_at: when the host was proven dead.
+    """
+    return tuple(
+        f"{(at - proven_at).total_seconds():.0f} s later a disk of instance {id_} is in use: {why}"
+        for id_, at, why in failed
+        if at - proven_at >= LOCKS_LAST
+    )[:1]
 
 
 def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
@@ -59,6 +82,7 @@ def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
     known = proof.leaseRenewedAt is not None and not by_agent
     if known and latest.lease and latest.lease != proof.leaseRenewedAt:
         found.append(f"the node agent renewed its Lease at {latest.lease}")
+    found.extend(latest.in_use)
     if latest.power is Power.ON:
         storage = proof.method == FencingMethod.STORAGE
         what = "that it reaches its storage again" if storage else "its power as on"

@@ -296,7 +296,8 @@ def _as_one(
         name = f"ha-{node[:200]}-{hashlib.sha256(ids.encode()).hexdigest()[:10]}"
         type_, text = IncidentType.MANY_CRASHES, why
         if all(case.type is IncidentType.ENDED_BY_BOOT for _, case in cases):
-            type_, text = IncidentType.ENDED_BY_BOOT, "the instances ran until the host went down"
+            type_ = IncidentType.ENDED_BY_BOOT
+            text = "the instances ended with their host, or while it counted as dead"
         for uuid, case in cases:
             part = replace(case, eviction=name, shown=False).with_evidence(text)
             known[uuid] = known[uuid].with_case(part)

@@ -212,6 +212,7 @@ def _earliest(base: Fencing, facts: Facts, pace: Pace) -> datetime | None:
     moments = [
         None if _turns_to_storage(base, facts) else _pause_end(base, pace),
         base.unfenceDeadline,  # it would undo an attempt by the storage
+        base.rebootDeadline,  # and that one by the power
     ]
     return max((at for at in moments if at is not None), default=None)
 
@@ -237,6 +238,7 @@ def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
         deadline=late,
         storageDevice=stored.storageDevice if stored is not None else None,
         unfenceDeadline=stored.unfenceDeadline if stored is not None else None,
+        rebootDeadline=stored.rebootDeadline if stored is not None else None,
         startedAt=now.replace(microsecond=0),
         evidence=facts.evidence,
     )

@@ -28,11 +28,13 @@ class Answer:
         off: the power, or the access to the storage, is read as off.
         text: for people.
         second: what reports the same, independently of that; "" for nothing.
+        already: it was so without an order: nothing has shown that the device obeys.
     """
 
     off: bool
     text: str
     second: str = ""
+    already: bool = False
 
 
 def holds(stored: Fencing) -> bool:
@@ -60,7 +62,14 @@ def may_act_late(stored: Fencing, now: datetime) -> bool:
     """
     proven = stored.phase == FencingPhase.FENCED and stored.method != FencingMethod.BMC
     late = proven and stored.deadline is not None and now < stored.deadline
-    return late or is_under_way(stored, now)
+    reboots = stored.rebootDeadline is not None and now < stored.rebootDeadline
+    return late or reboots or is_under_way(stored, now)
+
+
+def late_until(stored: Fencing) -> datetime | None:
+    """When no call acts any more that may act late; None for no call."""
+    moments = (stored.deadline, stored.rebootDeadline)
+    return max((at for at in moments if at is not None), default=None)
 
 
 def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
@@ -82,6 +91,7 @@ def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
         poweredSince=_no_later(stored.poweredSince, now.replace(microsecond=0)),
         deadline=_no_later(stored.deadline, longest) if awaited else stored.deadline,
         unfenceDeadline=_no_later(stored.unfenceDeadline, longest),
+        rebootDeadline=_no_later(stored.rebootDeadline, longest + lasts),
     )
     if moved.deadline == stored.deadline or not is_under_way(stored, now):
         return moved
@@ -99,10 +109,12 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
 
     The deadline stays: a device may switch off later than it answers.
     """
-    if answer.off:
+    doubt = stored.contradictedBy if answer.already and not answer.second else None
+    if answer.off and not doubt:
         method = FencingMethod(stored.method or FencingMethod.BMC)
         return confirmed(proven(stored, method, answer.text, now), answer.second)
-    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
+    text = f"{answer.text}; not believed, since {doubt}" if doubt else answer.text
+    evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {text}")
     return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
 
 
@@ -127,6 +139,7 @@ def overtaken(
     now: datetime,
     *,
     powered: bool = False,
+    contradicted: str = "",
 ) -> Fencing:
     """The record of a proven boot whose host shows life since, of that boot or of another one.
 
@@ -138,6 +151,7 @@ def overtaken(
         evidence: the signs of life.
         now: the clock of the record.
         powered: its power is on again, and nothing else is known of it.
+        contradicted: what speaks against the word of its fence device; "" for nothing.
     """
     texts = stored.evidence
     for text in evidence:
@@ -148,6 +162,7 @@ def overtaken(
         phase=stored.phase if begun else FencingPhase.FAILED,
         livesSince=since if begun else None,
         poweredSince=since if powered else None,
+        contradictedBy=contradicted[:_LONGEST] or stored.contradictedBy,
         startedAt=_anew(stored, now),
         evidence=texts,
     )
@@ -192,6 +207,7 @@ def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> F
         proof=proof[:_LONGEST],
         fencedAt=now.replace(microsecond=0),
         confirmedBy=None,
+        contradictedBy=None,
         livesSince=None,
         poweredSince=None,
         evidence=with_evidence(base.evidence, proof),

@@ -22,7 +22,7 @@ from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.adapters.fencing.port import Cuts, FenceDevice, PowerState
 from hypercobalt.api.core import Node, NodeStatus, NodeSystemInfo
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.fencing import Fencing
+from hypercobalt.api.fencing import Fencing, GuestsStopped
 from hypercobalt.api.hypervisor import MEMORY, Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -134,6 +134,20 @@ class Host:
         )
         await self.kube.as_manager("agent-facts").apply(
             Hypervisor(metadata=ObjectMeta(name=self.name), status=mine),
+            force=True,
+            subresource="status",
+        )
+
+    async def obeys(self) -> None:
+        """What its agent reports once it has ended every instance, as the record orders it."""
+        found = await self.kube.get(Hypervisor, self.name)
+        assert found is not None
+        assert found.fencing is not None
+        done = GuestsStopped(self.boot, found.fencing.startedAt)
+        await self.kube.as_manager("agent-fencing").apply(
+            Hypervisor(
+                metadata=ObjectMeta(name=self.name), status=HypervisorStatus(guestsStopped=done)
+            ),
             force=True,
             subresource="status",
         )

@@ -459,6 +459,37 @@ async def test_device_that_lied_is_found_out_when_the_host_reports_again(
     assert [one.id for one in site.compute.moves.on(name)] == [server.id]
 
 
+@pytest.mark.parametrize("lies", [False, True], ids=["until then", "for ever"])
+async def test_host_that_was_fenced_wrongly_is_rebooted_and_returns_to_service(
+    kube: Kube, kubeconfig: Path, name: str, *, lies: bool
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        alive = await start(site)
+        alive.device.state = PowerState.OFF  # it lies: the host is cut off, and runs
+        await alive.dies()
+        await recovered(site, name)
+        alive.device.state = PowerState.OFF if lies else PowerState.ON
+        site.compute.world.change_host(name, up=True)
+        await alive.reports("True", "boot-1")
+        await alive.until("Fenced", "Unknown/Failed")
+        assert alive.device.orders == []
+        await alive.obeys()
+        if lies:
+            found = await alive.until(BLOCKED, "True/AwaitsReboot")
+            why = "bmc of {} does not report the power as on, though the host reports"
+            assert why.format(name) in message(found, BLOCKED)
+            assert (phase(found), alive.device.orders) == ("Recovered", [])
+        else:
+            await eventually(lambda: alive.device.orders == [PowerState.OFF, PowerState.ON])
+        await alive.comes_back()
+        site.compute.moves.clean(name)
+        back = await alive.until("Fenced", "False/Released")
+        await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
+        assert back.fencing is not None
+        assert any(text.startswith("reboot: ") for text in back.fencing.evidence)
+
+
 async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_again(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

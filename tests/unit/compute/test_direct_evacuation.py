@@ -15,7 +15,7 @@ from tests.unit.compute.crashing import Crashing, Fuse
 from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, identity
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState, Evacuated
-from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason, Stopped
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.marks import Marks
@@ -322,6 +322,17 @@ async def test_start_that_fails_leaves_no_copy_and_can_be_tried_elsewhere(world:
         assert await world.where() == [("a", A, "shut off")]
         assert (await evacuate(service, C)).status == "done"
     assert running(world) == [C]
+
+
+async def test_start_that_the_lock_of_a_disk_stops_is_known_as_such(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    world.host(B).failures["boot"] = DiskInUseError('Failed to get "write" lock')
+    async with world.service() as service:
+        move = await evacuate(service, B)
+        assert (move.status, move.in_use) == ("error", True)
+        assert [one.in_use for one in await service.moves.moves(A)] == [True]
+        assert not (await evacuate(service, C)).in_use
 
 
 async def test_owner_who_powers_off_after_the_evacuation_is_obeyed(world: Memory) -> None:

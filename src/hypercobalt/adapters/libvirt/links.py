@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import ClosedError, RpcError
 
 Answer = TypeVar("Answer")
 Call = Callable[[Client], Awaitable[Answer]]
+
+_LOCKED: Final = re.compile(
+    r'Failed to get (shared )?"[a-z]+" lock|Lockspace resource .* is locked'
+)
+"""What QEMU and libvirt's lock daemon write of a disk that another process has open."""
 
 
 async def within(
@@ -31,6 +37,7 @@ async def within(
 
     Raises:
         LibvirtRefusedError: libvirt refuses, or there is no way to put it.
+        DiskInUseError: it refuses to start a domain since a lock of its disks is held.
         LibvirtError: nothing is known of the outcome.
     """
     try:
@@ -41,4 +48,5 @@ async def within(
     except ClosedError as exc:
         raise LibvirtError(f"{what}: {exc}") from exc
     except RpcError as exc:
-        raise LibvirtRefusedError(f"{what}: {exc}") from exc
+        kind = DiskInUseError if _LOCKED.search(str(exc)) else LibvirtRefusedError
+        raise kind(f"{what}: {exc}") from exc

@@ -34,6 +34,10 @@ class LibvirtRefusedError(LibvirtError):
     """libvirt answered with an error; nothing was begun."""
 
 
+class DiskInUseError(LibvirtRefusedError):
+    """A domain was not started: another process, here or on another host, has one of its disks."""
+
+
 class DomainHungError(LibvirtError):
     """A domain's emulator does not answer; the daemon and its other domains may."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
-from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.claims import ClaimedError, disks_taken
@@ -61,7 +61,8 @@ class Evacuation:
                 await self._define(pending=False)
         except TransientError as exc:
             by = exc.by if isinstance(exc, ClaimedError) else ""
-            self._site.record(self._move, "error", str(exc), claimed_by=by)
+            in_use = isinstance(exc, DiskInUseError)
+            self._site.record(self._move, "error", str(exc), claimed_by=by, in_use=in_use)
         else:
             self._site.record(self._move, "done")
 

@@ -57,6 +57,7 @@ class Records:
         message: str = "",
         target: str | None = None,
         claimed_by: str = "",
+        in_use: bool = False,
     ) -> None:
         """Record a change; what is not given stays."""
         record = self._records[move.id]
@@ -67,6 +68,7 @@ class Records:
                 status=status or record.move.status,
                 message=message or record.move.message,
                 claimed_by=claimed_by or record.move.claimed_by,
+                in_use=in_use or record.move.in_use,
                 target=record.move.target if target is None else target,
                 updated=now,
             ),

@@ -67,11 +67,19 @@ class Site:
         return self.witnesses.marks
 
     def record(
-        self, move: Move, status: str | None, message: str = "", *, claimed_by: str = ""
+        self,
+        move: Move,
+        status: str | None,
+        message: str = "",
+        *,
+        claimed_by: str = "",
+        in_use: bool = False,
     ) -> None:
         """Record how far a move is, now; see `Records.change`."""
         now = self.clock.now()
-        self.records.change(move, now, status=status, message=message, claimed_by=claimed_by)
+        self.records.change(
+            move, now, status=status, message=message, claimed_by=claimed_by, in_use=in_use
+        )
 
     def daemon(self, place: Place) -> Daemon:
         """The daemon of a host.

@@ -229,6 +229,9 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.FENCED, "Proven"): (
         Remedy("repair the host, then start it; the operator returns it to service by itself"),
     ),
+    (_Type.FENCED, "Returning"): (
+        Remedy("nothing; the operator returns the host to service once it is healthy"),
+    ),
     (_Type.FENCED, "Failed"): (
         POWER,
         Remedy(
@@ -247,6 +250,9 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
             "look for what the hosts share: a network, a power supply, an update",
             "kubectl get hypervisors -o wide",
         ),
+    ),
+    (_Type.RECOVERY_BLOCKED, "AwaitsReboot"): (
+        Remedy("reboot the host; it returns to service by itself with its next boot"),
     ),
     (_Type.RECOVERY_BLOCKED, "CrashLoop"): (
         Remedy("empty the host, then repair it", "cobalt maintain {node} --reason '...'"),

@@ -67,12 +67,20 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
 _GATED: Final = frozenset(_Phase) - {_Phase.RECOVERED, _Phase.RETURNING}
 
 
+_LATE: Final = (
+    "The host answers; an attempt to fence it that was begun before may still switch it off: it "
+    "takes instances again after that, {at}",
+    "soon",
+)
+
+
 def next_step(host: Hypervisor, now: datetime) -> Iterable[Finding]:
     """What is waited for, where the host is in recovery."""
     recovery = host.status.recovery
     if recovery is None or recovery.phase not in _DUE:
         return
-    text, unknown = _DUE[recovery.phase]
+    late = recovery.phase == _Phase.FENCING and host.status.unhealthySince is None
+    text, unknown = _LATE if late else _DUE[recovery.phase]
     remedy = REMEDIES[recovery.phase]
     filled = command(remedy.command, node=host.metadata.name)
     yield Finding(

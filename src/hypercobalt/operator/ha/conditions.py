@@ -22,7 +22,9 @@ _Type = HypervisorConditionType
 TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})
 
 _Why = RecoveryBlockedReason
-_BLOCKING: Final = frozenset({_Why.GATES_CLOSED, _Why.MANY_HOSTS, _Why.CRASH_LOOP})
+_BLOCKING: Final = frozenset(
+    {_Why.GATES_CLOSED, _Why.MANY_HOSTS, _Why.CRASH_LOOP, _Why.AWAITS_REBOOT}
+)
 _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
     FencingPhase.FENCED: ("True", FencedReason.PROVEN),
     FencingPhase.ATTEMPTING: ("Unknown", FencedReason.ATTEMPTING),
@@ -35,7 +37,9 @@ def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
     """What a plan means for the status."""
     own = tuple(one for one in hypervisor.conditions if one.type in TYPES)
     if plan.fencing is not None:
-        own = set_condition(own, _Type.FENCED, *_state(plan.fencing), _text(plan.fencing), now=now)
+        text = _text(plan.fencing, returns=plan.returns)
+        state = _state(plan.fencing, returns=plan.returns)
+        own = set_condition(own, _Type.FENCED, *state, text, now=now)
     if plan.blocked is not None:
         reason, text = plan.blocked
         blocked = "True" if reason in _BLOCKING else "False"
@@ -71,14 +75,19 @@ def _note(one: Condition) -> Iterable[Note]:
         yield Note("Normal", "RecoveryAllowed", "Every gate of the host's recovery is open")
 
 
-def _state(fencing: Fencing) -> tuple[str, FencedReason]:
+def _state(fencing: Fencing, *, returns: bool) -> tuple[str, FencedReason]:
     holds = fencing.phase != FencingPhase.FENCED or fencing.livesSince is None
+    if not holds and returns:
+        return "Unknown", FencedReason.RETURNING
     return _FENCED[fencing.phase if holds else FencingPhase.FAILED]
 
 
-def _text(fencing: Fencing) -> str:
+def _text(fencing: Fencing, *, returns: bool) -> str:
     last = fencing.evidence[-1] if fencing.evidence else ""
     match fencing.phase:
+        case FencingPhase.FENCED if fencing.livesSince is not None and returns:
+            state = _state_of_boot(fencing)
+            return f"Boot {fencing.bootID} was {state}; the host is back with another boot"
         case FencingPhase.FENCED if fencing.livesSince is not None:
             return f"Boot {fencing.bootID} was {_state_of_boot(fencing)}, but {last}"
         case FencingPhase.FENCED:

@@ -21,10 +21,11 @@ from hypercobalt.api.fencing import (
     ASSERTED_DEAD,
     FencingMethod,
     FencingPhase,
+    proven_boots,
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, fencing_record
+from hypercobalt.ha import fencing, fencing_record, rebooting
 from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.fencing_record import A_SECOND
@@ -50,6 +51,7 @@ from hypercobalt.operator.ha.facts import (
     Fence,
     ForceDown,
     Plan,
+    Reboot,
     SetMaintenance,
 )
 from hypercobalt.operator.ha.keeping import is_empty, is_silent
@@ -68,6 +70,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 def decide(facts: Facts, settings: HaSettings) -> Plan:
     """Give the next step for a host."""
     plan, found = _next(facts, settings), facts.assertion
+    plan = replace(plan, returns=_returns(facts, plan))
     if found is None:
         return plan
     overtaken = fencing_record.is_overtaken(facts.hypervisor.fencing, plan.fencing)
@@ -100,7 +103,13 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
     if recorded is not None and (life := _life_after_proof(facts)):
         by_storage = recorded.method == FencingMethod.STORAGE
         powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
-        record = fencing_record.overtaken(recorded, life, facts.now, powered=powered)
+        record = fencing_record.overtaken(
+            recorded,
+            life,
+            facts.now,
+            powered=powered,
+            contradicted=next(iter(facts.latest.in_use), ""),
+        )
         return replace(plan, fencing=record, look_again=AT_ONCE)
     if recorded is not None and facts.stopped and not facts.latest.agent:
         record = fencing_record.reordered(recorded, facts.now)
@@ -114,6 +123,14 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
             return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
             return _silent(facts, plan, settings)
+
+
+def _returns(facts: Facts, plan: Plan) -> bool:
+    """Whether the host is Ready in a boot that nothing has proven dead: that is no failure."""
+    if plan.fencing is None or not isinstance(facts.verdict, Well | Returned):
+        return False
+    boot = facts.latest.node_boot or facts.hypervisor.status.bootID
+    return boot not in {"", None, *proven_boots(plan.fencing)}
 
 
 def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
@@ -201,6 +218,13 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         if facts.rejected:
             text = f"{facts.rejected}; {summary(facts.gates)}"
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
+        elif why := _contradicts(facts):
+            text = (
+                f"{_devices(facts)} reported the power as off, but {why}: the host may run; make "
+                "sure that it does not, then set the annotation "
+                f"{ASSERTED_DEAD}={facts.hypervisor.status.bootID}; {summary(facts.gates)}"
+            )
+            plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         elif peer := _reached_by(facts):
             text = (
                 f"{peer} alone reports that the host answers, and no other host could check that: "
@@ -210,6 +234,12 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         return _fence(facts, plan, settings)
     return plan if facts.silenced else _fenced(facts, plan, settings)
+
+
+def _contradicts(facts: Facts) -> str:
+    """What speaks against the last word of the host's fence device; "" for nothing."""
+    stored = facts.hypervisor.fencing
+    return (stored.contradictedBy or "") if stored is not None else ""
 
 
 def _reached_by(facts: Facts) -> str:
@@ -318,7 +348,7 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
         if evacuates(one.spec):
             return plan
     if is_empty(facts, mode):
-        return _emptied(facts, plan)
+        return _emptied(facts, plan, settings)
     for one in facts.evictions:
         if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
             again = failed_before(one, max(facts.now - settings.again, _before_proof(plan)))
@@ -340,13 +370,40 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
     return is_recovery(eviction) and eviction.spec.mode != mode
 
 
-def _emptied(facts: Facts, plan: Plan) -> Plan:
+def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """Nothing is left to recover; a termination that was under way continues."""
     plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
         return then(plan, SetMaintenance(before))
-    return plan
+    return _reboot(facts, plan, settings) if is_stopped(facts) else plan
+
+
+def _reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """A host that lives in a boot that counts as dead, and is empty, serves with its next boot."""
+    stored, power = plan.fencing, facts.fence.power
+    if stored is None or stored.forcedDownAt is None:
+        return plan
+    empty = (
+        f"Boot {stored.bootID} counts as dead, though the host lives: its instances are elsewhere, "
+        "and it returns to service with its next boot"
+    )
+    why = "--ha-reboot-fenced is off" if not settings.reboots else ""
+    why = why or ("" if power.devices else "no fence device switches its power")
+    if maintenance_of(facts.hypervisor) != Maintenance.HA:
+        why = f"it is in maintenance {maintenance_of(facts.hypervisor) or 'none'}"
+    if why:
+        return replace(plan, blocked=(_Why.AWAITS_REBOOT, f"{empty}: reboot it; {why}"))
+    problem = rebooting.last(stored)
+    text = f"{empty}: reboot it; {problem}" if problem else f"{empty}: {power.devices} reboots it"
+    plan = replace(plan, blocked=(_Why.AWAITS_REBOOT if problem else _Why.NOT_NEEDED, text))
+    match rebooting.next_step(stored, power, facts.mine, settings.pace, facts.now):
+        case fencing.Record(record):
+            return replace(plan, fencing=record, look_again=AT_ONCE)
+        case rebooting.Reboot(record):
+            return then(plan, Reboot(record))
+        case fencing.WaitUntil(at):
+            return no_later(plan, at, facts.now)
 
 
 def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:

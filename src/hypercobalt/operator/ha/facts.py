@@ -112,6 +112,17 @@ class GiveBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Reboot:
+    """Switch a host off and on that was fenced wrongly and is empty; the order is recorded.
+
+    Args:
+        fencing: the record.
+    """
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
 class ForceDown:
     """Declare the host dead in the compute service: the proof is recorded.
 
@@ -150,7 +161,15 @@ class DeleteEviction:
 
 
 Action = (
-    AskPeers | SetMaintenance | Fence | GiveBack | ForceDown | TakeBack | Evict | DeleteEviction
+    AskPeers
+    | SetMaintenance
+    | Fence
+    | GiveBack
+    | Reboot
+    | ForceDown
+    | TakeBack
+    | Evict
+    | DeleteEviction
 )
 
 
@@ -167,6 +186,7 @@ class Plan:
         action: to be taken before that.
         look_again: after this long; None waits for a change.
         recovery: for the status; see `hypercobalt.operator.ha.phase`.
+        returns: the host is Ready in another boot than those that were proven dead.
     """
 
     unhealthy_since: datetime | None
@@ -177,3 +197,4 @@ class Plan:
     recovery: Recovery | None = None
     assertion: Assertion | None = None
     removes_assertion: bool = False
+    returns: bool = False

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from hypercobalt.adapters.fencing.port import (
     Cuts,
@@ -104,7 +104,7 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
     what = _WHAT[cuts]
     if state is PowerState.OFF:
         # Some of them may be silent, so this is one way at most.
-        return Answer(True, f"{names} reports that {what} is off already")
+        return Answer(True, f"{names} reports that {what} is off already", already=True)
     found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
     return Answer(
         False, f"{names} {found}, and {reached_by} alone reports that the host answers: no order"
@@ -122,15 +122,22 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
     """
     texts: list[str] = []
     way: Devices | None = None
-    second = ""
+    second, orders = "", 0
+
+    def counted() -> None:
+        nonlocal orders
+        orders += 1
+        guard()
+
     try:
         async with asyncio.timeout(within.total_seconds()):
-            way = await _by_any(devices, _WHAT[cuts], texts, guard)
+            way = await _by_any(devices, _WHAT[cuts], texts, counted)
             second = await _confirmed(way, devices, _WHAT[cuts]) if way else ""
     except TimeoutError:
         if not way:
             texts.append(f"no answer within {within.total_seconds():.0f} s")
-    return Answer(bool(way), "; ".join(texts) or "no fence device is set up", second)
+    text = "; ".join(texts) or "no fence device is set up"
+    return Answer(bool(way), text, second, already=bool(way) and not orders)
 
 
 async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:
@@ -153,6 +160,56 @@ async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> 
     except TimeoutError:
         return f"no answer within {within.total_seconds():.0f} s"
     return ""
+
+
+class Cycled(NamedTuple):
+    """What came of a reboot.
+
+    Args:
+        problem: what went wrong; "" where every device reports each state.
+        ordered: an order was given, and may act late.
+    """
+
+    problem: str = ""
+    ordered: bool = True
+
+
+async def power_cycle(devices: Devices, within: timedelta, guard: LeaderGuard) -> Cycled:
+    """Switch a host that runs off and on again, by all devices of one alternative."""
+    ordered = False
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            way = await _way_on(devices)
+            if not way:
+                names = ", ".join(device.name for device, _ in devices) or "none"
+                text = f"{names} does not report the power as on, though the host reports"
+                return Cycled(text, ordered)
+            for device, timeout in way:
+                guard()
+                ordered = True
+                await device.off(within=timeout)
+            if await _state(device for device, _ in way) is not PowerState.OFF:
+                return Cycled("not every device reports the power as off after the order")
+            for device, timeout in way:
+                guard()
+                await device.on(within=timeout)
+            on = [await _read(device) is PowerState.ON for device, _ in way]
+    except FenceError as error:
+        return Cycled(str(error), ordered)
+    except TimeoutError:
+        return Cycled(f"no answer within {within.total_seconds():.0f} s", ordered)
+    return Cycled(
+        "" if all(on) else "the host is off: not every device reports the power as on again"
+    )
+
+
+async def _way_on(devices: Devices) -> Devices:
+    """The first alternative of which every device reads the power as on; () for none."""
+    for alternative in dict.fromkeys(device.alternative for device, _ in devices):
+        way = [one for one in devices if one[0].alternative == alternative]
+        if all([await _read(device) is PowerState.ON for device, _ in way]):
+            return way
+    return ()
 
 
 async def read_state(devices: Devices, cuts: Cuts) -> PowerState | None:

@@ -14,15 +14,15 @@ from typing import Final
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended
-from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.fencing import FencingPhase, only_word
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
-from hypercobalt.compute.model import Host
+from hypercobalt.compute.model import Host, Move
 from hypercobalt.compute.port import ComputeService, Fleet
 from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.crash_loop import loop
-from hypercobalt.ha.doubts import Latest
+from hypercobalt.ha.doubts import Latest, held
 from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
 from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
@@ -188,6 +188,7 @@ class Observation:
                 reports.lease,
                 power,
                 agent=signs.agent is Agent.ALIVE,
+                in_use=await self._in_use(hypervisor),
             ),
             silenced=silence,
             abandoned=bool(silence) and not compute.problem,
@@ -203,6 +204,26 @@ class Observation:
             now=now,
             question=signs.question,
         )
+
+    async def _in_use(self, hypervisor: Hypervisor) -> tuple[str, ...]:
+        """What shows that disks of a host are in use which one device alone has proven dead.
+
+        Nova does not tell why a rebuild has failed.
+        """
+        stored, compute = hypervisor.fencing, self._world.compute
+        if stored is None or stored.fencedAt is None or compute.counts_servers:
+            return ()
+        if not is_fenced(hypervisor) or not only_word(stored):
+            return ()
+        try:
+            moves = await compute.moves.moves(hypervisor.metadata.name)
+        except ComputeError:
+            return ()
+        newest: dict[str, Move] = {}
+        for move in moves:
+            newest.setdefault(move.server, move)
+        failed = [(one.server, one.updated, one.message) for one in newest.values() if one.in_use]
+        return held(failed, stored.fencedAt)
 
     def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:
         """The host as the gates see it: why nothing may be done, and why it cannot be fenced."""

@@ -77,8 +77,10 @@ def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
 
 def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
     hypervisor, stored = facts.hypervisor, plan.fencing
+    if is_stopped(facts):
+        return _elsewhere(facts, EvictionMode.EVACUATE)
     if stored is not None and fencing_record.may_act_late(stored, facts.now):
-        return Recovery(_Phase.FENCING, stored.deadline)
+        return Recovery(_Phase.FENCING, fencing_record.late_until(stored))
     if hypervisor.spec.maintenance != Maintenance.HA and not is_unreleased(hypervisor):
         return None
     healthy = healthy_since(hypervisor)

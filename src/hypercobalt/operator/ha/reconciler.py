@@ -26,7 +26,7 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
-from hypercobalt.ha import fencing_record, unfencing
+from hypercobalt.ha import fencing_record, rebooting, unfencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
@@ -44,10 +44,17 @@ from hypercobalt.operator.ha.facts import (
     ForceDown,
     GiveBack,
     Plan,
+    Reboot,
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import give_back, read_off, switch_off, vanished
+from hypercobalt.operator.ha.fences import (
+    give_back,
+    power_cycle,
+    read_off,
+    switch_off,
+    vanished,
+)
 from hypercobalt.operator.ha.keeping import is_over, is_silent, is_to_be_kept
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
@@ -216,6 +223,8 @@ class HostFailureReconciler:
                 return await self._fence(facts, plan, record, reached_by)
             case GiveBack(record):
                 return await self._give_back(facts, plan, record)
+            case Reboot(record):
+                return await self._reboot(facts, plan, record)
             case ForceDown(record):
                 return await self._force_down(facts, plan, record)
             case TakeBack(host, record):
@@ -284,6 +293,28 @@ class HostFailureReconciler:
             blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
             return replace(plan, blocked=blocked, look_again=self._settings.poll)
         return replace(plan, fencing=unfencing.given_back(record))
+
+    async def _reboot(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
+        """Reboot the host by its fence device; called once, also if it fails."""
+        name, now = facts.hypervisor.metadata.name, self._clock.now()
+        self._mine.pop(name, None)
+        within = (record.rebootDeadline or now) - now
+        node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
+        try:
+            devices = await self._world.fences.devices(node, Cuts.POWER)
+            problem, ordered = await power_cycle(devices, within, self._guard)
+        except HypercobaltError as error:
+            problem, ordered = str(error), False
+        self._guard()
+        log.warning("host_rebooted", hypervisor=name, problem=problem)
+        title, done = facts.fence.power.devices, self._clock.now()
+        if not problem:
+            text = f"{title} has switched the host off and on: its boot {record.bootID} was fenced"
+            self._events.record(
+                facts.hypervisor, "Normal", "HostRebooted", text, action="RecoveringHost"
+            )
+        record = rebooting.answered(record, problem, title, done, ordered=ordered)
+        return replace(plan, fencing=record)
 
     async def _force_down(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
         if facts.host is None:
@@ -398,6 +429,9 @@ def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | N
     known = stored.unfenceDeadline if stored is not None else None
     if record.unfenceDeadline not in {None, known}:
         return record.unfenceDeadline
+    known = stored.rebootDeadline if stored is not None else None
+    if record.rebootDeadline not in {None, known}:
+        return record.rebootDeadline
     if record.phase != FencingPhase.ATTEMPTING:
         return None
     same = stored is not None and (stored.phase, stored.deadline) == (record.phase, record.deadline)

@@ -34,7 +34,7 @@ def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """The Node is Ready, or reports another boot than the one that was fenced."""
     hypervisor, stored = facts.hypervisor, plan.fencing
     if stored is not None and fencing_record.may_act_late(stored, facts.now):
-        at = stored.deadline or facts.now
+        at = fencing_record.late_until(stored) or facts.now
         return replace(plan, look_again=time_until(at, facts.now))  # it may be switched off yet
     if maintenance_of(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
         return replace(_at_rest(facts, plan), look_again=None)

@@ -37,6 +37,7 @@ class HaSettings:
         pace: of attempts to fence.
         domain_labels: labels of Hypervisors whose values are failure domains; aggregates are, too.
         poll: between two looks at a host that is unwell: most signs send no event.
+        reboots: a host that was fenced wrongly, and is empty, is rebooted by its fence device.
         again: after an Eviction of a host that is still unwell has failed, until another is made.
     """
 
@@ -46,4 +47,5 @@ class HaSettings:
     pace: Pace = field(default_factory=Pace)
     domain_labels: tuple[str, ...] = DOMAIN_LABELS
     poll: timedelta = timedelta(seconds=5)
+    reboots: bool = True
     again: timedelta = timedelta(minutes=10)

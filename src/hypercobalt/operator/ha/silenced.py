@@ -7,6 +7,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import (
@@ -42,12 +43,18 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
         return registered.message
     if host is None:
         return "the compute service has no such host"
-    if not host.servers and not instances(hypervisor) and not is_fenced(hypervisor):
+    if not host.servers and not instances(hypervisor) and not _counts_as_dead(hypervisor):
         return "no instance is on the host"
     running = any(not has_ended(one.status) for one in evictions)
     if spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO} and not running:
         return f"the host is in maintenance {spec.maintenance}, and no Eviction empties it"
     return ""
+
+
+def _counts_as_dead(hypervisor: Hypervisor) -> bool:
+    """Whether it has to be brought back, though nothing is on it."""
+    fencing = hypervisor.fencing
+    return fencing is not None and is_declared_dead(fencing)
 
 
 def is_kept(hypervisor: Hypervisor) -> bool:

@@ -504,6 +504,15 @@ def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
 
 
 UNREACHABLE = of("NodeUnreachable", condition("Fenced", "True", "Proven", "proof"))
+UNREACHABLE = replace(UNREACHABLE, status=replace(UNREACHABLE.status, unhealthySince=NOW))
+
+
+def test_host_that_answers_while_an_attempt_may_act_is_not_said_to_be_fenced() -> None:
+    due = Recovery("Fencing", LATER + timedelta(seconds=42))
+    status = replace(UNREACHABLE.status, recovery=due, unhealthySince=None)
+    text = explained(replace(UNREACHABLE, status=status)).waiting[0].message
+    assert text.startswith("The host answers; an attempt to fence it that was begun before may")
+    assert text.endswith("after that, at 00:05:42 UTC (in 42s)")
 
 
 @pytest.mark.parametrize(

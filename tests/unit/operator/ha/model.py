@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha import fencing, fencing_record
+from hypercobalt.ha import fencing, fencing_record, rebooting
 from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.ha.guard import Gate
@@ -51,6 +51,7 @@ from hypercobalt.operator.ha.facts import (
     ForceDown,
     GiveBack,
     Plan,
+    Reboot,
     SetMaintenance,
     TakeBack,
 )
@@ -459,14 +460,9 @@ class World:
                 done = fencing_record.answered(record, answer(operator), self.clock)
                 operator.plan = replace(plan, fencing=done)
             case GiveBack(record):
-                operator.mine = None
-                self.gifts.append(record)
-                until = self._until(record.unfenceDeadline)
-                boot, gives = record.bootID or "", self._give_back
-                operator.call = Call(boot, until, gives, self.skew, cuts=False)
-                if not (self.storage_refuses or self.storage_mute):
-                    self.take_effect(operator)
-                    operator.plan = replace(plan, fencing=given_back(record))
+                operator.plan = replace(plan, fencing=self._gives_back(operator, record))
+            case Reboot(record):
+                operator.plan = replace(plan, fencing=self._reboots(operator, record))
             case ForceDown() | TakeBack() if self.away:
                 pass
             case ForceDown(record):
@@ -480,6 +476,26 @@ class World:
             case DeleteEviction(eviction):
                 name = eviction.metadata.name
                 self.evictions = [e for e in self.evictions if e.metadata.name != name]
+
+    def _gives_back(self, operator: Operator, record: Fencing) -> Fencing:
+        operator.mine = None
+        self.gifts.append(record)
+        until, boot = self._until(record.unfenceDeadline), record.bootID or ""
+        operator.call = Call(boot, until, self._give_back, self.skew, cuts=False)
+        if self.storage_refuses or self.storage_mute:
+            return record
+        self.take_effect(operator)
+        return given_back(record)
+
+    def _reboots(self, operator: Operator, record: Fencing) -> Fencing:
+        operator.mine = None
+        until, boot = self._until(record.rebootDeadline), record.bootID or ""
+        operator.call = Call(boot, until, self._reboot, self.skew)
+        problem = "409 Conflict, or no answer"
+        if not (self.refuses or self.lies) and self._power() is PowerState.ON:
+            self.take_effect(operator)
+            problem = ""
+        return rebooting.answered(record, problem, "bmc", self.clock)
 
     def write(self, operator: Operator) -> None:
         plan, facts = operator.plan, operator.facts
@@ -526,6 +542,11 @@ class World:
         self.feeds = (False, self.feeds[1] and self.second and self.second_refuses)
         if not any(self.feeds):
             self.power_off()
+
+    def _reboot(self) -> None:
+        if not (self.lies or self.refuses or self.mute or self.second_refuses):
+            self.power_off()
+            self.boots()
 
     def _cut_off(self) -> None:
         if not (self.storage_lies or self.storage_refuses or self.storage_mute):

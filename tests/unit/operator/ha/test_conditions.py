@@ -132,6 +132,24 @@ def test_conditions_that_a_plan_leaves_alone_stay_and_those_of_others_are_not_it
     assert found.fields.keys() <= set(FIELDS), "the writes of other controllers keep them"
 
 
+LIVES = Fencing(phase="Fenced", bootID="b1", livesSince=NOW, evidence=("the kubelet reports b2",))
+
+
+@pytest.mark.parametrize(
+    ("returns", "reason", "text"),
+    [
+        (True, "Returning", "Boot b1 was proven dead; the host is back with another boot"),
+        (False, "Failed", "Boot b1 was proven dead, but the kubelet reports b2"),
+    ],
+)
+def test_host_that_is_ready_in_another_boot_is_no_failure(
+    *, returns: bool, reason: str, text: str
+) -> None:
+    found = part(hypervisor(), Plan(None, LIVES, returns=returns), NOW).conditions
+    (fenced,) = found
+    assert (fenced.status, fenced.reason, fenced.message) == ("Unknown", reason, text)
+
+
 def events(host: Hypervisor, after: Part) -> list[tuple[str, str, str]]:
     return [(one.type, one.reason, one.text) for one in notes(host, after)]
 
@@ -145,6 +163,12 @@ def events(host: Hypervisor, after: Part) -> list[tuple[str, str, str]]:
             condition("Fenced", "Unknown", "Failed", "no proof"),
             ("Warning", "FencingFailed", "no proof"),
             id="disproved",
+        ),
+        pytest.param(
+            FENCED,
+            condition("Fenced", "Unknown", "Returning", "another boot"),
+            ("Normal", "FencingReturning", "another boot"),
+            id="an ordinary return",
         ),
         pytest.param(
             None,

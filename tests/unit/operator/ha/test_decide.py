@@ -71,6 +71,7 @@ from hypercobalt.operator.ha.facts import (
     ForceDown,
     GiveBack,
     Plan,
+    Reboot,
     SetMaintenance,
     TakeBack,
 )
@@ -402,6 +403,117 @@ def test_agent_that_has_ended_every_instance_is_a_proof() -> None:
     assert then.action == Evict(EVACUATION)
     silenced = planned(verdict=Alive(()), stopped="all were ended", silenced="paused")
     assert (silenced.fencing, silenced.action) == (None, None)
+
+
+_Why = RecoveryBlockedReason
+BY_AGENT = with_fields(DOWN, method=FencingMethod.AGENT)
+ORDERED = with_fields(BY_AGENT, rebootDeadline=NOW + 121 * S)
+REFUSED = with_fields(ORDERED, evidence=("reboot: 409",))
+MINE = NOW + 121 * S
+EMPTIED = {"host": EMPTY, "stopped": "all were ended", "verdict": Well(), "ready": "True"}
+OF_WELL_NODE = recovery(FACTS.hypervisor, EvictionMode.EVACUATE, None)
+SILENT = {"stopped": "", "verdict": DEAD, "ready": "Unknown"}
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "record", "action", "blocked"),
+    [
+        pytest.param(
+            fenced(BY_AGENT),
+            {},
+            ORDERED,
+            None,
+            (_Why.NOT_NEEDED, "bmc reboots it"),
+            id="recorded before the call",
+        ),
+        pytest.param(
+            fenced(ORDERED),
+            {"mine": MINE},
+            ORDERED,
+            Reboot(ORDERED),
+            (_Why.NOT_NEEDED, "bmc reboots it"),
+            id="then called",
+        ),
+        pytest.param(
+            fenced(REFUSED),
+            {},
+            REFUSED,
+            None,
+            (_Why.AWAITS_REBOOT, "reboot it; 409"),
+            id="refused",
+        ),
+        pytest.param(
+            fenced(BY_AGENT),
+            {"fence": Setup()},
+            BY_AGENT,
+            None,
+            (_Why.AWAITS_REBOOT, "reboot it; no fence device switches its power"),
+            id="no device",
+        ),
+        pytest.param(
+            fenced(BY_AGENT, mode="manual"),
+            {},
+            BY_AGENT,
+            None,
+            (_Why.AWAITS_REBOOT, "reboot it; it is in maintenance manual"),
+            id="a person works on it",
+        ),
+        pytest.param(
+            fenced(BY_AGENT),
+            SILENT,
+            BY_AGENT,
+            None,
+            (_Why.NOT_NEEDED, "None of its instances is left on the host"),
+            id="a dead host waits for its repair",
+        ),
+        pytest.param(
+            fenced(BY_AGENT), {"host": HOST}, BY_AGENT, Evict(OF_WELL_NODE), None, id="one is left"
+        ),
+        pytest.param(
+            fenced(BY_AGENT),
+            {"silenced": "paused"},
+            BY_AGENT,
+            None,
+            (_Why.GATES_PASSED, "MaxUnhealthy open: few"),
+            id="paused",
+        ),
+    ],
+)
+def test_host_that_was_fenced_wrongly_is_rebooted_once_it_is_empty(
+    given: Facts,
+    changes: dict[str, object],
+    record: Fencing,
+    action: Action | None,
+    blocked: tuple[RecoveryBlockedReason, str] | None,
+) -> None:
+    plan = planned(given, **{**EMPTIED, **changes})
+    assert (plan.fencing, plan.action) == (record, action)
+    assert (plan.blocked is None) is (blocked is None)
+    if plan.blocked is not None and blocked is not None:
+        assert (plan.blocked[0], plan.blocked[1][-len(blocked[1]) :]) == blocked
+
+
+@pytest.mark.parametrize(
+    ("verdict", "boot", "returns"),
+    [
+        pytest.param(Well(), "b2", True, id="Ready in another boot"),
+        pytest.param(Well(), "b1", False, id="in the boot that was fenced"),
+        pytest.param(DEAD, "b2", False, id="silent in another boot"),
+    ],
+)
+def test_host_returns_when_it_is_ready_in_a_boot_that_nothing_has_proven_dead(
+    verdict: Well | Dead, boot: str, *, returns: bool
+) -> None:
+    plan = planned(fenced(BY_AGENT), verdict=verdict, ready="True", latest=Latest(boot))
+    assert plan.returns is returns
+
+
+def test_host_that_was_fenced_wrongly_waits_for_a_person_where_the_site_has_it_so() -> None:
+    facts = replace(fenced(BY_AGENT), **EMPTIED)  # type: ignore[arg-type]
+    plan = decide(facts, replace(SETTINGS, reboots=False))
+    assert plan.action is None
+    assert plan.blocked is not None
+    assert plan.blocked[1].endswith("reboot it; --ha-reboot-fenced is off")
 
 
 # -- a host that lives -----------------------------------------------------------------------------

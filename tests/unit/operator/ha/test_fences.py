@@ -20,6 +20,7 @@ from hypercobalt.errors import TransientError
 from hypercobalt.ha.fencing_record import Answer
 from hypercobalt.operator.ha.fences import (
     give_back,
+    power_cycle,
     read_off,
     read_state,
     switch_off,
@@ -106,6 +107,7 @@ async def test_host_counts_as_off_only_when_a_device_reads_it_so(
     assert answer.off is off
     assert text in answer.text
     assert [len(one.orders) for one in devices] == orders
+    assert answer.already is (off and not any(orders))
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,48 @@ async def test_second_way_confirms_a_proof_where_all_of_it_is_off_by_itself(
     given: list[tuple[FenceDevice, timedelta]] = [(one, S) for one in devices]
     answer = await switch_off(given, Cuts.POWER, 10 * S, unguarded)
     assert (answer.off, answer.second) == (True, second)
+
+
+class StaysOff(FakeFenceDevice):
+    """A device that takes the order to switch on, and reports the power off."""
+
+    async def on(self, *, within: timedelta) -> None:
+        self.orders.append(PowerState.ON)
+
+
+@pytest.mark.parametrize(
+    ("devices", "problem", "orders"),
+    [
+        pytest.param([FakeFenceDevice("bmc")], "", ["off on"], id="one device"),
+        pytest.param(
+            [FakeFenceDevice("a"), FakeFenceDevice("b")], "", ["off on", "off on"], id="two feeds"
+        ),
+        pytest.param(
+            [FakeFenceDevice("bmc", alternative="bmc"), FakeFenceDevice("a", alternative="pdu")],
+            "",
+            ["off on", ""],
+            id="one of two alternatives",
+        ),
+        pytest.param(
+            [off("bmc", "")], "bmc does not report the power as on, though", [""], id="it lies"
+        ),
+        pytest.param(
+            [FakeFenceDevice("a"), off("b", "")], "a, b does not report", ["", ""], id="one lies"
+        ),
+        pytest.param([broken()], "bmc 1 does not report", [""], id="it is silent"),
+        pytest.param([], "none does not report", [], id="there is none"),
+        pytest.param([Lying("bmc")], "not every device reports", ["off"], id="it does nothing"),
+        pytest.param([StaysOff("bmc")], "the host is off: ", ["off on"], id="it stays off"),
+    ],
+)
+async def test_host_is_rebooted_by_devices_that_report_its_power_as_it_is(
+    devices: list[FakeFenceDevice], problem: str, orders: list[str]
+) -> None:
+    given: list[tuple[FenceDevice, timedelta]] = [(one, S) for one in devices]
+    found = await power_cycle(given, 10 * S, unguarded)
+    assert found.problem.startswith(problem) if problem else not found.problem
+    assert [" ".join(one.orders) for one in devices] == orders
+    assert found.ordered is any(orders)
 
 
 class OnAgain(FakeFenceDevice):

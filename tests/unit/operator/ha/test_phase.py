@@ -23,6 +23,7 @@ from tests.unit.operator.samples import NOW, condition
 from hypercobalt.api.eviction import EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
+from hypercobalt.ha.doubts import Latest
 from hypercobalt.ha.node_failure import (
     Alive,
     Contradicted,
@@ -149,6 +150,27 @@ MIGRATED = with_fields(
             replace(BACK, hypervisor=hypervisor(DOWN, mode="ha", conditions=CONDITIONS)),
             Recovery(_Phase.RETURNING),
             id="back and healthy, but the agent has not reported its boot",
+        ),
+        pytest.param(
+            replace(
+                BACK,
+                hypervisor=hypervisor(DOWN, mode="ha", conditions=CONDITIONS),
+                stopped="its agent",
+                latest=Latest("b1"),
+            ),
+            Recovery(_Phase.RECOVERING),
+            id="fenced wrongly, and not evacuated yet",
+        ),
+        pytest.param(
+            replace(
+                BACK,
+                hypervisor=hypervisor(DOWN, mode="ha", conditions=CONDITIONS),
+                host=EMPTY,
+                stopped="its agent",
+                latest=Latest("b1"),
+            ),
+            Recovery(_Phase.RECOVERED),
+            id="fenced wrongly, and evacuated",
         ),
         pytest.param(
             replace(BACK, hypervisor=hypervisor(DOWN, boot="b2", conditions=CONDITIONS)),
