@@ -534,3 +534,24 @@ async def test_resource_that_a_test_server_lacks_is_named(
     nova = adapter.nova(smoke=settings)
     with pytest.raises(RefusedError, match=missing):
         await nova.smoke_tests.create("ohooc--node1-uid", "node1", "nova")
+
+
+async def test_test_servers_of_an_application_credential_are_in_its_project(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is bound to one project, so that of `--test-project` cannot be had."""
+    world, account = adapter.simulation.world, adapter.simulation.admin
+    (admin,) = (user for user in world.users.values() if user.name == account.user)
+    (project,) = (one for one in world.projects.values() if one.name == account.project)
+    world.application_credentials["id-1", "secret-1"] = (admin, project)
+    for name in ("USERNAME", "PASSWORD", "PROJECT_NAME", "USER_DOMAIN_ID", "PROJECT_DOMAIN_ID"):
+        monkeypatch.delenv(f"OS_{name}")
+    monkeypatch.setenv("OS_APPLICATION_CREDENTIAL_ID", "id-1")
+    monkeypatch.setenv("OS_APPLICATION_CREDENTIAL_SECRET", "secret-1")
+    monkeypatch.setenv("OS_AUTH_TYPE", "v3applicationcredential")
+    nova = adapter.nova(smoke=SmokeSettings(network=NO_NETWORK))
+    made = await nova.smoke_tests.create("ohooc--node1-uid", "node1", "nova")
+    assert world.servers[made.id].project == project.id
+    assert [one.id for one in await nova.smoke_tests.find("ohooc--node1-uid")] == [made.id]
+    await nova.smoke_tests.delete(made)
+    await until(lambda: nova.smoke_tests.find("ohooc--node1-uid"), lambda left: not left)
