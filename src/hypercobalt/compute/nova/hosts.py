@@ -134,12 +134,14 @@ class Hosts:
             raise refused(answer, COMPUTE)
 
     async def has_provider(self, host: Host) -> bool:
-        """See the port. One call, and a listing where Placement answers in its own words."""
+        """See the port. One call, and a listing where Placement gives no usable answer."""
         about, path = f"find the resource provider of host {host.name}", _provider(host)
         try:
             return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
         except ComputeError:
-            return await self._is_listed(about, host)
+            if await self._is_listed(about, host):
+                raise
+            return False
 
     async def _is_listed(self, about: str, host: Host) -> bool:
         """Whether Placement lists the provider of a host.
