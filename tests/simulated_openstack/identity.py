@@ -62,8 +62,11 @@ def service(tokens: Tokens) -> Service:
 
     def authenticate(request: Request) -> Answer:
         auth = request.json("auth")
-        user = _user(request, auth)
-        project = _project(request.world, user, auth)
+        if (bound := _application_credential(request.world, auth)) is not None:
+            user, project = bound
+        else:
+            user = _user(request, auth)
+            project = _project(request.world, user, auth)
         token = tokens.give(user, project)
         return Answer(201, _shown(request, token), {"X-Subject-Token": token.id})
 
@@ -131,6 +134,23 @@ def _user(request: Request, auth: Json) -> User:
         if known and user.password == password:
             return user
     raise RefusalError(401, "The request you have made requires authentication.")
+
+
+def _application_credential(world: World, auth: Json) -> tuple[User, Project] | None:
+    """The user and the project of an application credential; None: it is another method.
+
+    Raises:
+        RefusalError: 401: it is unknown, or a scope is requested besides, as Keystone has it.
+    """
+    wanted = auth.get("identity", {}).get("application_credential")
+    if wanted is None:
+        return None
+    if "scope" in auth:
+        raise RefusalError(401, "Application credentials cannot request a scope.")
+    known = world.application_credentials.get((wanted.get("id"), wanted.get("secret")))
+    if known is None:
+        raise RefusalError(401, "The request you have made requires authentication.")
+    return known
 
 
 def _project(world: World, user: User, auth: Json) -> Project:

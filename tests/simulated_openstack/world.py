@@ -62,6 +62,7 @@ class World:
         self.domains = {"default": "Default", "cc3test": "cc3test"}
         self.projects: dict[str, Project] = {}
         self.users: dict[str, User] = {}
+        self.application_credentials: dict[tuple[str, str], tuple[User, Project]] = {}
         self.hosts: dict[str, Host] = {}
         self.servers: dict[str, Server] = {}
         self.migrations: dict[int, Migration] = {}

@@ -86,6 +86,23 @@ async def kubelet_stops(stage: Stage) -> None:
     await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
 
 
+async def not_ready(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1")
+    host, pids = stage.host("kvm-1"), stage.pids(vms)
+    began = stage.record.now
+    await stage.do("the kubelet reports Ready=False", kubelet.report(host, [Trouble.NOT_READY]))
+    await stage.becomes("kvm-1", "no new instances", lambda one: not accepts(one), within=30)
+    await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY, not_pids=pids)
+    stage.record.measure("failure_to_running", began)
+    await stage.write(*vms)
+    if host.power is not Power.RUNNING:
+        raise DrillError(f"kvm-1 is {host.power}: a host that lives was fenced")
+    if (await stage.hypervisor("kvm-1")).status.fencing is not None:
+        raise DrillError("kvm-1 has a record of fencing, though its kubelet reports")
+    await stage.do("the kubelet reports no trouble", kubelet.report(host, []))
+    await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
+
+
 async def pressure(stage: Stage) -> None:
     vms = await stage.vms("kvm-1")
     host, pids = stage.host("kvm-1"), stage.pids(vms)
@@ -181,6 +198,13 @@ DRILLS = (
         "host-cut", "A host loses its network and keeps writing: fenced, then evacuated.", cut_off
     ),
     Drill("kubelet-stops", "Only a kubelet stops: live migration, no fencing.", kubelet_stops),
+    Drill(
+        "node-not-ready",
+        "A kubelet reports Ready=False: live migration, no fencing, and the host returns.",
+        not_ready,
+        2,
+        in_ci=False,
+    ),
     Drill("node-pressure", "A kubelet reports pressure: no new instances there.", pressure, 1),
     Drill(
         "fleet-slowly",

@@ -16,7 +16,7 @@ from tests.simulated_openstack.model import Aggregate, Group, Migration
 from tests.simulated_openstack.script import Fault, Script
 from tests.simulated_openstack.world import World
 
-from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, Server, ServerGroup
 from hypercobalt.compute.nova.hosts import FEW, HOSTS_A_SECOND
 from hypercobalt.compute.nova.service import Nova
@@ -467,6 +467,49 @@ async def forget(nova: Nova, host: Host) -> None:
         await nova.hosts.remove_provider(host)
 
 
+OTHER_WORDS = [
+    pytest.param(409, b"<html>not JSON</html>", id="409, not JSON"),
+    pytest.param(409, b'{"detail": "resource provider unknown"}', id="409, other words"),
+    pytest.param(400, b"gone", id="400"),
+]
+
+
+@pytest.mark.parametrize(("code", "body"), OTHER_WORDS)
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "placement GET /resource_providers/{id}",
+        "placement GET /resource_providers/{id}/allocations",
+        "placement DELETE /resource_providers/{id}",
+    ],
+)
+async def test_provider_that_is_gone_is_gone_in_whatever_words(
+    adapter: Adapter, calls: str, code: int, body: bytes
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    found = await host(nova)
+    adapter.simulation.script.add(Fault(calls, code=code, body=body))
+    looks = calls == "placement GET /resource_providers/{id}"
+    with pytest.raises(ComputeError):  # it is there: that is reported
+        await (nova.hosts.has_provider(found) if looks else nova.hosts.remove_provider(found))
+    world.by_id[found.hypervisor_id].provider = False
+    assert not await nova.hosts.has_provider(found)
+    await nova.hosts.remove_provider(found)
+
+
+@pytest.mark.parametrize(("code", "body"), OTHER_WORDS[:2])
+async def test_service_that_is_gone_is_gone_in_whatever_words(
+    adapter: Adapter, code: int, body: bytes
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    found = await host(nova)
+    adapter.simulation.script.add(Fault("compute DELETE /os-services/{id}", code=code, body=body))
+    with pytest.raises(ComputeError):
+        await nova.hosts.remove(found)
+    world.by_service[found.service_id].service = False
+    await nova.hosts.remove(found)
+
+
 async def test_provider_is_a_hosts_leftover_by_its_name_alone(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     found = await host(nova)
@@ -553,3 +596,24 @@ async def test_resource_that_a_test_server_lacks_is_named(
     nova = adapter.nova(smoke=settings)
     with pytest.raises(RefusedError, match=missing):
         await nova.smoke_tests.create("ohooc--node1-uid", "node1", "nova")
+
+
+async def test_test_servers_of_an_application_credential_are_in_its_project(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is bound to one project, so that of `--test-project` cannot be had."""
+    world, account = adapter.simulation.world, adapter.simulation.admin
+    (admin,) = (user for user in world.users.values() if user.name == account.user)
+    (project,) = (one for one in world.projects.values() if one.name == account.project)
+    world.application_credentials["id-1", "secret-1"] = (admin, project)
+    for name in ("USERNAME", "PASSWORD", "PROJECT_NAME", "USER_DOMAIN_ID", "PROJECT_DOMAIN_ID"):
+        monkeypatch.delenv(f"OS_{name}")
+    monkeypatch.setenv("OS_APPLICATION_CREDENTIAL_ID", "id-1")
+    monkeypatch.setenv("OS_APPLICATION_CREDENTIAL_SECRET", "secret-1")
+    monkeypatch.setenv("OS_AUTH_TYPE", "v3applicationcredential")
+    nova = adapter.nova(smoke=SmokeSettings(network=NO_NETWORK))
+    made = await nova.smoke_tests.create("ohooc--node1-uid", "node1", "nova")
+    assert world.servers[made.id].project == project.id
+    assert [one.id for one in await nova.smoke_tests.find("ohooc--node1-uid")] == [made.id]
+    await nova.smoke_tests.delete(made)
+    await until(lambda: nova.smoke_tests.find("ohooc--node1-uid"), lambda left: not left)

@@ -41,7 +41,8 @@ class Identity:
         user_agent: what the services' logs name.
         password_command: for the shell; what it prints, less one newline at the end, is the
             password. "" leaves the password to the rest of the configuration.
-        project: in place of the configured one; "" keeps that.
+        project: in place of the configured one; "" keeps that, and so does an application
+            credential.
         project_domain: of `project`.
     """
 
@@ -64,13 +65,21 @@ class _Config(OpenStackConfig):
         auth = config["auth"]
         if self._password is not None:
             auth["password"] = self._password
-        if self._identity.project:
+        if self._identity.project and not _is_bound(config):
             for key in _SCOPE:
                 auth.pop(key, None)
                 config.pop(key, None)
             auth["project_name"] = self._identity.project
             auth["project_domain_name"] = self._identity.project_domain
         return config
+
+
+def _is_bound(config: dict[str, Any]) -> bool:
+    """Whether the account is an application credential: bound to its project, whatever is named.
+
+    Keystone refuses every other scope, and one that names the very same project.
+    """
+    return "applicationcredential" in str(config.get("auth_type") or "").lower()
 
 
 class Account:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from hypercobalt.adapters.openstack.request import Answer
-from hypercobalt.compute.errors import RefusedError
+from hypercobalt.compute.errors import ComputeError, RefusedError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.nova.calls import (
     COMPUTE,
@@ -116,18 +116,42 @@ class Hosts:
         await self._put(f"force host {host.name} down", after, forced_down=True)
 
     async def remove(self, host: Host) -> None:
+        """See the port. Whether the service is gone is looked up, unless Nova has deleted it."""
         about = f"delete the compute service of host {host.name}"
-        path = f"/os-services/{host.service_id}"
-        answer = await self._calls(
-            about, COMPUTE, "DELETE", path, version=_WRITING, allow={_NOT_FOUND, _CONFLICT}
-        )
-        self._written[host.hypervisor_id] = _Written(self._clock(), None)
+        try:
+            await self._remove(about, f"/os-services/{host.service_id}")
+        except ComputeError:
+            left = await self._services(about, "nova-compute", host.name)
+            if any(one.id == host.service_id for one in left):
+                raise
+        finally:
+            self._written[host.hypervisor_id] = _Written(self._clock(), None)
+
+    async def _remove(self, about: str, path: str) -> None:
+        allow = {_NOT_FOUND, _CONFLICT}
+        answer = await self._calls(about, COMPUTE, "DELETE", path, version=_WRITING, allow=allow)
         if answer.code == _CONFLICT:  # servers or moves are there yet: reading again changes that
             raise refused(answer, COMPUTE)
 
     async def has_provider(self, host: Host) -> bool:
+        """See the port. One call, and a listing where Placement gives no usable answer."""
         about, path = f"find the resource provider of host {host.name}", _provider(host)
-        return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
+        try:
+            return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
+        except ComputeError:
+            if await self._is_listed(about, host):
+                raise
+            return False
+
+    async def _is_listed(self, about: str, host: Host) -> bool:
+        """Whether Placement lists the provider of a host.
+
+        What stands before Placement may answer in any way about one that is gone.
+        """
+        path, query = "/resource_providers", (("uuid", host.hypervisor_id),)
+        answer = await self._calls(about, PLACEMENT, "GET", path, query=query, version=_PLACING)
+        listed = read(answer, _Providers).resource_providers
+        return any(one.uuid == host.hypervisor_id for one in listed)
 
     async def left_over(self, name: str, provider: str) -> Host | None:
         """See the port. One call, and a listing of the fleet where the provider's name fits."""
@@ -144,7 +168,16 @@ class Hosts:
         return host if listed is not None and provider not in listed.answer.ids else None
 
     async def remove_provider(self, host: Host) -> None:
-        about, path = f"delete the resource provider of host {host.name}", _provider(host)
+        """See the port. Whether a refusal counts is looked up, not guessed from its words."""
+        about = f"delete the resource provider of host {host.name}"
+        try:
+            await self._remove_provider(about, host)
+        except ComputeError:
+            if await self._is_listed(about, host):
+                raise
+
+    async def _remove_provider(self, about: str, host: Host) -> None:
+        path = _provider(host)
         listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
         consumers = read(listing, Allocations).allocations if listing.ok else {}
         for consumer in consumers:
@@ -216,13 +249,14 @@ class Hosts:
         found = await self._services("list the compute services", "nova-compute")
         return frozenset(one.id for one in found if one.forced_down)
 
-    async def _services(self, about: str, binary: str) -> tuple[_ServiceState, ...]:
+    async def _services(self, about: str, binary: str, host: str = "") -> tuple[_ServiceState, ...]:
+        query = (("binary", binary), *((("host", host),) if host else ()))
         answer = await self._calls(
             about,
             COMPUTE,
             "GET",
             "/os-services",
-            query=(("binary", binary),),
+            query=query,
             version=_WRITING,
             deadline=LONG,
         )
@@ -320,6 +354,10 @@ class _Hypervisors(msgspec.Struct, frozen=True):
 class _Provider(msgspec.Struct, frozen=True):
     uuid: str
     name: str = ""
+
+
+class _Providers(msgspec.Struct, frozen=True):
+    resource_providers: tuple[_Provider, ...]
 
 
 class _ServiceState(msgspec.Struct, frozen=True):

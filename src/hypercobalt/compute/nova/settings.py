@@ -14,7 +14,8 @@ class SmokeSettings:
     """The defaults are those of the existing operator.
 
     Args:
-        project: that the servers belong to; "" for that of the environment's account.
+        project: that the servers belong to; "" for that of the environment's account. They belong
+            to that as well if the account is an application credential, which has one project.
         project_domain: of `project`.
         flavor: its id.
         image: its exact name; the first one, where there are several.
