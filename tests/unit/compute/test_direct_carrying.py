@@ -72,14 +72,15 @@ async def test_hostile_definition_is_started_nowhere_and_the_others_are(
     assert set(world.host(B).here) == {identity("b")}
 
 
-async def test_refusal_names_the_device(world: Memory) -> None:
+async def test_refusal_names_device_and_rule(world: Memory) -> None:
     await world.add("a", disk="shared")
     store(world, hostile(attacks.ATTACKS["serial file"]))
     world.cut(A)
     world.fence(A)
     async with world.service() as service:
         assert (await named(service, A, "a")).waits_for_host == (
-            "it is tied to its host by: serial port of the type file /etc/cron.d/x"
+            "it is tied to its host by: serial port of the type file /etc/cron.d/x "
+            "(<devices/serial> has type='file': it must be one of pty, null, unix)"
         )
 
 

@@ -211,7 +211,8 @@ def test_the_document_has_the_devices() -> None:
             ),
             ports=("8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e",),
             bound=(
-                "network interface passed through 0000:3b:01.2",
+                "network interface passed through 0000:3b:01.2 (<devices/interface> has "
+                "type='hostdev': it must be one of bridge, network)",
                 "host device pci 0000:3b:00.0",
                 "host device mdev c2177883",
                 "TPM of the type emulator",

@@ -176,7 +176,13 @@ class TestDomain:
                 MemoryNode(64 * GIB, frozenset({1})),
                 MemoryNode(64 * GIB, frozenset({2})),
             ),
-            devices=Devices(plugged=("tap0",), bound=("network interface of the type ethernet",)),
+            devices=Devices(
+                plugged=("tap0",),
+                bound=(
+                    "network interface of the type ethernet (<devices/interface> has "
+                    "type='ethernet': it must be one of bridge, network)",
+                )
+            ),
         )
 
     def test_guest_cells_that_nothing_binds_name_no_host_cell(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.documents.portable.errors import NotPortableError, at, shown
 from hypercobalt.adapters.libvirt.documents.portable.naming import name_of
-from hypercobalt.adapters.libvirt.documents.portable.rules import Choice, Entry
+from hypercobalt.adapters.libvirt.documents.portable.rules import Entry
 from hypercobalt.adapters.libvirt.documents.portable.table.devices import DEVICES
 from hypercobalt.adapters.libvirt.documents.portable.table.domain import DOMAIN
 from hypercobalt.adapters.libvirt.documents.portable.walk import Walk
@@ -45,8 +45,6 @@ def _refused(found: Element, entry: Entry | None, path: tuple[str, ...]) -> str 
     """What to add to the name of a part that is not portable; None for one that is."""
     if entry is None:
         return ""
-    if isinstance(entry, Choice) and found.get(entry.attribute, entry.default) not in entry.rules:
-        return ""  # of a kind that its name has
     try:
         Walk(None).entry(found, entry, path)
     except NotPortableError as exc:
