@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(300)
 
 UNPLUGGED, SILENT = MemberFault.UNPLUGGED, MemberFault.SILENT
 FIRST, SECOND = MEMBERS
-SECONDS = 40.0
+SECONDS = 60.0
 _PINGED = re.compile(r"pinged \S+ (\d+) packets transmitted, (\d+) packets received")
 _KUBECONFIG = "/root/ovs-agent.kubeconfig"
 

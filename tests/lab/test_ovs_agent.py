@@ -362,8 +362,18 @@ async def test_a_tap_made_anew_is_found_dead_and_an_agent_that_hangs_is_shown_as
     tap = (await host.run("sh", "-c", "virsh domiflist a | awk '/tap|vnet/ {print $1}'")).strip()
     async with impatient_agent(host):
         await switch(site, "kvm-1", is_ready, SOON)
+        get = ("ovs-vsctl", "get", "interface", tap)
+        iface = (await host.run(*get, "external_ids:iface-id")).strip().strip('"')
+        ids = (await host.run(*get, "external_ids")).strip().replace(", ", ",")
+        await host.run("ovs-vsctl", "del-port", tap)
+        cut = await switch(site, "kvm-1", shows("InstancePortMissing", iface), SOON)
+        assert state(cut, "PortsHealthy") == "False/InstancesCutOff"
+        await network(site, "kvm-1", "False/Degraded")
+        again = ("--", "set", "interface", tap, f"external_ids={ids}")
+        await host.run("ovs-vsctl", "add-port", "br-int", tap, *again)
+        await switch(site, "kvm-1", is_ready, SOON)
         await host.run("ip", "link", "delete", tap)
-        await switch(site, "kvm-1", shows("OrphanPortNoDevice", tap), SOON)
+        await switch(site, "kvm-1", shows("InstanceDeviceLost", tap), SOON)
         async with sending(host, tap):
             dead = await switch(site, "kvm-1", shows("PortSilentlyDead", tap), SOON)
         assert state(dead, "PortsHealthy") == "False/SilentlyDead"

@@ -338,6 +338,7 @@ class OVSNode(CustomObject, frozen=True, kw_only=True):
             condition_column("Bonds", "AllBondsHealthy"),
             Column("Version", "string", ".status.ovsVersion"),
             Column("Flows", "integer", ".status.flowStats.totalFlows"),
+            Column("Reported", "date", ".status.lastProbeTime"),
             Column("DPDK", "boolean", ".status.dpdkEnabled", 1),
             Column("Drops", "integer", ".status.metrics.drops", 1),
             Column("Errors", "integer", ".status.metrics.errors", 1),

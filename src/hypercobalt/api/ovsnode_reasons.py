@@ -103,6 +103,7 @@ class UnknownReason(StrEnum):
     STARTING = "Starting"
     OVSDB_UNAVAILABLE = "OVSDBUnavailable"
     VSWITCHD_UNAVAILABLE = "VswitchdUnavailable"
+    NOT_READABLE = "NotReadable"
 
 
 class IssueCode(StrEnum):

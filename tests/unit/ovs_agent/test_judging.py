@@ -71,6 +71,17 @@ async def test_counters_alone_are_not_written_before_their_time() -> None:
         assert site.total == 14
 
 
+async def test_flows_that_changed_much_are_written_at_once_and_settle() -> None:
+    async with judging() as site:
+        for shown in (2000, 0, 400):
+            site.flows(shown // 2)
+            await asyncio.sleep(2)
+            assert site.total == shown
+        site.flows(210)  # 5 % more wait for the timer
+        await asyncio.sleep(100)
+        assert site.total == 400
+
+
 async def test_counters_go_with_any_other_change() -> None:
     async with judging() as site:
         site.flows(7)

@@ -51,6 +51,7 @@ class FleetCode(StrEnum):
     TUNNELS_MISSING = "TunnelsMissing"
     ENCAP_TYPE_DIFFERS = "EncapTypeDiffers"
     SOUTHBOUND_DIFFERS = "SouthboundDiffers"
+    OVN_DISCONNECTED = "OVNDisconnected"
     VERSION_SKEW = "VersionSkew"
     MAPPING_DIFFERS = "MappingDiffers"
     MAPPING_MISSING = "MappingMissing"
@@ -82,6 +83,7 @@ def check(switches: Iterable[OVSNode]) -> tuple[FleetFinding, ...]:
     return (
         *(finding for _, finding in proven if finding is not None),
         *_not_read(known),
+        *_without_ovn(known),
         *_twice(Code.ENCAP_ADDRESS_TAKEN, "the encap address", known, _addresses),
         *_twice(Code.CHASSIS_TAKEN, "the chassis", known, _chassis),
         *_encapsulation(known),
@@ -115,6 +117,18 @@ def _not_read(switches: Iterable[OVSNode]) -> Iterator[FleetFinding]:
             why = ", ".join(f"{found.type} {found.status}/{found.reason}" for found in away)
             text = f"{_name(one)} is compared in part: its agent cannot read the switch ({why})"
             yield FleetFinding(Code.SWITCH_NOT_READ, (_name(one),), text)
+
+
+def _without_ovn(switches: Iterable[OVSNode]) -> Iterator[FleetFinding]:
+    """Hosts without a working ovn-controller; one finding for each cause, as all may share it."""
+    causes: dict[str, list[str]] = defaultdict(list)
+    for one in switches:
+        found = get_condition(one.status.conditions, OVSNodeConditionType.OVN_CONTROLLER_CONNECTED)
+        if found is not None and found.status == ConditionStatus.FALSE:
+            causes[found.reason].append(_name(one))
+    for reason, hosts in sorted(causes.items()):
+        text = f"no port can be bound on {_listed(hosts)}: OVNControllerConnected is False/{reason}"
+        yield FleetFinding(Code.OVN_DISCONNECTED, tuple(hosts), text)
 
 
 def _twice(

@@ -226,6 +226,9 @@ def _controller(
         return Stated(ConditionStatus.UNKNOWN, UnknownReason.VSWITCHD_UNAVAILABLE, message)
     if IssueCode.OPENFLOW_DISCONNECTED in unmeasured:
         message = "ovn-controller's OpenFlow connection to the integration bridge is not read"
+        if facts.openflow_peers.is_down:
+            message = f"{message}: {facts.openflow_peers.message}"
+            return Stated(ConditionStatus.UNKNOWN, UnknownReason.NOT_READABLE, message)
         return Stated(ConditionStatus.UNKNOWN, ControllerReason.STARTING, message)
     if facts.probes_southbound and facts.southbound.answers is None:
         message = "The southbound database has not answered the agent yet"
@@ -273,10 +276,27 @@ def _known(
     if away is not None:
         return away
     if any(code in unmeasured for code in needed):
+        if causes := _unreadable(facts):
+            reason, text = UnknownReason.NOT_READABLE, "; ".join(causes[:_SHOWN])
+            return Stated(ConditionStatus.UNKNOWN, reason, text)
         return Stated(
             ConditionStatus.UNKNOWN, UnknownReason.STARTING, "The switch is not read completely yet"
         )
     return Stated(ConditionStatus.TRUE, reason)
+
+
+def _unreadable(facts: Facts) -> list[str]:
+    """Why sources beside the two daemons do not answer, such as a socket that is hidden."""
+    sources = [
+        ("bridges", facts.running.is_down, facts.running.message),
+        ("bonds", facts.bonds.is_down, facts.bonds.message),
+        ("bonds of the kernel", facts.kernel_bonds.is_down, facts.kernel_bonds.message),
+        *(
+            (f"flows of bridge {name}", one.is_down, one.message)
+            for name, one in sorted(facts.flows.items())
+        ),
+    ]
+    return [f"Cannot read {what}: {why}" for what, is_down, why in sources if is_down]
 
 
 def _away(facts: Facts) -> Stated | None:
@@ -327,6 +347,10 @@ def _ready(stated: dict[Type, Stated]) -> Stated:
             return Stated(ConditionStatus.FALSE, type_, f"{why.reason}: {why.message}"[:1024])
     for type_ in ORDER[:-1]:
         if stated[type_].status is ConditionStatus.UNKNOWN:
-            message = f"{type_} is Unknown: {stated[type_].reason}"
+            message = ": ".join(
+                part
+                for part in (f"{type_} is Unknown", stated[type_].reason, stated[type_].message)
+                if part
+            )
             return Stated(ConditionStatus.UNKNOWN, ReadyReason.STALE, message)
     return Stated(ConditionStatus.TRUE, ReadyReason.ALL_PASSED)

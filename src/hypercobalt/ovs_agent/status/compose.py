@@ -19,6 +19,10 @@ FIELDS: Final = tuple(name for name in OVSNodeStatus.__struct_fields__ if name !
 """Fields of the status that are removed when the agent has no value for them."""
 
 
+_FEW_FLOWS: Final = 30  # about those of one port
+_SHARE: Final = 0.1
+
+
 def compose(parts: Parts, stored: OVSNode, kept: OVSNodeStatus) -> OVSNodeStatus:
     """Give the agent's status.
 
@@ -35,6 +39,8 @@ def compose(parts: Parts, stored: OVSNode, kept: OVSNodeStatus) -> OVSNodeStatus
 def published(last: OVSNodeStatus | None, live: OVSNodeStatus, *, due: bool) -> OVSNodeStatus:
     """What to show now: all of it when something but counters changed, or when they are due.
 
+    Flows that are many more or fewer than shown, or none, are no mere counter.
+
     Args:
         last: what is shown.
         live: what is the case, counters included.
@@ -42,7 +48,15 @@ def published(last: OVSNodeStatus | None, live: OVSNodeStatus, *, due: bool) -> 
     """
     if last is None or due or without_counters(last) != without_counters(live):
         return live
-    return last
+    return live if _flows_differ(last, live) else last
+
+
+def _flows_differ(last: OVSNodeStatus, live: OVSNodeStatus) -> bool:
+    before = {one.name: one.flows or 0 for one in last.bridges}
+    return any(
+        abs(shown - now) > max(_FEW_FLOWS, _SHARE * shown) or (shown > 0) != (now > 0)
+        for shown, now in ((before.get(one.name, 0), one.flows or 0) for one in live.bridges)
+    )
 
 
 def without_counters(status: OVSNodeStatus) -> OVSNodeStatus:

@@ -119,3 +119,55 @@ def test_ports_have_names_also_of_a_switch_that_gives_numbers(name: str) -> None
     expected = outputs(parse_trace((new / f"trace-{name}.txt").read_text()))
     assert outputs(unnamed) != expected
     assert outputs(named(unnamed, bridges)) == expected
+
+
+KEPT_BACK = """Flow: icmp,in_port=1
+
+bridge("br-int")
+----------------
+ 0. in_port=1, priority 100, cookie 0xabc
+    ct(zone=5,nat)
+    drop
+     -> A clone of the packet is forked to recirculate.
+     -> Sets the packet to an untracked state, and clears all the conntrack fields.
+    output:"tap2"
+
+Final flow: unchanged
+Megaflow: recirc_id=0,eth
+Datapath actions: ct(zone=5,nat),recirc(0x1)
+
+===============================================================================
+recirc(0x1) - resume conntrack with default ct_state=trk|new (use --ct-next to customize)
+===============================================================================
+
+Flow: recirc_id=0x1,icmp,in_port=1
+
+bridge("br-int")
+----------------
+    thaw
+        Resuming from table 0
+        Restoring actions: set_field:2->reg0,resubmit(,8),output:2
+    set_field:2->reg0
+    resubmit(,8)
+     8. priority 0, cookie 0xdef
+            drop
+    output:"tap2"
+     -> output is here
+
+Final flow: unchanged
+Megaflow: recirc_id=0x1,eth
+Datapath actions: tap2
+"""
+
+
+def test_actions_that_were_kept_back_are_of_the_table_that_the_packet_left() -> None:
+    (_, back) = parse_trace(KEPT_BACK).passes
+    kept, below = back.steps
+    assert (kept.bridge, kept.table, kept.cookie, kept.match) == ("br-int", 0, 0xABC, "in_port=1")
+    assert [one.text for one in kept.actions] == [
+        "set_field:2->reg0",
+        "resubmit(,8)",
+        'output:"tap2"',
+    ]
+    assert kept.actions[-1].notes == ("output is here",)
+    assert (below.table, below.cookie) == (8, 0xDEF)

@@ -233,3 +233,15 @@ def test_finding_about_many_hosts_names_some() -> None:
     (found,) = check([*many, *most])
     assert "old-4 and 3 more is 2.17.0" in found.message
     assert len(found.hosts) == 9
+
+
+def test_hosts_that_are_cut_from_the_southbound_database_are_one_finding() -> None:
+    def cut(one: OVSNode, why: str = "SBDisconnected") -> OVSNode:
+        lost = condition("OVNControllerConnected", "False", why)
+        return replace(one, status=replace(one.status, conditions=(READY, lost)))
+
+    (all_,) = check([cut(A), cut(B), cut(C)])
+    assert (all_.code, all_.hosts) == ("OVNDisconnected", ("kvm-1", "kvm-2", "kvm-3"))
+    assert "OVNControllerConnected is False/SBDisconnected" in all_.message
+    two = check([cut(A), cut(B, "Paused"), C])
+    assert [one.hosts for one in two] == [("kvm-2",), ("kvm-1",)]

@@ -17,6 +17,7 @@ from tests.unit.ovs_agent.switches import (
     bond,
     but,
     database,
+    down_from,
     gone,
     healthy,
     interface,
@@ -240,6 +241,16 @@ CASES = [
     ),
     (healthy(samples=DEAD_TAP), "PortsHealthy", "False/SilentlyDead"),
     (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
+    (
+        healthy(flows={"br-int": down_from(Reading(), Fault.SOCKET_MISSING), "br-ex": Reading()}),
+        "AllBridgesHealthy",
+        "Unknown/NotReadable",
+    ),
+    (
+        without(healthy(), "openflow_peers", Fault.NOT_PERMITTED),
+        "OVNControllerConnected",
+        "Unknown/NotReadable",
+    ),
     (
         healthy(
             scans={0: TableScan(lasting_foreign=frozenset({ForeignFlow(0, 65535, 0, -1, True)}))}
@@ -514,3 +525,13 @@ def test_version_that_is_installed_and_does_not_run_is_an_issue_and_no_condition
     ]
     assert judged.status.ovsVersion == "3.1.0"
     assert stated(healthy(rows))["Ready"] == "True/AllChecksPassed"
+
+
+def test_source_that_cannot_be_read_is_named_with_its_cause() -> None:
+    """As with a management socket that is hidden: never `Starting` for ever."""
+    hidden: Reading[FlowCounts] = down_from(Reading(), Fault.SOCKET_MISSING)
+    found = judge(healthy(flows={"br-int": hidden}), {}, now=NOW, monotonic=0.0).conditions
+    bridges = found[OVSNodeConditionType.ALL_BRIDGES_HEALTHY]
+    assert bridges.message == "Cannot read flows of bridge br-int: SocketMissing"
+    ready = found[OVSNodeConditionType.READY]
+    assert ready.message.startswith("AllBridgesHealthy is Unknown: NotReadable: Cannot read flows")

@@ -25,6 +25,8 @@ _RULE: Final = re.compile(
 )
 _RULER: Final = re.compile(r"^ *(?:-+|=+)$")
 _RESUMED: Final = "recirc("
+_THAWED: Final = ("thaw", "Resuming from table", "Restoring ")
+"""Lines about a packet that comes back, before its first action or table."""
 _HEADS: Final = ("Flow: ", "Final flow: ", "Megaflow: ", "Datapath actions: ")
 _NOTE, _ERROR = "-> ", ">> "
 _OUTPUT: Final = re.compile(r"^output:(\d{1,10})$")
@@ -62,6 +64,7 @@ class _Pass:
     """A pass that is being read."""
 
     resumed: str = ""
+    before: _Open | None = None  # the last table of the pass before
     heads: dict[str, str] = field(default_factory=dict[str, str])
     bridges: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     steps: list[_Open] = field(default_factory=list[_Open])
@@ -100,7 +103,11 @@ class _Pass:
         text = line.strip()
         indent = len(line) - len(line.lstrip())
         if not self.steps:
-            return  # "thaw", and from which table on
+            if self.before is None or text.startswith((*_THAWED, _NOTE, _ERROR)):
+                return
+            # Actions that were kept back when the packet left: they belong to where it was.
+            self.steps.append(_Open(self.before.bridge, self.before.table, self.before.rule))
+            self.stack.append(self.steps[-1])
         if text.startswith((_NOTE, _ERROR)):
             actions = self.stack[-1].actions if self.stack else self.steps[-1].actions
             if actions:
@@ -175,7 +182,7 @@ def _passes(text: str) -> Iterator[_Pass]:
     for line in text.split("\n"):
         if line.startswith(_RESUMED):
             yield current
-            current = _Pass(line)
+            current = _Pass(line, current.steps[-1] if current.steps else current.before)
         else:
             current.take(line)
     yield current
