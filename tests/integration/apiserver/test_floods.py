@@ -283,7 +283,7 @@ def cpu_seconds(pid: int) -> float:
 
 def costly(count: int) -> dict[str, object]:
     """A ConfigMap with so many owned fields."""
-    owned = {"f:data": {f"f:k{number}": {} for number in range(count)}}
+    owned: dict[str, object] = {"f:data": {f"f:k{number}": {} for number in range(count)}}
     stamp = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     return {"metadata": {"name": "c", "managedFields": [{**stamp, "fieldsV1": owned}]}}
 
