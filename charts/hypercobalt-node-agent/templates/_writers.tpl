@@ -5,7 +5,7 @@
 {{- end }}
 
 {{- define "writers.types" -}}
-["LibVirtConnection", "HaConfigValid", "AutostartOff", "OperatingSystemUpdate", "TLSCertificateInstalled", "DefinitionsStored"]
+["LibVirtConnection", "HaConfigValid", "AutostartOff", "OperatingSystemUpdate", "TLSCertificateInstalled", "DefinitionsStored", "OperatorReporting"]
 {{- end }}
 
 {{- define "writers.unit" -}}

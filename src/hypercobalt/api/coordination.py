@@ -8,10 +8,13 @@ Source: k8s.io/api, coordination/v1 and events/v1 types.go.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from hypercobalt.api.meta import Object, ResourceInfo, Struct
 from hypercobalt.api.times import MicroTime
+
+OPERATOR_LEASE: Final = "4c28796a.cloud.sap"
+"""Of the operator's leader, without shards: as the existing operator's."""
 
 
 class LeaseSpec(Struct, frozen=True):

@@ -274,6 +274,7 @@ class Hypervisor(CustomObject, frozen=True):
             Column("Age", "date", ".metadata.creationTimestamp"),
             Column("Booted", "date", ".status.bootedAt", 2),
             condition_column("Fenced", "Fenced", priority=2),
+            condition_column("Operator", "OperatorReporting", "reason", 2),
         ),
     )
 

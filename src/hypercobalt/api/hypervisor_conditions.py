@@ -46,6 +46,7 @@ class HypervisorConditionType(StrEnum):
     NETWORK_HEALTHY = "NetworkHealthy"  # ours
     FENCE_DEVICES_PROVEN = "FenceDevicesProven"  # ours
     DEFINITIONS_STORED = "DefinitionsStored"  # ours
+    OPERATOR_REPORTING = "OperatorReporting"  # ours
 
 
 NODE_AGENT_TYPES: Final = (
@@ -55,6 +56,7 @@ NODE_AGENT_TYPES: Final = (
     HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
     HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
     HypervisorConditionType.DEFINITIONS_STORED,
+    HypervisorConditionType.OPERATOR_REPORTING,
 )
 """Types that the node agent writes, besides those of units; every other one is the operator's, or
 that of an HA service."""
@@ -316,6 +318,14 @@ class FenceDevicesReason(StrEnum):
     OTHER_HOST = "OtherHost"  # the device reports the UUID of another system
     SHARED = "Shared"  # with another host
     NOT_SET_UP = "NotSetUp"
+
+
+class OperatorReportingReason(StrEnum):
+    """Reasons of `OperatorReporting`."""
+
+    RENEWED = "Renewed"
+    SILENT = "Silent"  # its Lease has run out
+    NO_LEADER = "NoLeader"  # its Lease is released
 
 
 class RecoveryBlockedReason(StrEnum):

@@ -36,6 +36,8 @@ from hypercobalt.apiserver.rendering import Renderer, error_response
 from hypercobalt.apiserver.requests.bodies import (
     BODY_TYPES,
     JSON_TYPE,
+    MAX_VALUES,
+    MAX_VALUES_OF_A_HOST,
     PATCH_TYPES,
     STRATEGIC_PATCH,
     Body,
@@ -209,7 +211,8 @@ class Api:
         kind = request.content_type or ("" if request.method == "PATCH" else JSON_TYPE)
         if kind not in allowed:
             raise errors.unsupported_media_type(allowed)
-        return await self._aside.run(len(request.body), decode, kind, request.body)
+        most = MAX_VALUES_OF_A_HOST if request.user.is_of_a_host else MAX_VALUES
+        return await self._aside.run(len(request.body), decode, kind, request.body, most)
 
 
 def _check_subresource(call: Call) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from datetime import timedelta
@@ -10,6 +9,7 @@ from datetime import timedelta
 from cyclopts import App, Parameter
 
 from hypercobalt.api.duration import short_duration
+from hypercobalt.cli import output
 
 
 def _shown(default: object) -> object:
@@ -144,6 +144,7 @@ app.command(
 
 def main() -> None:
     """Entry point of the `cobalt` command."""
+    shown = output.prepare()
     try:
         try:
             app()
@@ -152,5 +153,10 @@ def main() -> None:
     except KeyboardInterrupt:  # while a command is still being loaded
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:  # `cobalt crds | head`: the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
+        pass
+    except output.OutputError as error:
+        sys.exit(f"cobalt: {error}")
+    finally:
+        if shown.is_unread:  # whatever a library made of that
+            output.discard(shown.fileno())
+            sys.exit(128 + signal.SIGPIPE)

@@ -56,6 +56,7 @@ def node_agent(
     store_definitions: bool = False,
     state_dir: Path | None = None,
     ha_config: str | None = None,
+    operator_namespace: str | None = None,
     metrics_bind_address: MetricsAddress = ":9177",
     metrics_secure: MetricsSecure = True,
     health_probe_bind_address: HealthAddress = ":8081",
@@ -114,6 +115,8 @@ def node_agent(
     ha_config
         ConfigMap with the HA agent's configuration, as NAMESPACE/NAME; else hypercobalt-ha in the
         namespace above. Empty: no HA agent.
+    operator_namespace
+        Of the operator's Lease, by which OperatorReporting is set; else the namespace above.
     """
     return start(
         "node-agent",
@@ -137,6 +140,7 @@ def node_agent(
             store_definitions=store_definitions,
             state_dir=state_dir,
             ha_config=ha_config,
+            operator_namespace=operator_namespace,
             metrics=metrics_bind_address,
             metrics_secure=metrics_secure,
             log_level=log.level(),

@@ -18,6 +18,7 @@ from hypercobalt.agent.certificates.install import Installer
 from hypercobalt.agent.diagnostics.server import Subject, diagnostics
 from hypercobalt.agent.process import Agent, managed
 from hypercobalt.agent.text import condition_type
+from hypercobalt.api.coordination import OPERATOR_LEASE, Lease
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.host_certificate import CertificateReason
@@ -42,6 +43,7 @@ from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.libvirt.stored_definitions import StoredDefinitions
 from hypercobalt.node_agent.logs import Logs
 from hypercobalt.node_agent.migrations.follow import Migrations
+from hypercobalt.node_agent.operator_lease import OperatorLease
 from hypercobalt.node_agent.settings import SelfFencing as SelfFencingSettings
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.compose import compose
@@ -138,6 +140,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         agent.observe("autostart", Autostart(host.units, board).run)
     agent.observe("units", UnitConditions(host.units, board, settings.units).run)
     agent.observe("operating-system", lambda: operating_system.follow(host.system, board))
+    agent.observe("operator", _operator(settings, manager, board).run)
     agent.act("status", applier.run)
     agent.act("migrations", migrations.run)
     agent.act("os-update", OsUpdate(host.units, hypervisor, board).run)
@@ -198,6 +201,12 @@ def report(node: str, own: Collection[str]) -> Report[Hypervisor, Parts, Hypervi
         carrying=lambda status: Hypervisor(metadata=ObjectMeta(name=node), status=status),
         compose=lambda parts, stored, kept: compose(parts, stored, kept, own),
     )
+
+
+def _operator(settings: Settings, manager: Manager, board: Board) -> OperatorLease:
+    namespace = settings.operator_namespace or settings.namespace
+    read = partial(manager.kube.get, Lease, OPERATOR_LEASE, namespace)
+    return OperatorLease(read, board, manager.clock)
 
 
 def _publish(board: Board, endpoint: DiagnosticsEndpoint) -> None:

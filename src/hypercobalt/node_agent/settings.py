@@ -88,6 +88,7 @@ class Settings(AgentSettings):
             None keeps nothing.
         ha_config: namespace and name of the ConfigMap with the HA agent's configuration, as
             `NAMESPACE/NAME`; "" runs no HA agent.
+        operator_namespace: of the operator's Lease.
         emulate: use the fakes for libvirt and the host's services.
     """
 
@@ -108,6 +109,7 @@ class Settings(AgentSettings):
     store_definitions: bool = False
     state_dir: Path | None = None
     ha_config: str = ""
+    operator_namespace: str = ""
     emulate: bool = False
 
 
@@ -130,6 +132,7 @@ def settings(
     store_definitions: bool = False,
     state_dir: Path | None = None,
     ha_config: str | None = None,
+    operator_namespace: str | None = None,
     metrics: str = "0",
     metrics_secure: bool = False,
     health: str = "0",
@@ -171,6 +174,9 @@ def settings(
         store_definitions=store_definitions,
         state_dir=state_dir,
         ha_config=_config_map(ha_config, own_namespace),
+        operator_namespace=namespace_name(
+            "--operator-namespace", operator_namespace or own_namespace
+        ),
         metrics=parse_address("--metrics-bind-address", metrics),
         metrics_secure=metrics_secure,
         health=parse_address("--health-probe-bind-address", health),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from hypercobalt.api.coordination import Lease
+from hypercobalt.api.coordination import OPERATOR_LEASE, Lease
 from hypercobalt.runtime import Election, process_identity
 
-LEASE: Final = "4c28796a.cloud.sap"
+LEASE: Final = OPERATOR_LEASE
 """Of the election without a label selector."""
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 COMPONENT: Final = "hypervisor-operator"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
@@ -271,6 +273,57 @@ async def test_stored_bytes_of_one_host_are_bounded_and_others_go_on(tmp_path: P
         body["metadata"] = {"name": "again"}
         answer = await admin.post(CONFIG_MAPS, json=body, headers=captured)
         assert answer.status_code == 201
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def costly(count: int) -> dict[str, object]:
+    """A ConfigMap with so many owned fields."""
+    owned: dict[str, object] = {"f:data": {f"f:k{number}": {} for number in range(count)}}
+    stamp = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    return {"metadata": {"name": "c", "managedFields": [{**stamp, "fieldsV1": owned}]}}
+
+
+def applied(count: int) -> dict[str, object]:
+    """An applied ConfigMap with so many items that are merged by key."""
+    about = {"apiVersion": "example.com/v1", "kind": "Owner"}
+    owners = [{**about, "name": f"n{n}", "uid": f"u{n}"} for n in range(count)]
+    meta = {"name": "c", "ownerReferences": owners}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+async def test_one_request_of_a_host_costs_less_than_a_second(tmp_path: Path) -> None:
+    async with start_server(tmp_path / "data") as server, Client(server.url) as admin:
+        (captured,) = await agents_of(admin, "kvm-a")
+        headers = {**captured, "content-type": "application/apply-patch+yaml"}
+        one = f"{CONFIG_MAPS}/c?fieldManager=m&force=true"
+        for shape, largest in ((costly, 29_000), (applied, 5_000)):
+            for count, refused in ((largest, False), (60_000, True), (15_000, shape is applied)):
+                body, before = msgspec.json.encode(shape(count)), cpu_seconds(server.process.pid)
+                if shape is applied:
+                    answer = await admin.patch(one, content=body, headers=headers)
+                else:
+                    answer = await admin.post(CONFIG_MAPS, content=body, headers=captured)
+                used = cpu_seconds(server.process.pid) - before
+                assert (answer.status_code == 413) is refused, answer.text[:300]
+                assert used < 1, f"{shape.__name__}({count}) took {used:.2f} s"
+        headers["content-type"] = "application/json-patch+json"
+        one = f"{CONFIG_MAPS}/grown"
+        await admin.post(CONFIG_MAPS, json={"metadata": {"name": "grown"}}, headers=captured)
+        steps: list[dict[str, object]] = [{"op": "add", "path": "/data", "value": {}}]
+        codes: list[int] = []
+        for place in range(10):
+            names = (f"/data/k{place}-{number}" for number in range(7_000))
+            steps += [{"op": "add", "path": name, "value": "v"} for name in names]
+            before = cpu_seconds(server.process.pid)
+            answer = await admin.patch(one, content=msgspec.json.encode(steps), headers=headers)
+            codes, steps = [*codes, answer.status_code], []
+            assert cpu_seconds(server.process.pid) - before < 1
+        assert (codes[0], codes[-1]) == (200, 413), "small steps lead no further"
 
 
 async def test_object_grows_to_what_etcd_takes_and_no_further(api: Client) -> None:

@@ -213,7 +213,7 @@ COLUMNS = {
     "Hypervisor": (
         "Zone/2 BuildingBlock/2 Group/2 Ready State Taint Lifecycle HighAvailability SkipTests "
         "Version IP Instances Hardware/2 Kernel/2 Onboarding/3 ServiceID/3 HypervisorID/3 Age "
-        "Booted/2 Fenced/2"
+        "Booted/2 Fenced/2 Operator/2"
     ),
     "Eviction": "Hypervisor Reason State Created Trigger/1 Total/1 Done/1 Failed/1",
     "Migration": (

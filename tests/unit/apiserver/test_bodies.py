@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.requests.bodies import (
+    APPLY_PATCH,
     JSON_TYPE,
     MAX_DEPTH,
     MAX_VALUES,
+    MAX_VALUES_OF_A_HOST,
     YAML_TYPE,
     Body,
     check_shape,
@@ -135,6 +137,18 @@ def test_the_number_of_values_is_bounded(kind: str, item: bytes) -> None:
     with pytest.raises(StatusError, match="holds more than") as refused:
         decode(kind, b"[" + b",".join([item] * (MAX_VALUES + 1)) + b"]")
     assert refused.value.code == 413
+
+
+@pytest.mark.parametrize("kind", [JSON_TYPE, YAML_TYPE, APPLY_PATCH])
+def test_bodies_of_hosts_hold_fewer_values(kind: str) -> None:
+    for count in (MAX_VALUES_OF_A_HOST, MAX_VALUES_OF_A_HOST + 1):
+        data = b'{"a":[' + b",".join([b"1"] * (count - 1)) + b"]}"
+        if count == MAX_VALUES_OF_A_HOST:
+            decode(kind, data, MAX_VALUES_OF_A_HOST)
+        else:
+            with pytest.raises(StatusError, match=f"more than {MAX_VALUES_OF_A_HOST} values"):
+                decode(kind, data, MAX_VALUES_OF_A_HOST)
+        decode(kind, data)
 
 
 def test_a_body_without_a_type_is_json() -> None:

@@ -44,6 +44,7 @@ def test_the_environment_of_the_existing_agent_is_read() -> None:
         issuer="libvirt",
         addresses=("192.0.2.1",),
         ha_config="agents/hypercobalt-ha",
+        operator_namespace="agents",
         emulate=True,
         host_address="192.0.2.1",
     )

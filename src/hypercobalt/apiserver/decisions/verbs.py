@@ -25,7 +25,12 @@ from hypercobalt.apiserver.kinds.builtin import events, strategies
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.ownership import fieldset, managed, patches
 from hypercobalt.apiserver.rendering import to_version
-from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
+from hypercobalt.apiserver.requests.bodies import (
+    JSON_PATCH,
+    MAX_VALUES_OF_A_HOST,
+    MERGE_PATCH,
+    check_shape,
+)
 from hypercobalt.apiserver.requests.paging import parse_revision
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.schema.changing import prune
@@ -218,13 +223,25 @@ def unversioned(call: Call) -> StatusError:
     return errors.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
 
 
+def _check_size(call: Call, obj: JSONObject) -> None:
+    """Refuse what many small writes of a host's user would make of an object.
+
+    Raises:
+        StatusError: 413.
+    """
+    if call.request.user.is_of_a_host:
+        check_shape(obj, 2 * MAX_VALUES_OF_A_HOST)  # each value has an owner
+
+
 def _added(call: Call, obj: JSONObject) -> Prepared:
+    _check_size(call, obj)
     obj = admission.check_create(call, obj)
     call.guard(obj, None)
     return Prepared(obj, None)
 
 
 def _replaced(call: Call, new: JSONObject, old: JSONObject) -> Prepared:
+    _check_size(call, new)
     new = admission.check_update(call, new, old)
     call.guard(new, old)
     return Prepared(new, old)

@@ -31,6 +31,7 @@ MAX_OBJECT = 3 * 2**19  # bytes of a stored object, as etcd's --max-request-byte
 MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
 MAX_VALUES = 200_000  # objects, lists and values in a body; a definition of 1 MiB has 50,000
 JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
+MAX_VALUES_OF_A_HOST = 30_000  # of which a write takes half a second; its largest object has 10,000
 BODY_TYPES = (JSON_TYPE, YAML_TYPE, protobuf.MEDIA_TYPE)
 JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = PATCH_TYPES = (
     "application/json-patch+json",
@@ -56,19 +57,19 @@ class Body:
     duplicates: Sequence[str] = ()  # paths of fields that stand in it twice
 
 
-def decode(content_type: str, data: bytes) -> Body:
-    """Read a body of one of the types above; without a type it is JSON.
+def decode(content_type: str, data: bytes, most: int = MAX_VALUES) -> Body:
+    """Read a body of one of the types above, of so many values; without a type it is JSON.
 
     Raises:
         StatusError: 400 for what does not parse, or nests too deeply; 413 for too many values.
     """
     if content_type == protobuf.MEDIA_TYPE:
         value: JSON = protobuf.decode(data)
-        check_shape(value)
+        check_shape(value, most)
         return Body(value)
     if content_type == YAML_TYPE or (content_type == APPLY_PATCH and not _is_json(data)):
-        return Body(decode_yaml(data))
-    value, names = _decode_json(data)
+        return Body(decode_yaml(data, most))
+    value, names = _decode_json(data, most)
     if content_type == JSON_PATCH or len(_NAME_END.findall(data)) == names:
         return Body(value)  # the keys of a JSON patch are not the object's
     return Body(value, duplicate_fields(data))
@@ -85,7 +86,7 @@ def _is_json(data: bytes) -> bool:
     return not (_BEYOND_FLOATS.search(data) and holds_beyond_floats(value))
 
 
-def _decode_json(data: bytes) -> tuple[JSON, int]:
+def _decode_json(data: bytes, most: int) -> tuple[JSON, int]:
     """A value, and how many names its objects have."""
     try:
         value: JSON = msgspec.json.decode(data)
@@ -93,21 +94,21 @@ def _decode_json(data: bytes) -> tuple[JSON, int]:
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
-    names = check_shape(value)
+    names = check_shape(value, most)
     if _BEYOND_FLOATS.search(data) and holds_beyond_floats(value):
         raise errors.bad_request(_NO_FLOAT)
     return value, names
 
 
-def decode_yaml(data: bytes) -> JSON:
+def decode_yaml(data: bytes, most: int = MAX_VALUES) -> JSON:
     try:
-        _refuse_bombs(data)
+        _refuse_bombs(data, most)
         loaded = yaml.load(data, Loader=_Loader)  # noqa: S506  # a subclass of CSafeLoader
         value: JSON = make_canonical(msgspec.json.decode(msgspec.json.encode(loaded)))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError, OverflowError) as error:
         text = str(error).replace("\n", " ")
         raise errors.bad_request(f"error converting YAML to JSON: {text}") from error
-    check_shape(value)
+    check_shape(value, most)
     return value
 
 
@@ -153,7 +154,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 
-def _refuse_bombs(data: bytes) -> None:
+def _refuse_bombs(data: bytes, most: int) -> None:
     """Aliases of aliases expand to any size, and deep nesting would overflow libyaml's stack."""
     depth = 0
     for count, event in enumerate(yaml.parse(data, _Loader)):
@@ -163,10 +164,12 @@ def _refuse_bombs(data: bytes) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        _check_bounds(depth, count // 2)  # two events a member of a map; other things have fewer
+        _check_bounds(
+            depth, count // 2, most
+        )  # two events a member of a map; other things have fewer
 
 
-def check_shape(value: JSON) -> int:
+def check_shape(value: JSON, most: int = MAX_VALUES) -> int:
     """Refuse what nests too deeply or holds too many values; gives the number of names in it.
 
     Raises:
@@ -180,16 +183,16 @@ def check_shape(value: JSON) -> int:
         listed = (held.values() if isinstance(held, dict) else held for held in level)
         items = [item for some in listed for item in some]
         count += len(items)
-        _check_bounds(depth, count)
+        _check_bounds(depth, count, most)
         level = [item for item in items if isinstance(item, (dict, list))]
     return names
 
 
-def _check_bounds(depth: int, count: int) -> None:
+def _check_bounds(depth: int, count: int, most: int) -> None:
     if depth > MAX_DEPTH:
         raise errors.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
-    if count > MAX_VALUES:
-        text = f"Request entity too large: it holds more than {MAX_VALUES} values"
+    if count > most:
+        text = f"Request entity too large: it holds more than {most} values"
         raise errors.StatusError(413, "RequestEntityTooLarge", text)
 
 
