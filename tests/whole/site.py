@@ -146,18 +146,23 @@ class Site:
         return int(await until(lambda: self.servers.beats(server), lambda now: now > beats, WITHIN))
 
     async def bound(self, server: str, host: str) -> Json:
-        """Wait until the port of a server is bound to a host and works, and give it."""
-        return await until(
-            lambda: self.port(server),
-            lambda port: (port["binding:host_id"], port["status"]) == (host, "ACTIVE"),
-            WITHIN,
-        )
+        """Wait until the port of a server is bound to a host and works there, and give it.
 
-    async def chassis(self, port: str) -> str:
-        """Where OVN has bound a port."""
+        What works is OVN's word: after a live migration Neutron may show DOWN although OVN has
+        reported the port as up before, and Neutron has handled it.
+        """
+        port = await until(
+            lambda: self.port(server), lambda port: port["binding:host_id"] == host, WITHIN
+        )
+        await awaited(partial(self._up_on, port["id"]), lambda up_on: up_on == host, WITHIN)
+        return port
+
+    async def _up_on(self, port: str) -> str:
+        """The host on which OVN has a port up."""
         central = self.openstack.lab.central
         row = await central.sbctl(
-            *("--bare", "--columns=chassis", "find", "Port_Binding", f"logical_port={port}")
+            *("--bare", "--columns=chassis", "find"),
+            *("Port_Binding", f"logical_port={port}", "up=true"),
         )
         if not row.strip():
             return ""
