@@ -317,7 +317,7 @@ def test_an_agent_marks_what_it_makes_with_its_own_labels_only(hosts: Fleet, plu
     whole = kind.body(OWN)
     hosts.send(OWN, "DELETE", kind.path(OWN))
     if plural == "evictions":
-        whole |= {"metadata": {"name": "ha-6f0f4b8e-02"}, "spec": FAILED}
+        whole |= {"metadata": {"name": "ha-6f0f4b8e-0000000002"}, "spec": FAILED}
     labels, annotations = MARKED[plural]
     right: Body = {**whole["metadata"], "labels": labels, "annotations": annotations}
 
@@ -338,7 +338,7 @@ def test_an_agent_marks_what_it_makes_with_its_own_labels_only(hosts: Fleet, plu
 
 def test_an_agent_s_eviction_has_no_say_about_other_hosts(hosts: Fleet) -> None:
     kind = BY_NAME["kvm.cloud.sap", "evictions"]
-    whole = {**kind.body(OWN), "metadata": {"name": "ha-6f0f4b8e-03"}, "spec": FAILED}
+    whole = {**kind.body(OWN), "metadata": {"name": "ha-6f0f4b8e-0000000003"}, "spec": FAILED}
     faster = {**whole, "spec": {**FAILED, "parallelism": 1000}}
     assert hosts.send(OWN, "POST", f"{kind.path()}?dryRun=All", faster)[0] == 403
     assert hosts.send(OWN, "POST", kind.path(), whole)[0] == 201
@@ -378,7 +378,7 @@ def test_an_agent_s_other_objects_are_bounded(hosts: Fleet) -> None:
         BY_NAME["kvm.cloud.sap", "evictions"],
         BY_NAME["coordination.k8s.io", "leases"],
     )
-    named: Body = {"name": "ha-6f0f4b8e-05"}
+    named: Body = {"name": "ha-6f0f4b8e-0000000005"}
     for body in (
         {"metadata": named, "spec": {**FAILED, "reason": BIG}},
         {"metadata": named, "spec": {**FAILED, "instances": ["i" * 60] * 5000}},

@@ -136,18 +136,22 @@ FAILED = {
 @pytest.mark.parametrize(
     ("name", "spec"),
     [
-        pytest.param("ha-6f0f4b8e-01", {"hypervisor": OTHER}, id="another host's instance"),
-        pytest.param("ha-6f0f4b8e-01", {"instances": []}, id="the whole host for a crash"),
-        pytest.param("ha-6f0f4b8e-01", {"trigger": "NodeFailure"}, id="a failure of the node"),
-        pytest.param("ha-6f0f4b8e-01", {"trigger": "HostShutdown"}, id="a shutdown"),
-        pytest.param("ha-6f0f4b8e-01", {"trigger": "Manual"}, id="by hand"),
-        pytest.param("ha-6f0f4b8e-01", {"mode": "evacuate"}, id="evacuation"),
-        pytest.param("ha-6f0f4b8e-01", {"mode": None}, id="no mode"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"hypervisor": OTHER}, id="another host's instance"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"instances": []}, id="the whole host for a crash"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"trigger": "NodeFailure"}, id="the node"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"trigger": "HostShutdown"}, id="a shutdown"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"trigger": "Manual"}, id="by hand"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"mode": "evacuate"}, id="evacuation"),
+        pytest.param("ha-6f0f4b8e-0000000001", {"mode": None}, id="no mode"),
         pytest.param("6f0f4b8e-01", {}, id="another name"),
+        pytest.param("ha-kvm-b-1a2b3c4d", {}, id="the name of another host's recovery"),
+        pytest.param("ha-kvm-b-1a2b3c4d5e", {}, id="another host's own name"),
+        pytest.param("ha-kvm-a-b-1a2b3c4d5e", {}, id="the name of a host of longer name"),
+        pytest.param("ha-6f0f4b8e-1a2b3c4d", {}, id="the recovery of a host named like a UUID"),
         pytest.param(OTHER, {}, id="another host's name"),
         pytest.param(OWN, {}, id="the own host's name"),
         pytest.param(
-            "ha-kvm-a-01",
+            "ha-kvm-a-0000000001",
             {"trigger": "MemoryFailure", "instances": [], "mode": "cold"},
             id="the whole host cold",
         ),
@@ -157,7 +161,7 @@ def test_an_agent_recovers_named_instances_of_its_own_host_only(
     hosts: Fleet, name: str, spec: Body
 ) -> None:
     given = {**FAILED, **spec}
-    right = {**EVICTION.body(OWN), "metadata": {"name": "ha-6f0f4b8e-02"}, "spec": FAILED}
+    right = {**EVICTION.body(OWN), "metadata": {"name": "ha-6f0f4b8e-0000000002"}, "spec": FAILED}
     wrong = {**right, "metadata": {"name": name}}
     wrong["spec"] = {key: value for key, value in given.items() if value is not None}
     assert hosts.send(OWN, "POST", f"{EVICTION.path()}?dryRun=All", wrong)[0] == 403
@@ -166,15 +170,15 @@ def test_an_agent_recovers_named_instances_of_its_own_host_only(
 
 def test_an_agent_empties_its_host_live_when_its_memory_fails(hosts: Fleet) -> None:
     spec = {**FAILED, "instances": [], "trigger": "MemoryFailure", "mode": "live"}
-    body = {**EVICTION.body(OWN), "metadata": {"name": "ha-kvm-a-01"}, "spec": spec}
+    body = {**EVICTION.body(OWN), "metadata": {"name": "ha-kvm-a-0000000001"}, "spec": spec}
     assert hosts.send(OWN, "POST", f"{EVICTION.path()}?dryRun=All", body)[0] == 201
 
 
 def test_an_agent_deletes_only_evictions_that_it_may_make(hosts: Fleet) -> None:
     for name, trigger, code in (
-        ("ha-kvm-a-03", "NodeFailure", 403),
+        ("ha-kvm-a-0000000003", "NodeFailure", 403),
         ("by-hand", "Manual", 403),
-        ("ha-6f0f4b8e-04", "InstanceCrash", 200),
+        ("ha-6f0f4b8e-0000000004", "InstanceCrash", 200),
     ):
         spec = {**FAILED, "trigger": trigger}
         call(

@@ -276,6 +276,10 @@ DEFINITIONS: Final = st.builds(
 )
 
 
+EVICTION_NAMES: Final = ("ha-0000c0de-0000000001", "ha-0000c0de-0000000002")
+"""Of recoveries of instances, as an agent may name them."""
+
+
 def _eviction(name: str, spec: Body) -> Attack:
     about = {"apiVersion": "kvm.cloud.sap/v1", "kind": "Eviction", "metadata": {"name": name}}
     return (Request("POST", EVICTIONS, {**about, "spec": spec}),)
@@ -283,7 +287,7 @@ def _eviction(name: str, spec: Body) -> Attack:
 
 _EVICTION: Final = st.builds(
     _eviction,
-    st.sampled_from(["ha-1", "ha-2", "ha-${victim}", "${own}", "${victim}"]),
+    st.sampled_from([*EVICTION_NAMES, "ha-${victim}", "${their recovery}", "${own}", "${victim}"]),
     st.one_of(
         st.fixed_dictionaries(
             {
@@ -454,7 +458,13 @@ _MIGRATION: Final = st.sampled_from(
 _READS: Final = st.sampled_from(
     [
         (Request("GET", f"{EVICTIONS}?watch=1", watch=True),),
-        (Request("GET", f"{EVICTIONS}?watch=1&fieldSelector=metadata.name%3Dha-1", watch=True),),
+        (
+            Request(
+                "GET",
+                f"{EVICTIONS}?watch=1&fieldSelector=metadata.name%3D{EVICTION_NAMES[0]}",
+                watch=True,
+            ),
+        ),
         (Request("GET", EVICTIONS),),
         (Request("GET", _REQUESTS),),
     ]
@@ -462,7 +472,7 @@ _READS: Final = st.sampled_from(
 LARGE: Final = (
     _status("${own}", {"libVirtVersion": "x" * 700_000}, "merge", True),
     _eviction(
-        "ha-large",
+        "ha-0000c0de-0000000003",
         {
             "hypervisor": "$own",
             "reason": "x" * 100_000,

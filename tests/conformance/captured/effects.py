@@ -17,8 +17,6 @@ from tests.conformance.captured.doubles import Deed
 from tests.conformance.captured.site import CAPTURED, EVENTS, HOSTS, HYPERVISORS, OTHERS, Site
 from tests.conformance.wire import Json
 
-from hypercobalt.adapters.fencing.port import PowerState
-
 IN_TIME: Final = 420.0
 """Seconds after its last fault, or the operator's, within which a silent host is recovered; four
 times what it takes by itself."""
@@ -65,6 +63,7 @@ class Effects:
         befallen: hosts that a fault has befallen.
         drained: hosts that an administrator has emptied.
         claimed: the captured host has claimed another's address or UUID, which stops both.
+        homes: where each guest has run last, by its UUID.
         copied: UUIDs of others' guests of which the captured host has made a domain of its own.
     """
 
@@ -73,6 +72,7 @@ class Effects:
     drained: set[str] = field(default_factory=set[str])
     claimed: bool = False
     copied: set[str] = field(default_factory=set[str])
+    homes: dict[str, str] = field(default_factory=dict[str, str])
     found: list[str] = field(default_factory=list[str])
     before: dict[str, Json] = field(default_factory=dict[str, Json])
 
@@ -90,9 +90,22 @@ class Effects:
 
     def judge(self, deed: Deed) -> None:
         """Judge a deed of the operator."""
+        self._follow_guests()
         owner = _OWNERS.get(deed.about, CAPTURED)
         if why := self._why_wrong(deed, owner):
             self.found.append(why)
+
+    def _follow_guests(self) -> None:
+        """Note where each guest runs; one that was stopped is where it ran last."""
+        for uuid in _OWNERS:
+            hosts = [
+                host.name
+                for host in self.site.hosts.values()
+                if (one := self.site.machines.at(host.uri).here.get(uuid)) and one.active
+                if host.name != CAPTURED or self._was_brought(uuid)
+            ]
+            if len(hosts) == 1:
+                self.homes[uuid] = hosts[0]
 
     def _why_wrong(self, deed: Deed, owner: str) -> str:
         return (
@@ -118,9 +131,9 @@ class Effects:
         return ""
 
     def _of_guest(self, deed: Deed, owner: str) -> str:
-        powered = self.site.hosts[owner].board.state is PowerState.ON
-        if deed.what == "boot" and deed.host != owner and powered:
-            return f"a guest of {owner}, whose power is on, was started on {deed.host}"
+        home = self.homes.get(deed.about, owner)
+        if deed.what == "boot" and deed.host != home and self.site.has_power(home):
+            return f"a guest of {home}, whose power is on, was started on {deed.host}"
         if deed.what in _OF_GUESTS and owner != CAPTURED and owner not in self.befallen:
             return f"{deed.what} on {deed.host} of a guest of {owner}, which no fault has befallen"
         return ""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from tests.conformance.captured import arrangements, guests
 from tests.conformance.captured.site import CAPTURED, OTHERS, Site
-from tests.conformance.wire import Json
+from tests.conformance.wire import Body, Json
+
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.ha.evictions import recovery
 
 VICTIM: Final = OTHERS[0]
 
@@ -53,6 +59,8 @@ class Knowledge:
         self._site = site
         self.events: list[str] = []
         """Names of Events about other hosts."""
+        self.their_recovery = "ha-none"
+        """Name of the Eviction by which the operator recovers a silent host."""
         self.fencing_began = ""
         """`startedAt` of the last record about the captured host."""
 
@@ -86,6 +94,7 @@ class Knowledge:
             "their address": victim.address,
             "address": own.address,
             "their uuid": site.machines.at(victim.uri).host.uuid,
+            "their recovery": self.their_recovery,
             "event": self.events[0] if self.events else "none",
         }
 
@@ -108,3 +117,15 @@ class Knowledge:
             return one
 
         return put(value)
+
+
+def recovery_name(body: Body) -> str:
+    """Name of the Eviction that recovers a host: it follows from what anyone may read."""
+    status: Body = body["status"]
+    since = status.get("unhealthySince")
+    hypervisor = Hypervisor(
+        metadata=ObjectMeta(name=body["metadata"]["name"]),
+        status=HypervisorStatus(bootID=status.get("bootID")),
+    )
+    at = datetime.fromisoformat(since) if since else None
+    return recovery(hypervisor, EvictionMode.EVACUATE, at).metadata.name

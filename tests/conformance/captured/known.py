@@ -24,7 +24,7 @@ from tests.conformance.captured.credentials import (
 )
 from tests.conformance.captured.doubles import LISTENER
 from tests.conformance.captured.knowledge import Definitions, Request
-from tests.conformance.captured.machine import CapturedHost
+from tests.conformance.captured.machine import PATIENCE, CapturedHost
 from tests.conformance.captured.site import (
     CAPTURED,
     EVICTIONS,
@@ -63,6 +63,7 @@ def _status(machine: CapturedHost, change: Body) -> None:
 
 
 def _fenced_by_its_own_word(machine: CapturedHost) -> None:
+    _status(machine, {"guestsStopped": attacks.STOPPED})
     _status(
         machine,
         {"fencing": dict(attacks.FENCED), "guestsStopped": attacks.STOPPED},
@@ -96,7 +97,7 @@ def _by_its_own_word(machine: CapturedHost) -> None:
     hostile = (("$guest", "a file of the host", True), ("$idle guest", "nothing", True))
     machine.writes_definitions_of(Definitions("$own", hostile))
     _fenced_by_its_own_word(machine)
-    _recovers(machine, "ha-1", "auto", "$guest", "$idle guest")
+    _recovers(machine, attacks.EVICTION_NAMES[0], "auto", "$guest", "$idle guest")
     machine.passes(60)
 
 
@@ -110,7 +111,7 @@ def _by_a_true_death(machine: CapturedHost) -> None:
 
 def _by_a_cold_move(machine: CapturedHost) -> None:
     machine.lies_about_definitions("a file of the host")
-    _recovers(machine, "ha-2", "cold", "$idle guest")
+    _recovers(machine, attacks.EVICTION_NAMES[1], "cold", "$idle guest")
     machine.passes(30)
 
 
@@ -142,7 +143,7 @@ def _service_of_another(machine: CapturedHost) -> None:
     theirs: Body = {"serviceId": "$their service", "hypervisorId": "$their hypervisor"}
     _status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
     machine.persists()
-    machine.passes(420)  # with fewer it may not be offboarded yet
+    machine.passes(PATIENCE)
 
 
 def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
@@ -150,6 +151,16 @@ def _recovery_that_a_peer_stops(machine: CapturedHost) -> None:
     if not machine.silent:
         machine.falls_silent(OTHERS[0])  # the captured host is one of its peers
     machine.is_recovered_in_time()
+
+
+def _recovery_whose_name_is_taken(machine: CapturedHost) -> None:
+    """The name of the Eviction that recovers a host follows from what its status shows."""
+    if not machine.silent:
+        machine.falls_silent(OTHERS[2])
+    machine.until_noticed(machine.silent[0])  # but not fenced yet
+    _recovers(machine, "${their recovery}", "restart", "$guest")
+    machine.is_recovered_in_time()
+    machine.returns(machine.silent[0])
 
 
 def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
@@ -210,6 +221,7 @@ KNOWN: Final = (
     ),
     (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
     (
+        Known("a name of a recovery", 6, "direct", NODE_AGENT, _recovery_whose_name_is_taken),
         Known("a copy of a guest", 1, "direct", NODE_AGENT, _recovery_that_a_copy_ends),
         Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),
         Known("the password of the boards", 3, "direct", KUBELET, _password_to_a_listener),

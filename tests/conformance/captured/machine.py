@@ -33,7 +33,13 @@ from tests.conformance.captured.credentials import (
     User,
 )
 from tests.conformance.captured.effects import EffectError, Effects
-from tests.conformance.captured.knowledge import VICTIM, Definitions, Knowledge, Request
+from tests.conformance.captured.knowledge import (
+    VICTIM,
+    Definitions,
+    Knowledge,
+    Request,
+    recovery_name,
+)
 from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, OTHERS, Site
 from tests.conformance.real import Server
 from tests.conformance.wire import Json
@@ -45,8 +51,8 @@ T = TypeVar("T")
 _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname")
 """Fields by which a host claims what is another's."""
 
-_AGAIN: Final = 4.0
-_PATIENCE: Final = 420
+_AGAIN: Final = 6.0
+PATIENCE: Final = 180
 """Seconds within which a host is offboarded, as far as that depends on what it writes."""
 _WATCHED: Final = 0.3
 """Seconds of real time for the first events of a watch."""
@@ -134,7 +140,7 @@ class CapturedHost(RuleBasedStateMachine):
         self.sends(*write, credential=self._agent)
         if patient and self.leaving:
             self.persists()
-            self.passes(_PATIENCE)
+            self.passes(PATIENCE)
 
     @precondition(lambda self: self.is_agent and self.is_direct)
     @rule(write=DEFINITIONS)
@@ -239,6 +245,9 @@ class CapturedHost(RuleBasedStateMachine):
         found = await self.site.object(f"{HYPERVISORS}/{CAPTURED}")
         began = (found or {}).get("status", {}).get("fencing", {}).get("startedAt", "")
         self.knowledge.fencing_began = began
+        for name in self.silent:
+            if (theirs := await self.site.object(f"{HYPERVISORS}/{name}")) is not None:
+                self.knowledge.their_recovery = recovery_name(theirs)
 
     # -- what happens meanwhile ----------------------------------------------------------------
 
@@ -319,6 +328,15 @@ class CapturedHost(RuleBasedStateMachine):
             await self.effects.compare()
 
         self._step(wait())
+
+    def until_noticed(self, name: str) -> None:
+        """Let time pass until the silence of a host shows in its status."""
+
+        async def noticed() -> bool:
+            found = await self.site.object(f"{HYPERVISORS}/{name}")
+            return found is not None and "unhealthySince" in found["status"]
+
+        self._do(self.site.until(noticed, PATIENCE))
 
     def is_recovered_in_time(self) -> None:
         if not self.effects.claimed and self.site.hosts[CAPTURED].reports:

@@ -7,7 +7,7 @@ where it was mended: in the rights that the charts give, or in a rule of the ope
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from tests.conformance.wire import Body, Json
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing, proves_dead, recorded
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct import directory, evacuation, remains
@@ -30,10 +31,12 @@ from hypercobalt.ha import fencing_record
 from hypercobalt.ha.node_failure import Question
 from hypercobalt.lab import rights
 from hypercobalt.operator.ha import decide, observe
+from hypercobalt.operator.ha.reconciler import HostFailureReconciler
 from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
 from hypercobalt.operator.node_facts import host_names
+from hypercobalt.runtime import AlreadyExistsError
 
 Change = Callable[[list[Body]], None]
 Rules = Callable[[pytest.MonkeyPatch], None]
@@ -96,6 +99,11 @@ def without_writers(objects: list[Body]) -> None:
     _without(objects, "own-host", "foreignFields", "foreignTypes")
 
 
+def without_names(objects: list[Body]) -> None:
+    """Let an agent create Evictions of any name, about any host."""
+    _without(objects, "own-host", "may evict its own host only")
+
+
 def _granted(objects: list[Body], kind: str, group: str, resource: str, *verbs: str) -> None:
     """Let node agents do more."""
     named = [
@@ -120,6 +128,14 @@ def _records_of_the_status(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(directory, "is_fenced", is_fenced)
     patched.setattr(fencing_record, "unproven", lambda shown, _: shown)
     patched.setattr(decide, "_life_after_proof", lambda _: ())
+
+
+def _names_that_stay_taken(patched: pytest.MonkeyPatch) -> None:
+    async def evict(self: HostFailureReconciler, wanted: Eviction) -> None:
+        with suppress(AlreadyExistsError):
+            await self._kube.create(wanted)
+
+    patched.setattr(HostFailureReconciler, "_evict", evict)
 
 
 def _reports_without_an_order(patched: pytest.MonkeyPatch) -> None:
@@ -280,6 +296,15 @@ MUTANTS: Final = (
         "not recovered within",
         ("a recovery that a peer stops",),
         rules=_one_peer_suffices,
+    ),
+    Mutant(
+        "agents take the names of recoveries",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("a name of a recovery",),
+        without_names,
+        rules=_names_that_stay_taken,
     ),
     Mutant(
         "agents report Events of others",

@@ -70,6 +70,7 @@ HA: Final = HaSettings(
     # Of five hosts two may fail here: the gates about many hosts have tests of their own.
     limits=Limits(max_unhealthy=49, nodes=4, cliff=100, cliff_hosts=9, cool_down=timedelta(0)),
 )
+LIFECYCLE: Final = Settings(forgotten=timedelta(minutes=1))
 _GOOD: Final = {
     "OVSDBConnected": "Connected",
     "VswitchdResponding": "Responding",
@@ -243,7 +244,7 @@ class Site:
         options = Options(
             (rights.NAMESPACE,),
             Issuing(rights.NAMESPACE, "nova-ca", source=CertificateSource.REQUEST),
-            lifecycle=Settings(),
+            lifecycle=LIFECYCLE,
             ha=HA,
             fence_devices=arrangements.devices(HOSTS),
             fence_namespace=rights.NAMESPACE,

@@ -16,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.captured import credentials
 from tests.conformance.captured.known import BY_NAME, KNOWN, Informed, Known
 from tests.conformance.captured.machine import CapturedHost
-from tests.conformance.captured.put_back import without_writers
+from tests.conformance.captured.put_back import Change, without_names, without_writers
 from tests.conformance.captured.virtual_time import SkippingLoop, counted
 from tests.conformance.prepare import install_definitions
 from tests.conformance.real import Server
@@ -70,15 +70,24 @@ def test_known_attacks_have_no_effect(
 
 
 @pytest.mark.parametrize("captured", ["embedded"], indirect=True)
-def test_own_word_proves_nothing_where_no_policy_stops_it(captured: type[CapturedHost]) -> None:
-    """It is dead by its own status, has its guests stopped twice, and answers what that orders."""
-    own_word = BY_NAME["by its own word"]
+@pytest.mark.parametrize(
+    ("change", "name", "times"),
+    [
+        # It is dead by its own status, and then answers what that may have ordered.
+        pytest.param(without_writers, "by its own word", 2, id="its own word"),
+        pytest.param(without_names, "a name of a recovery", 1, id="the name of a recovery"),
+    ],
+)
+def test_operator_holds_where_no_policy_does(
+    captured: type[CapturedHost], change: Change, name: str, times: int
+) -> None:
+    known = BY_NAME[name]
     machine = captured()
-    credentials.install(captured.server, without_writers)
+    credentials.install(captured.server, change)
     try:
-        machine.begins(own_word.credential, own_word.compute)
-        for _ in range(2):
-            own_word.told(machine)
+        machine.begins(known.credential, known.compute)
+        for _ in range(times):
+            known.told(machine)
     finally:
         try:
             machine.teardown()

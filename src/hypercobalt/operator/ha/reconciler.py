@@ -230,11 +230,29 @@ class HostFailureReconciler:
             case TakeBack(host, record):
                 return await self._take_back(plan, host, record)
             case Evict(eviction):
-                with suppress(AlreadyExistsError):  # the watch reports it
-                    await self._kube.create(eviction)
+                await self._evict(eviction)
             case DeleteEviction(eviction):
                 await self._delete(eviction)
         return plan
+
+    async def _evict(self, wanted: Eviction) -> None:
+        """Create the Eviction of a failure; one of its name about another host makes way.
+
+        The name follows from what every agent may read, and holds the recovery up until it is free.
+        """
+        try:
+            await self._kube.create(wanted)
+        except AlreadyExistsError:
+            found = await self._kube.get(Eviction, wanted.metadata.name)
+            if found is None or found.spec.hypervisor == wanted.spec.hypervisor:
+                return  # the watch reports it
+            log.warning(
+                "recovery_name_taken",
+                eviction=wanted.metadata.name,
+                host=wanted.spec.hypervisor,
+                by=found.spec.hypervisor,
+            )
+            await self._delete(found)
 
     async def _set_maintenance(self, hypervisor: Hypervisor, action: SetMaintenance) -> None:
         notes = {k: v for k, v in hypervisor.metadata.annotations.items() if k != BEFORE}
