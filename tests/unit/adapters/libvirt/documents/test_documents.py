@@ -181,7 +181,7 @@ class TestDomain:
                 bound=(
                     "network interface of the type ethernet (<devices/interface> has "
                     "type='ethernet': it must be one of bridge, network)",
-                )
+                ),
             ),
         )
 
