@@ -63,6 +63,7 @@ class Effects:
         befallen: hosts that a fault has befallen.
         drained: hosts that an administrator has emptied.
         claimed: the captured host has claimed another's address or UUID, which stops both.
+        ran: hosts whose guest ran there when they failed last.
         homes: where each guest has run last, by its UUID.
         copied: UUIDs of others' guests of which the captured host has made a domain of its own.
     """
@@ -72,6 +73,7 @@ class Effects:
     drained: set[str] = field(default_factory=set[str])
     claimed: bool = False
     copied: set[str] = field(default_factory=set[str])
+    ran: set[str] = field(default_factory=set[str])
     homes: dict[str, str] = field(default_factory=dict[str, str])
     found: list[str] = field(default_factory=list[str])
     before: dict[str, Json] = field(default_factory=dict[str, Json])
@@ -183,6 +185,10 @@ class Effects:
         if site.compute == "nova":
             return not any(one.running for one in site.nova.moves.on(name))
         uuid = guests.guest(name, 0)
+        if name in self.drained and site.hosts[name].reports:
+            return not self._runs_on(name)
+        if name not in self.ran:
+            return True  # it was off, or elsewhere, when its host failed
         for host in site.hosts.values():
             found = site.machines.at(host.uri).here.get(uuid) if host.name != name else None
             if found is None:
@@ -191,6 +197,15 @@ class Effects:
             if self._was_brought(uuid) if host.name == CAPTURED else found.active:
                 return True
         return False
+
+    def fails(self, name: str) -> None:
+        """Note what a host that fails now has running."""
+        (self.ran.add if self._runs_on(name) else self.ran.discard)(name)
+
+    def _runs_on(self, name: str) -> bool:
+        there = self.site.machines.at(self.site.hosts[name].uri).here
+        found = there.get(guests.guest(name, 0))
+        return found is not None and found.active
 
     def _was_brought(self, uuid: str) -> bool:
         """Whether the operator has brought a guest to the captured host."""

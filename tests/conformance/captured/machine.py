@@ -263,6 +263,7 @@ class CapturedHost(RuleBasedStateMachine):
     @rule(name=st.sampled_from(OTHERS))
     def dies(self, name: str) -> None:
         self.effects.befallen.add(name)
+        self.effects.fails(name)
         self.site.dies(name)
         self._step(_at_once())
 
@@ -271,6 +272,7 @@ class CapturedHost(RuleBasedStateMachine):
     def falls_silent(self, name: str) -> None:
         if name != CAPTURED:
             self.effects.befallen.add(name)
+            self.effects.fails(name)
         self.site.falls_silent(name)
         self._step(_at_once())
 

@@ -30,7 +30,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing_record
 from hypercobalt.ha.node_failure import Question
 from hypercobalt.lab import rights
-from hypercobalt.operator.ha import decide, observe
+from hypercobalt.operator.ha import decide
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler
 from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
@@ -138,14 +138,6 @@ def _names_that_stay_taken(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(HostFailureReconciler, "_evict", evict)
 
 
-def _reports_without_an_order(patched: pytest.MonkeyPatch) -> None:
-    def stopped(hypervisor: Hypervisor) -> str:
-        found, boot = hypervisor.status.guestsStopped, hypervisor.status.bootID
-        return "every instance has ended" if found and boot and found.bootID == boot else ""
-
-    patched.setattr(observe, "stopped", stopped)
-
-
 def _copies_that_prove(patched: pytest.MonkeyPatch) -> None:
     def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") -> bool:
         del place, moved_to
@@ -239,14 +231,6 @@ MUTANTS: Final = (
         "was given a hostile definition",
         ("by a true death", "by a cold move"),
         rules=_definitions_as_they_are,
-    ),
-    Mutant(
-        "a report of stopped guests needs no order",
-        1,
-        NODE_AGENT,
-        "whose power is on, was started",
-        ("by its own word",),
-        rules=_reports_without_an_order,
     ),
     Mutant(
         "a copy elsewhere proves that an instance has left",
