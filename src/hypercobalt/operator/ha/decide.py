@@ -25,7 +25,7 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, fencing_record, rebooting
+from hypercobalt.ha import fencing, fencing_record
 from hypercobalt.ha.assertions import is_removable
 from hypercobalt.ha.doubts import Power, doubts
 from hypercobalt.ha.fencing_record import A_SECOND
@@ -51,12 +51,11 @@ from hypercobalt.operator.ha.facts import (
     Fence,
     ForceDown,
     Plan,
-    Reboot,
     SetMaintenance,
 )
 from hypercobalt.operator.ha.keeping import is_empty, is_silent
 from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then
-from hypercobalt.operator.ha.returning import back, maintenance_of, storage_back
+from hypercobalt.operator.ha.returning import back, maintenance_of, reboot, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
@@ -376,34 +375,7 @@ def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
         return then(plan, SetMaintenance(before))
-    return _reboot(facts, plan, settings) if is_stopped(facts) else plan
-
-
-def _reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """A host that lives in a boot that counts as dead, and is empty, serves with its next boot."""
-    stored, power = plan.fencing, facts.fence.power
-    if stored is None or stored.forcedDownAt is None:
-        return plan
-    empty = (
-        f"Boot {stored.bootID} counts as dead, though the host lives: its instances are elsewhere, "
-        "and it returns to service with its next boot"
-    )
-    why = "--ha-reboot-fenced is off" if not settings.reboots else ""
-    why = why or ("" if power.devices else "no fence device switches its power")
-    if maintenance_of(facts.hypervisor) != Maintenance.HA:
-        why = f"it is in maintenance {maintenance_of(facts.hypervisor) or 'none'}"
-    if why:
-        return replace(plan, blocked=(_Why.AWAITS_REBOOT, f"{empty}: reboot it; {why}"))
-    problem = rebooting.last(stored)
-    text = f"{empty}: reboot it; {problem}" if problem else f"{empty}: {power.devices} reboots it"
-    plan = replace(plan, blocked=(_Why.AWAITS_REBOOT if problem else _Why.NOT_NEEDED, text))
-    match rebooting.next_step(stored, power, facts.mine, settings.pace, facts.now):
-        case fencing.Record(record):
-            return replace(plan, fencing=record, look_again=AT_ONCE)
-        case rebooting.Reboot(record):
-            return then(plan, Reboot(record))
-        case fencing.WaitUntil(at):
-            return no_later(plan, at, facts.now)
+    return reboot(facts, plan, settings) if is_stopped(facts) else plan
 
 
 def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:

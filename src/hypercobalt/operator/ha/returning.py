@@ -12,7 +12,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, fencing_record, unfencing
+from hypercobalt.ha import fencing, fencing_record, rebooting, unfencing
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
@@ -20,6 +20,7 @@ from hypercobalt.operator.ha.facts import (
     Facts,
     GiveBack,
     Plan,
+    Reboot,
     SetMaintenance,
     TakeBack,
 )
@@ -80,6 +81,33 @@ def storage_back(facts: Facts, plan: Plan) -> Plan | None:
             return no_later(plan, at, facts.now)
         case unfencing.Held(why):
             return replace(plan, blocked=(_Why.GATES_CLOSED, why)) if why else plan
+
+
+def reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """A host that lives in a boot that counts as dead, and is empty, serves with its next boot."""
+    stored, power = plan.fencing, facts.fence.power
+    if stored is None or stored.forcedDownAt is None:
+        return plan
+    empty = (
+        f"Boot {stored.bootID} counts as dead, though the host lives: its instances are elsewhere, "
+        "and it returns to service with its next boot"
+    )
+    why = "--ha-reboot-fenced is off" if not settings.reboots else ""
+    why = why or ("" if power.devices else "no fence device switches its power")
+    if maintenance_of(facts.hypervisor) != Maintenance.HA:
+        why = f"it is in maintenance {maintenance_of(facts.hypervisor) or 'none'}"
+    if why:
+        return replace(plan, blocked=(_Why.AWAITS_REBOOT, f"{empty}: reboot it; {why}"))
+    problem = rebooting.last(stored)
+    text = f"{empty}: reboot it; {problem}" if problem else f"{empty}: {power.devices} reboots it"
+    plan = replace(plan, blocked=(_Why.AWAITS_REBOOT if problem else _Why.NOT_NEEDED, text))
+    match rebooting.next_step(stored, power, facts.mine, settings.pace, facts.now):
+        case fencing.Record(record):
+            return replace(plan, fencing=record, look_again=AT_ONCE)
+        case rebooting.Reboot(record):
+            return then(plan, Reboot(record))
+        case fencing.WaitUntil(at):
+            return no_later(plan, at, facts.now)
 
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
