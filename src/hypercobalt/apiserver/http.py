@@ -1,8 +1,7 @@
 """HTTP: bytes from and to the pipeline, over uvicorn.
 
 A request's head and body must arrive within a deadline and below a size, so that slow or greedy
-clients cost little. A body is read when the pipeline needs it; an answer that does not need it
-ends the connection.
+clients cost little.
 """
 
 from __future__ import annotations
@@ -13,12 +12,7 @@ import socket
 import ssl
 from collections.abc import (
     AsyncGenerator,
-    Awaitable,
-    Callable,
     Generator,
-    Iterator,
-    Mapping,
-    MutableMapping,
     Sequence,
 )
 from functools import partial
@@ -34,25 +28,27 @@ from hypercobalt.apiserver.connections import Kept
 from hypercobalt.apiserver.inflight import Inflight, Share, is_read, weight
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
-from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from hypercobalt.apiserver.requests.request import ANONYMOUS, Request, Response, Stream, User
+from hypercobalt.apiserver.transfer import (
+    GoneError,
+    IncomingBody,
+    Receive,
+    Scope,
+    Send,
+    send_response,
+    send_stream,
+)
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.listener import Bounds, Listener, Place
 
 log = get_logger(__name__)
 
 REQUEST_SECONDS = 60.0  # a request is answered after this long, as in kube-apiserver
-LINGER_SECONDS = 1.0  # for a client that still writes while it is refused
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
 HEAD_SECONDS = 32.0  # a request's head must have arrived after this long, as in kube-apiserver
 BOUNDS = Bounds(places=512, handshakes=64, waiting=2048, seconds=15.0)
 MAX_HEAD = 2**20  # bytes, as Go's http.Server
-MAX_WARNINGS, MAX_WARNING = 4096, 256  # characters: all of an answer, each when that is exceeded
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class _Control:
@@ -224,18 +220,18 @@ class _App:
         user = self._user(scope, headers)
         connection: _Control = scope["extensions"]["connection"]
         connection.serve("" if user is ANONYMOUS else user.flow)
-        body = _Body(receive, headers, Share(self._inflight.bodies, user.flow))
+        body = IncomingBody(receive, headers, Share(self._inflight.bodies, user.flow))
         query = _query(scope["query_string"].decode("latin-1"))
         request = Request(scope["method"], scope["path"], query, headers, user, read=body.read)
         share = self._inflight.share(request)
         try:
             answer = await self._answer(request, fields, body, share)
             if isinstance(answer, Stream):
-                await _send_stream(answer, receive, send)
+                await send_stream(answer, receive, send)
             else:
                 async with asyncio.timeout(REQUEST_SECONDS):
-                    await _send_response(answer, request, body, send)
-        except _GoneError:
+                    await send_response(answer, request, body, send)
+        except GoneError:
             return
         except TimeoutError:  # the client does not read the answer
             connection.abort()
@@ -243,7 +239,7 @@ class _App:
             share.release()
 
     async def _answer(
-        self, request: Request, fields: Sequence[tuple[str, str]], body: _Body, share: Share
+        self, request: Request, fields: Sequence[tuple[str, str]], body: IncomingBody, share: Share
     ) -> Response | Stream:
         try:
             _refuse_several_identities(fields)
@@ -256,13 +252,15 @@ class _App:
             return await self._within_time(request, body, share)
         except errors.StatusError as error:
             return error_response(error)
-        except _GoneError:
+        except GoneError:
             raise
         except Exception:  # a bug must end one request, not the server
             log.exception("request_failed", method=request.method, path=request.path)
             return error_response(errors.internal("see the server's log"))
 
-    async def _within_time(self, request: Request, body: _Body, share: Share) -> Response | Stream:
+    async def _within_time(
+        self, request: Request, body: IncomingBody, share: Share
+    ) -> Response | Stream:
         """The answer to a write; a slower write continues, and keeps its share until it ends.
 
         Raises:
@@ -303,113 +301,3 @@ def _refuse_several_identities(fields: Sequence[tuple[str, str]]) -> None:
     """One proxy may look at the first, the next one at the last."""
     if sum(name == "authorization" for name, _ in fields) > 1:
         raise errors.bad_request("the request has several Authorization headers")
-
-
-class _GoneError(Exception):
-    """The client went away before its request was whole."""
-
-
-class _Body:
-    """The body of one request.
-
-    Attributes:
-        whole: whether nothing of it is still to come.
-        share: what it holds of the limit on all bodies.
-    """
-
-    def __init__(self, receive: Receive, headers: Mapping[str, str], share: Share) -> None:
-        self._receive, self.share = receive, share
-        self.whole = (
-            headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
-        )
-        self._awaits_continue = "expect" in headers
-
-    async def read(self) -> bytes:
-        """Read all of it.
-
-        Raises:
-            StatusError: 413 where it is too large, 429 where too much is under way.
-        """
-        chunks: list[bytes] = []
-        while not self.whole:
-            chunks.append(await self._next())
-            self.share.take(len(chunks[-1]))
-            if sum(map(len, chunks)) > MAX_BODY:
-                raise errors.too_large(MAX_BODY)
-        return b"".join(chunks)
-
-    async def discard(self) -> None:
-        """Take what an answered client still sends, for a while: else it may miss the answer."""
-        with contextlib.suppress(TimeoutError, _GoneError):
-            async with asyncio.timeout(LINGER_SECONDS):
-                while not self.whole and not self._awaits_continue:
-                    await self._next()
-
-    async def _next(self) -> bytes:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        self.whole = not message.get("more_body", False)
-        return cast("bytes", message.get("body", b""))
-
-
-def _head(content_type: str) -> list[tuple[bytes, bytes]]:
-    return [
-        (b"content-type", content_type.encode()),
-        (b"cache-control", b"no-cache, private"),
-    ]
-
-
-async def _send_response(answer: Response, request: Request, body: _Body, send: Send) -> None:
-    headers = _head(answer.content_type)
-    if not body.whole:
-        headers.append((b"connection", b"close"))
-    length = len(answer.body) + sum(map(len, answer.rest))
-    headers.append((b"content-length", str(length).encode()))
-    headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
-    headers += [(b"warning", text) for text in _warnings(request.warnings)]
-    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    for piece in () if request.method == "HEAD" else (answer.body, *answer.rest):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await body.discard()
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _warnings(texts: Sequence[str]) -> Iterator[bytes]:
-    """The values of Warning headers; a client that sends nonsense gets no megabytes back."""
-    left = MAX_WARNINGS
-    longest = left if sum(map(len, texts)) <= left else MAX_WARNING
-    for text in dict.fromkeys(text[:longest] for text in texts):
-        left -= len(text)
-        if left < 0:
-            return
-        clean = "".join(letter if letter >= " " and letter != "\x7f" else " " for letter in text)
-        quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
-        yield f'299 - "{quoted}"'.encode()
-
-
-async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
-    headers = _head(answer.content_type)
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    sending = asyncio.create_task(_send_chunks(answer, send), name="watch")
-    gone = asyncio.create_task(_until_gone(receive), name="watch-client")
-    try:
-        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        sending.cancel()
-        gone.cancel()
-        await asyncio.wait({sending, gone})
-        answer.close()
-
-
-async def _send_chunks(answer: Stream, send: Send) -> None:
-    # The client takes the watch as open once it has the head, so the head is sent alone.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    async for chunk in answer.chunks:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
