@@ -136,6 +136,9 @@ class Effects:
         home = self.homes.get(deed.about, owner)
         if deed.what == "boot" and deed.host != home and self.site.has_power(home):
             return f"a guest of {home}, whose power is on, was started on {deed.host}"
+        ended = deed.host == CAPTURED and deed.what in {"undefine", "destroy"}
+        if ended and not self._was_brought(deed.about):
+            return ""  # the copy that the captured host has made: its own harm
         if deed.what in _OF_GUESTS and owner != CAPTURED and owner not in self.befallen:
             return f"{deed.what} on {deed.host} of a guest of {owner}, which no fault has befallen"
         return ""

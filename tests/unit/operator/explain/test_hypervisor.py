@@ -417,6 +417,7 @@ LEFT_OUT = {
     "Ready": "the state itself",
     "Terminating": "a state",
     "HypervisorReEnabled": "set by no component",
+    "OperatorReporting": "the operator's Lease is read itself",
 }
 REASONS = {
     Type.REGISTERED: hypervisor_conditions.RegisteredReason,
