@@ -342,7 +342,7 @@ def test_an_agent_s_eviction_has_no_say_about_other_hosts(hosts: Fleet) -> None:
     faster = {**whole, "spec": {**FAILED, "parallelism": 1000}}
     assert hosts.send(OWN, "POST", f"{kind.path()}?dryRun=All", faster)[0] == 403
     assert hosts.send(OWN, "POST", kind.path(), whole)[0] == 201
-    path = f"{kind.path()}/ha-6f0f4b8e-03"
+    path = f"{kind.path()}/ha-6f0f4b8e-0000000003"
     change: Body = {"spec": {"instances": ["6f0f4b8e-0000-4000-8000-000000000009"]}}
     assert hosts.send(OWN, "PATCH", path, change, PATCHES["merge"])[0] == 403
     done: Body = {"status": {"conditions": [condition("Evicting", "False")]}}
