@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from hypercobalt.adapters.ovs.model import DaemonName, Flow
+from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowShape
 from hypercobalt.adapters.ovs.packet import parse_packet
 from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
@@ -136,10 +136,11 @@ class Contract:
             await watcher.database(lambda one: one.switch.external_ids == {"system-id": "kvm-1"})
 
     async def test_flows_are_counted_by_table_and_read_of_one(self, world: World) -> None:
+        drops = FlowShape(pipeline=False, acts=False, resubmits=False, joins=False)
         flows = (
-            Flow(table=0, cookie=2**63 + 5, priority=100, packets=0, in_port=3),
-            Flow(table=0, cookie=7, priority=50, packets=0),
-            Flow(table=9, cookie=7, priority=50, packets=0),
+            Flow(table=0, cookie=2**63 + 5, priority=100, packets=0, in_port=3, shape=drops),
+            Flow(table=0, cookie=7, priority=50, packets=0, shape=drops),
+            Flow(table=9, cookie=7, priority=50, packets=0, shape=drops),
         )
         world.add_bridge("br-int")
         for flow in flows:
