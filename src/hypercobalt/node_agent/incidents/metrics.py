@@ -29,7 +29,7 @@ class IncidentMetrics:
         )
         self.recoveries = Counter(
             "ha_recoveries_total",
-            "Recoveries by action, and result: requested, exists, dry-run, resumed or refused.",
+            "Recoveries by action and result: requested, exists, taken, dry-run, resumed, refused.",
             ("action", "result"),
             registry=registry,
         )

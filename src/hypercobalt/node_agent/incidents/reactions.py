@@ -33,7 +33,7 @@ from hypercobalt.ha.signals import HOST
 from hypercobalt.ha.storm import admit
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.incidents.recovery_evictions import Evictions
+from hypercobalt.node_agent.incidents.recovery_evictions import Evictions, Outcome, other_name
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.incidents.translate import (
     is_as_remembered,
@@ -86,7 +86,7 @@ class Reactions:
         self._kube, self._libvirt, self._store = kube, libvirt, store
         self._settings, self._metrics, self._clock = settings, metrics, clock
         self._config, self._withheld = config, withheld
-        self._evictions = Evictions(kube, store, settings, clock=clock, config=config)
+        self.evictions = Evictions(kube, store, settings, clock=clock, config=config)
 
     async def react(self, recoveries: Sequence[Recovery], now: datetime) -> None:
         """Make Evictions and resume, or hold back what the own Hypervisor forbids.
@@ -168,7 +168,7 @@ class Reactions:
         if self._config().dry_run:
             self._only_record(recovery)
             return
-        if first := await self._evictions.under_way(recovery):
+        if first := await self.evictions.under_way(recovery):
             self._metrics.suppressed.labels(first.partition(" ")[0].lower()).inc()
             self._postpone(recovery, self._clock.now() + _UNDER_WAY, f"recovery waits for {first}")
             return
@@ -183,14 +183,28 @@ class Reactions:
             trigger=recovery.trigger.value,
             servers=",".join(instances),
         )
-        made = await self._evictions.make(
+        made = await self.evictions.make(
             dataclasses.replace(recovery, instances=instances), hypervisor
         )
-        self._metrics.recoveries.labels(recovery.mode, "requested" if made else "exists").inc()
+        self._metrics.recoveries.labels(recovery.mode, made).inc()
+        if made is Outcome.TAKEN:
+            self._rename(recovery)
+            return
         for uuid, case in self._still(recovery):
             self._store.put(recovering(self._store.get(uuid), case.id, self._clock.now()))
         if recovery.instances:  # an Eviction of the whole host stays: a person deletes it
-            await self._evictions.remove_old(recovery.name)
+            await self.evictions.remove_old(recovery.name)
+
+    def _rename(self, recovery: Recovery) -> None:
+        """Have the Eviction be made under another name, which is in its cases first."""
+        name, now = other_name(recovery.name), self._clock.now()
+        log.warning("eviction_name_taken", eviction=recovery.name, instead=name)
+        for instance in tuple(self._store.known.values()):
+            for case in instance.cases:
+                if case.eviction == recovery.name:
+                    due = now if case.step is Step.RECOVER else case.due
+                    renamed = replace(case, eviction=name).then(case.step, due)
+                    self._store.put(self._store.get(instance.uuid).with_case(renamed))
 
     def _only_record(self, recovery: Recovery) -> None:
         self._metrics.recoveries.labels(recovery.mode, "dry-run").inc()

@@ -68,7 +68,7 @@ class Recoveries:
         memory: Callable[[], Memory],
         withheld: Callable[[], Restraint | None] = lambda: None,
     ) -> None:
-        self._kube, self._store, self._settings = kube, store, settings
+        self._store, self._settings = store, settings
         self._clock, self._config, self._memory = clock, config, memory
         self._reactions = Reactions(
             kube,
@@ -130,7 +130,7 @@ class Recoveries:
 
     async def _follow(self, uuid: str, case: Case) -> None:
         """See how an Eviction ends; that the instance runs again is seen in libvirt first."""
-        eviction = await self._kube.get(Eviction, case.eviction)
+        eviction = await self._reactions.evictions.get(case.eviction)
         instance, now = self._store.get(uuid), self._clock.now()
         if not any(one.id == case.id for one in instance.cases):
             return

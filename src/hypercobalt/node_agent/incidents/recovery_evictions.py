@@ -1,13 +1,16 @@
 """Creates Evictions for recoveries, removes old ones, and finds moves of the same instances.
 
 The name of an Eviction is in its case before the Eviction is created, and is the same in every
-process: two creations give one.
+process: two creations give one. Other agents may create Evictions of that form, each about its own
+host: one is this host's by its spec, never by its name.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from msgspec.structs import replace
@@ -33,6 +36,16 @@ _LONGEST_WAIT: Final = timedelta(minutes=10)
 """For one: an object that never ends must not keep an instance off."""
 
 
+class Outcome(StrEnum):
+    """What came of a creation."""
+
+    REQUESTED = "requested"
+    EXISTS = "exists"
+    """The same one is there already."""
+    TAKEN = "taken"
+    """One about another host, or other instances, has its name."""
+
+
 class Evictions:
     """Those of one host."""
 
@@ -48,6 +61,14 @@ class Evictions:
         self._kube, self._store, self._settings = kube, store, settings
         self._clock, self._config = clock, config
 
+    async def get(self, name: str) -> Eviction | None:
+        """The Eviction of this host of that name; None when another host has the name."""
+        found = await self._kube.get(Eviction, name)
+        return found if found is not None and self._is_own(found) else None
+
+    def _is_own(self, eviction: Eviction) -> bool:
+        return eviction.spec.hypervisor == self._settings.node
+
     async def remove_old(self, made: str) -> None:
         """Remember the Eviction that was made, and remove those that ended long ago."""
         now, left = self._clock.now(), list[Made]()
@@ -56,7 +77,7 @@ class Evictions:
             is_one_too_many = len(known) - number >= MOST_EVICTIONS
             if now - old.at < KEPT and not is_one_too_many:
                 left.append(old)
-            elif (found := await self._kube.get(Eviction, old.name)) is not None:
+            elif (found := await self.get(old.name)) is not None:
                 if has_ended(found.status):
                     await self._kube.delete(Eviction, old.name, uid=found.metadata.uid)
                 else:
@@ -80,7 +101,7 @@ class Evictions:
         if waited > _LONGEST_WAIT:
             return ""
         for name in (self._settings.node, *sorted(self._others(recovery, now))):
-            eviction = await self._kube.get(Eviction, name)
+            eviction = await self.get(name)
             if eviction is not None and not has_ended(eviction.status):
                 wanted = eviction.spec.instances
                 if not wanted or set(wanted) & set(recovery.instances):
@@ -113,10 +134,10 @@ class Evictions:
         }
         return (followed | made) - {recovery.name}
 
-    async def make(self, recovery: Recovery, hypervisor: Hypervisor) -> bool:
-        """Create the Eviction; False if the same one is there already.
+    async def make(self, recovery: Recovery, hypervisor: Hypervisor) -> Outcome:
+        """Create the Eviction.
 
-        One that has ended long ago makes way: the incident has come again.
+        The same one that has ended long ago makes way: the incident has come again.
         """
         wanted = eviction_of(recovery, hypervisor)
         while True:
@@ -126,12 +147,14 @@ class Evictions:
                 present = await self._kube.get(Eviction, recovery.name)
                 if present is None:
                     continue
+                if not (self._is_own(present) and _is_about(present, recovery)):
+                    return Outcome.TAKEN
                 if not self._is_cold(present):
-                    return False
+                    return Outcome.EXISTS
                 uid = present.metadata.uid
                 await self._kube.delete(Eviction, recovery.name, uid=uid)
             else:
-                return True
+                return Outcome.REQUESTED
 
     def _is_cold(self, eviction: Eviction) -> bool:
         ended = evicting(eviction.status)
@@ -139,6 +162,20 @@ class Evictions:
             return False
         cool_down = self._config().limits.cool_down
         return self._clock.now() - ended.lastTransitionTime > cool_down
+
+
+def _is_about(eviction: Eviction, recovery: Recovery) -> bool:
+    """Whether it is about some of the same instances, or both are about all of the host.
+
+    Instances that have changed meanwhile were left out of one of the two.
+    """
+    there, wanted = set(eviction.spec.instances), set(recovery.instances)
+    return bool(there & wanted) if there and wanted else there == wanted
+
+
+def other_name(taken: str) -> str:
+    """Another name of the form that an agent may give: nobody can reckon it."""
+    return f"{taken.rpartition('-')[0]}-{secrets.token_hex(5)}"
 
 
 def eviction_of(recovery: Recovery, hypervisor: Hypervisor) -> Eviction:

@@ -11,7 +11,8 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration
-from hypercobalt.runtime import Kube, ListResult
+from hypercobalt.runtime import AlreadyExistsError, Kube, ListResult
+from hypercobalt.runtime.client.errors import Status
 
 
 class Server(Kube):
@@ -51,6 +52,8 @@ class Server(Kube):
         self.meanwhile()
         if refusal := self.refusals.get(obj.metadata.name):
             raise refusal
+        if obj.metadata.name in self.evictions:
+            raise AlreadyExistsError(f"create {obj.metadata.name}", Status(code=409))
         self.evictions[obj.metadata.name] = obj
         return obj
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -395,6 +397,75 @@ async def test_other_evictions_are_not_waited_for(name: str, who: str, minutes: 
     acting.server.evictions[name] = eviction(name, who)
     acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
     await acting.until(lambda: len(acting.server.evictions) == 2)
+
+
+def foreign(name: str, *, host: str = "kvm-b", who: str = U2, ended: bool = False) -> Eviction:
+    """An Eviction that another host's agent has made, or one of another instance of this host."""
+    found = eviction(name, who, ended=ended)
+    return replace(found, spec=replace(found.spec, hypervisor=host))
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param({}, id="of another host"),
+        pytest.param({"who": U1}, id="of another host, with this instance's UUID"),
+        pytest.param({"ended": True}, id="of another host, and ended well"),
+        pytest.param({"host": NODE}, id="of another instance"),
+    ],
+)
+async def test_name_that_is_taken_by_a_foreign_eviction_holds_up_no_recovery(
+    taken: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever can read the incidents of a host can reckon the names of its next Evictions."""
+    acting, name = Acting(), eviction_name(key_of(U1, "1.1", IncidentType.CRASH), NODE)
+    acting.server.evictions[name] = foreign(name, **taken)
+    acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
+    await acting.until(lambda: len(acting.server.evictions) == 2)
+    (made,) = acting.server.evictions.keys() - {name}
+    assert re.fullmatch(f"ha-{U1[:8]}-[0-9a-f]{{10}}", made), "the policy allows no other form"
+    spec = acting.server.evictions[made].spec
+    assert (spec.hypervisor, spec.instances) == (NODE, (U1,))
+    await acting.until(lambda: acting.store.get(U1).cases[0].step is Step.FOLLOW)
+    assert acting.store.get(U1).cases[0].eviction == made
+    assert acting.server.evictions[name] == foreign(name, **taken), "it is not this agent's"
+    assert f"eviction_name_taken eviction={name}" in caplog.text
+    assert f"instead={made}" in caplog.text
+
+
+async def test_name_that_one_s_own_eviction_has_is_followed_under_that_name() -> None:
+    acting, name = Acting(), eviction_name(key_of(U1, "1.1", IncidentType.CRASH), NODE)
+    acting.server.evictions[name] = eviction(name, U1)
+    acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
+    await acting.until(lambda: acting.store.get(U1).cases[0].step is Step.FOLLOW)
+    assert set(acting.server.evictions) == {name}
+
+
+async def test_eviction_of_another_host_is_not_followed_as_one_s_own() -> None:
+    """Its own was deleted, and its name taken."""
+    acting = Acting()
+    acting.open(Step.FOLLOW, State.OFF, U1, IncidentType.CRASH)
+    instance = acting.store.get(U1)
+    acting.store.put(instance.with_case(replace(instance.cases[0], eviction="ha-1")))
+    acting.server.evictions["ha-1"] = foreign("ha-1", who=U1, ended=True)
+    await acting.until(lambda: acting.store.get(U1).cases[0].step is not Step.FOLLOW)
+    assert acting.store.get(U1).cases[0].evidence[-1] == "Eviction ha-1 was deleted"
+
+
+async def test_eviction_of_another_host_is_neither_waited_for_nor_deleted() -> None:
+    acting, name = Acting(), f"ha-{U1[:8]}-earlier"
+    acting.store.put(
+        replace(acting.store.host, evictions=(Made(name=name, at=acting.clock.now()),))
+    )
+    acting.clock.advance(timedelta(minutes=1))
+    acting.server.evictions[name] = foreign(name, who=U1)
+    acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
+    await acting.until(lambda: len(acting.server.evictions) == 2)
+    acting.server.evictions[name] = foreign(name, who=U1, ended=True)
+    acting.clock.advance(timedelta(days=2))
+    acting.open(Step.RECOVER, State.OFF, U2, type_=IncidentType.CRASH)
+    await acting.until(lambda: len(acting.server.evictions) >= 3)
+    assert name in acting.server.evictions
 
 
 async def test_host_does_not_claim_an_eviction_of_many_that_was_held_back() -> None:
