@@ -63,13 +63,13 @@ class OVSNodeGlance(Object, frozen=True):
 
 
 class WrittenStatus(Struct, frozen=True):
-    """The operator's part of the status: at most the condition `Ready`."""
+    """The operator's part of the status: conditions that a silent agent cannot vouch for."""
 
     conditions: tuple[Condition, ...] = ()
 
 
-class OVSNodeReady(Object, frozen=True):
-    """An OVSNode with no more than conditions, for a server-side apply of one of them."""
+class OVSNodeConditions(Object, frozen=True):
+    """An OVSNode with no more than conditions, for a server-side apply of some of them."""
 
     resource: ClassVar[ResourceInfo] = OVSNode.resource
 

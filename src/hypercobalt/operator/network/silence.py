@@ -1,12 +1,13 @@
-"""`Ready` of an OVSNode whose agent is silent: Unknown/`AgentSilent`, as of a Node without kubelet.
+"""The conditions of an OVSNode whose agent is silent: Unknown/`AgentSilent`, as of a Node.
 
-What an agent reported last stays in the status when it dies. So once its Lease has run out, that
-one condition is applied here, under a field manager of its own; the agent's next apply takes it
-back. The other conditions stay: they are the last report, and `Ready` dates it. An agent without a
-Lease proves nothing either, once as much time has passed as a Lease has.
+What an agent reported last stays in the status when it dies. So once its Lease has run out, `Ready`
+and each condition that is True are applied here, under a field manager of their own; the agent's
+next apply takes them back. One that is False stays: a host that was closed for its switch would
+take instances again as its agent dies, too. The rest is the last report, and the messages date it.
+An agent without a Lease proves nothing either, once as much time has passed as a Lease has.
 
-An agent that writes its status but does not renew its Lease does live: it has `Ready` back, for ten
-minutes each time.
+An agent that writes its status but does not renew its Lease does live: it has its conditions back,
+for ten minutes each time.
 
 Source: docs/decisions/0034-whose-fault-a-broken-network-is.md.
 """
@@ -19,9 +20,10 @@ from typing import Final
 
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, next_condition
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
-from hypercobalt.api.ovsnode_glance import OVSNodeReady, WrittenStatus
+from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType, OVSNodeStatus
+from hypercobalt.api.ovsnode_glance import OVSNodeConditions, WrittenStatus
 from hypercobalt.api.ovsnode_reasons import ReadyReason
+from hypercobalt.api.times import format_time
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.network.switches import Switches
@@ -53,18 +55,40 @@ def silence(host: str, seen: Sighting) -> str:
     )
 
 
-def unknown(found: Condition | None, text: str, now: datetime) -> Condition:
-    """`Ready` as it should be while the agent is silent.
+def doubted(status: OVSNodeStatus, text: str, now: datetime) -> tuple[Condition, ...]:
+    """The operator's conditions while the agent is silent; those that it has already as they are.
 
     Args:
-        found: as stored; None where the agent has never written it.
-        text: why it is taken for silent.
+        status: as stored.
+        text: why the agent is taken for silent.
         now: the only clock that this function sees.
     """
-    before = f"; Ready was {found.status}/{found.reason} before" if found is not None else ""
+    at = status.lastProbeTime
+    if at is not None:
+        text = f"{text}; it wrote its counters last at {format_time(at)}"
+    made: list[Condition] = []
+    for type_ in sorted(OVSNodeConditionType):
+        found = get_condition(status.conditions, type_)
+        if found is not None and found.reason == ReadyReason.AGENT_SILENT:
+            made.append(found)  # without it the apply would remove its state
+        elif type_ == _READY or (found is not None and found.status == ConditionStatus.TRUE):
+            made.append(unknown(type_, found, text, now))
+    return tuple(made)
+
+
+def unknown(type_: str, found: Condition | None, text: str, now: datetime) -> Condition:
+    """A condition as it should be while the agent is silent.
+
+    Args:
+        type_: of the condition.
+        found: as stored; None where the agent has never written it.
+        text: why the agent is taken for silent.
+        now: the only clock that this function sees.
+    """
+    before = f"; {type_} was {found.status}/{found.reason} before" if found is not None else ""
     return next_condition(
         found,
-        _READY,
+        type_,
         ConditionStatus.UNKNOWN,
         ReadyReason.AGENT_SILENT,
         f"{text}{before}",
@@ -74,7 +98,7 @@ def unknown(found: Condition | None, text: str, now: datetime) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """That `Ready` was taken from an agent.
+    """That conditions were taken from an agent.
 
     Args:
         version: of the Lease at that time.
@@ -131,19 +155,19 @@ class SilenceReconciler:
         return Result(AGAIN)
 
     async def _take(self, name: str, text: str) -> None:
-        """Apply the condition, unless the agent has written since the object was read."""
+        """Apply the conditions, unless the agent has written since the object was read."""
         stored = await self._kube.get(OVSNode, name, self._switches.namespace)
         if stored is None:
             return
-        found = get_condition(stored.status.conditions, _READY)
-        if found is not None and found.reason == ReadyReason.AGENT_SILENT:
+        made = doubted(stored.status, text, self._clock.now())
+        if set(made) <= set(stored.status.conditions):
             return
         meta = stored.metadata
-        mine = OVSNodeReady(
+        mine = OVSNodeConditions(
             metadata=ObjectMeta(
                 name=meta.name, namespace=meta.namespace, resourceVersion=meta.resourceVersion
             ),
-            status=WrittenStatus((unknown(found, text, self._clock.now()),)),
+            status=WrittenStatus(made),
         )
         await self._kube.apply(mine, force=True, subresource="status")
         log.warning("ovs_agent_silent", host=name, reason=text)

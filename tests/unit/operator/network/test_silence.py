@@ -1,4 +1,4 @@
-"""Passes over the Lease of a host's OVS agent: when `Ready` is taken from it, and for how long."""
+"""Passes over the Lease of a host's OVS agent: what is taken from it, and for how long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.operator.samples import NOW, condition
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
-from hypercobalt.api.ovsnode_glance import OVSNodeGlance, OVSNodeReady
+from hypercobalt.api.ovsnode_glance import OVSNodeConditions, OVSNodeGlance
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.network.silence import AGAIN, SilenceReconciler, silence, unknown
 from hypercobalt.operator.network.switches import Switches
@@ -30,6 +30,14 @@ READY = condition("Ready", "True", "AllChecksPassed", "The switch is in order")
 BRIDGES = condition("AllBridgesHealthy", "True", "AllBridgesActive")
 
 
+CONTROLLER = condition("OVNControllerConnected", "True", "Connected")
+BROKEN = condition("VswitchdResponding", "False", "Timeout")
+
+
+def replace_status(one: Condition, status: str) -> Condition:
+    return with_fields(one, status=status)
+
+
 class Around:
     """All that the reconciler reads and writes, in memory."""
 
@@ -37,7 +45,7 @@ class Around:
 
     def __init__(self, seen: Sighting | None, *stored: Condition, there: bool = True) -> None:
         self.seen, self.stored, self.there, self.deleted = seen, stored, there, False
-        self.applied: list[OVSNodeReady] = []
+        self.applied: list[OVSNodeConditions] = []
         self.events: list[str] = []
         self.clock = FakeClock(NOW)
         self.reconciler = SilenceReconciler(
@@ -57,9 +65,12 @@ class Around:
     async def get(self, _type: type[Object], name: str, namespace: str) -> OVSNode:
         meta = ObjectMeta(name=name, namespace=namespace, resourceVersion="33")
         spec = OVSNodeSpec(nodeRef=NodeReference(name=name))
-        return OVSNode(metadata=meta, spec=spec, status=OVSNodeStatus(conditions=self.stored))
+        status = OVSNodeStatus(conditions=self.stored, lastProbeTime=NOW)
+        return OVSNode(metadata=meta, spec=spec, status=status)
 
-    async def apply(self, obj: OVSNodeReady, *, force: bool, subresource: str) -> OVSNodeReady:
+    async def apply(
+        self, obj: OVSNodeConditions, *, force: bool, subresource: str
+    ) -> OVSNodeConditions:
         assert force
         assert subresource == "status"
         if self.deleted:
@@ -107,19 +118,50 @@ async def test_ready_is_kept_while_the_agent_may_be_reporting(
     assert (around.applied, around.events) == ([], [])
 
 
-async def test_ready_alone_is_applied_to_the_version_that_was_read() -> None:
-    around = Around(EXPIRED, BRIDGES, READY)
+async def test_what_a_silent_agent_reported_as_in_order_is_unknown_with_the_age_of_its_report() -> (
+    None
+):
+    around = Around(EXPIRED, BRIDGES, CONTROLLER, READY)
     assert await around.passes() == Result(AGAIN)
     (applied,) = around.applied
     assert (applied.metadata.namespace, applied.metadata.name) == (NAMESPACE, NAME)
     assert applied.metadata.resourceVersion == "33"
-    (made,) = applied.status.conditions
-    assert (made.type, made.status, made.reason) == ("Ready", "Unknown", "AgentSilent")
-    assert made.message == (
-        f"The OVS agent of kvm-a has not renewed its Lease {LEASE} for 40 s; last renewed at "
-        "2026-11-20T23:59:00Z by the host's clock; Ready was True/AllChecksPassed before"
-    )
+    assert [(one.type, one.status, one.reason) for one in applied.status.conditions] == [
+        ("AllBridgesHealthy", "Unknown", "AgentSilent"),
+        ("OVNControllerConnected", "Unknown", "AgentSilent"),
+        ("Ready", "Unknown", "AgentSilent"),
+    ]
+    for made, before in zip(applied.status.conditions, (BRIDGES, CONTROLLER, READY), strict=True):
+        assert made.message == (
+            f"The OVS agent of kvm-a has not renewed its Lease {LEASE} for 40 s; last renewed at "
+            "2026-11-20T23:59:00Z by the host's clock; it wrote its counters last at "
+            f"2026-11-21T00:00:00Z; {made.type} was True/{before.reason} before"
+        )
     assert around.events == ["Warning OVSAgentSilent"]
+
+
+async def test_fault_that_a_silent_agent_reported_last_holds() -> None:
+    """Else a host would take instances again as its agent dies with the switch."""
+    around = Around(EXPIRED, BRIDGES, BROKEN, replace_status(READY, "False"))
+    await around.passes()
+    (applied,) = around.applied
+    assert [one.type for one in applied.status.conditions] == ["AllBridgesHealthy", "Ready"]
+
+
+async def test_condition_that_is_unknown_already_stays_applied() -> None:
+    silent = condition("Ready", "Unknown", "AgentSilent", "as of an older operator")
+    around = Around(EXPIRED, BRIDGES, silent)
+    await around.passes()
+    (applied,) = around.applied
+    assert [one.type for one in applied.status.conditions] == ["AllBridgesHealthy", "Ready"]
+    assert applied.status.conditions[1] == silent
+
+
+async def test_condition_of_a_type_that_no_agent_writes_is_left_alone() -> None:
+    around = Around(EXPIRED, condition("OfAnother", "True", "Theirs"), READY)
+    await around.passes()
+    (applied,) = around.applied
+    assert [one.type for one in applied.status.conditions] == ["Ready"]
 
 
 async def test_ready_is_replaced_once_for_each_state_of_the_lease() -> None:
@@ -198,6 +240,6 @@ def test_time_of_the_transition_stays_where_it_was_unknown_before() -> None:
     stale = with_fields(
         condition("Ready", "Unknown", "Stale"), lastTransitionTime=NOW - timedelta(hours=1)
     )
-    assert unknown(stale, "silent", NOW).lastTransitionTime == NOW - timedelta(hours=1)
-    assert unknown(READY, "silent", NOW + timedelta(hours=1)).lastTransitionTime > NOW
-    assert unknown(None, "silent", NOW).message == "silent"
+    assert unknown("Ready", stale, "silent", NOW).lastTransitionTime == NOW - timedelta(hours=1)
+    assert unknown("Ready", READY, "silent", NOW + timedelta(hours=1)).lastTransitionTime > NOW
+    assert unknown("Ready", None, "silent", NOW).message == "silent"
