@@ -14,9 +14,11 @@ from hypercobalt.cli import api_command, exit_codes, ovn, switches
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
 from hypercobalt.errors import InvalidRequestError
+from hypercobalt.operator.explain.model import age
 from hypercobalt.operator.network.fleet_check import FleetFinding
 from hypercobalt.operator.network.fleet_check import check as compare
 from hypercobalt.operator.wording import count, printable
+from hypercobalt.runtime import SystemClock
 
 FOUND: Final = 1
 NOT_CHECKED: Final = 2
@@ -101,6 +103,8 @@ async def _bridges(node: str, output: str, kubeconfig: Path | None) -> int:
         print_json(found)
         return 0
     print_table(("NAME", "STATUS", "DATAPATH", "PORTS", "FLOWS"), map(_of_bridge, found))
+    if (counted := switch.status.lastProbeTime) is not None:
+        print(f"Counted {age(counted, SystemClock().now())} ago")
     return 0
 
 

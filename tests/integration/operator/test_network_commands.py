@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,11 @@ async def test_bridges_and_bonds_of_a_host_are_printed(
     assert capsys.readouterr().out == (
         "NAME     STATUS   DATAPATH   PORTS   FLOWS\nbr-int   Active              ?       ?\n"
     )
+    counted = SystemClock().now() - timedelta(seconds=290)
+    await report(kube, name, OVSNodeStatus(interfaces=BONDED, lastProbeTime=counted))
+    assert await asyncio.to_thread(bridges, name, kubeconfig=kubeconfig) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"Counted 4m5\ds ago", last), last
     assert await asyncio.to_thread(bonds, name, kubeconfig=kubeconfig) == 0
     assert capsys.readouterr().out == (
         "NAME    STATUS     MODE          ACTIVE   MEMBERS\n"
