@@ -71,8 +71,9 @@ async def the_limit_is_a_positive_duration(world: World) -> None:
     assert timedelta() < await world.shutdown.limit() <= timedelta(days=1)
 
 
-async def nothing_is_reported_while_no_shutdown_is_prepared(world: World) -> None:
+async def that_no_shutdown_is_prepared_is_reported_once(world: World) -> None:
     async with aclosing(world.shutdown.preparations()) as preparations:
+        assert await asyncio.wait_for(anext(preparations), DEADLINE) is False
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(preparations), QUIET)
 
@@ -83,6 +84,7 @@ async def a_shutdown_is_reported_to_present_and_later_listeners(world: World) ->
         world.shutdown.delay(who=WHO, why=WHY),
         aclosing(world.shutdown.preparations()) as preparations,
     ):
+        assert await anext(preparations) is False
         reported = asyncio.ensure_future(anext(preparations))
         await world.until_held(WHO)
         await world.begin()
@@ -96,6 +98,6 @@ CONTRACTS: tuple[Callable[[World], Awaitable[None]], ...] = (
     a_delay_is_released_by_an_error_too,
     two_delays_are_held_apart,
     the_limit_is_a_positive_duration,
-    nothing_is_reported_while_no_shutdown_is_prepared,
+    that_no_shutdown_is_prepared_is_reported_once,
     a_shutdown_is_reported_to_present_and_later_listeners,  # the last: the host goes down
 )

@@ -174,7 +174,7 @@ class FakeShutdown:
         return self._limit
 
     async def preparations(self) -> AsyncGenerator[bool]:
-        given = False
+        given: bool | None = None
         while True:
             change = self._change.event
             if self._preparing != given:

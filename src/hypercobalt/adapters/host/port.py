@@ -84,7 +84,7 @@ class Shutdown(Protocol):
         ...
 
     def preparations(self) -> AsyncGenerator[bool]:
-        """Whether a shutdown is being prepared: now if so, and after each change.
+        """Whether a shutdown is being prepared: at first, and after each change.
 
         True when one begins, False when it was called off. While logind is away, nothing.
         """

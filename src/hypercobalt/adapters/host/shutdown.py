@@ -64,7 +64,7 @@ class LogindShutdown:
         return timedelta(microseconds=min(microseconds, MAX_LIMIT // timedelta(microseconds=1)))
 
     async def preparations(self) -> AsyncGenerator[bool]:
-        known = False
+        known: bool | None = None
         retry = Retry("reconnecting_to_logind", FIRST_RETRY, LAST_RETRY)
         while True:
             try:

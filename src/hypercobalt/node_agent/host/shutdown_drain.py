@@ -137,7 +137,8 @@ class ShutdownDrain:
         self._shutdown, self._kube = shutdown, kube
         self._hypervisor, self._board = hypervisor, board
         self._api_patience, self._retry = api_patience.total_seconds(), retry.total_seconds()
-        self._look, self._shutting_down = look.total_seconds(), Observable(False)
+        self._look = look.total_seconds()
+        self._shutting_down = Observable[bool | None](None)  # until logind has answered
 
     async def run(self) -> None:
         """Drain the host before each shutdown, until cancelled."""
@@ -147,7 +148,8 @@ class ShutdownDrain:
         """Follow whether a shutdown is being prepared."""
         async with aclosing(self._shutdown.preparations()) as preparations:
             async for preparing in preparations:
-                log.info("shutdown_announced" if preparing else "shutdown_cancelled")
+                if preparing or self._preparing:
+                    log.info("shutdown_announced" if preparing else "shutdown_cancelled")
                 self._shutting_down.set(preparing)
 
     async def _guard(self) -> None:
@@ -245,9 +247,14 @@ class ShutdownDrain:
             return present.metadata.uid if present else None
 
     async def _tidy(self) -> None:
-        """While no shutdown is prepared, remove the Eviction that an earlier one has left."""
+        """While no shutdown is prepared, remove the Eviction that an earlier one has left.
+
+        Until logind has answered, the Eviction may be that of a shutdown under way.
+        """
         while True:
-            await self._until(lambda: self._hypervisor.value is not None and not self._preparing)
+            await self._until(
+                lambda: self._hypervisor.value is not None and self._shutting_down.value is False
+            )
             again = self._until(lambda: self._preparing)
             await first(again, self._remove_left_over())
             await self._until(lambda: self._preparing)
@@ -275,7 +282,7 @@ class ShutdownDrain:
     @property
     def _preparing(self) -> bool:
         """Whether a shutdown is being prepared."""
-        return self._shutting_down.value
+        return self._shutting_down.value is True
 
     def _is_wanted(self) -> bool:
         return is_wanted(self._hypervisor.value, self._board.parts)
@@ -286,5 +293,5 @@ class ShutdownDrain:
             await first(
                 self._hypervisor.changed(hypervisor),
                 self._board.changed(parts),
-                self._shutting_down.changed(self._preparing),
+                self._shutting_down.changed(self._shutting_down.value),
             )

@@ -358,6 +358,7 @@ async def test_preparations_follow_the_property_of_logind_and_not_the_signal(
         asyncio.timeout(DEADLINE),
         aclosing(LogindShutdown(bus.address).preparations()) as preparations,
     ):
+        assert await anext(preparations) is False
         beginning = asyncio.ensure_future(anext(preparations))
         await logind.peer.called("Get")
         signal = f"{LOGIND}.Manager.PrepareForShutdown"

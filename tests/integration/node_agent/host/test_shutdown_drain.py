@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import pytest
@@ -204,6 +205,35 @@ async def test_eviction_of_a_shutdown_is_removed_once_the_host_is_up_and_it_has_
         await end(kube, "True", "Running")
         await end(kube, "False", "Failed")
 
+    await gone(kube)
+
+
+class LateLogind(FakeShutdown):
+    """A logind that answers whether a shutdown is prepared when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(AMPLE)
+        self.answers = asyncio.Event()
+
+    async def preparations(self) -> AsyncGenerator[bool]:
+        await self.answers.wait()
+        async for preparing in super().preparations():
+            yield preparing
+
+
+async def test_agent_that_starts_in_a_shutdown_keeps_its_eviction_until_logind_has_answered(
+    kube: Kube, site: Site
+) -> None:
+    hypervisor = await create_hypervisor(kube)
+    await kube.create(make_eviction(hypervisor))
+    await end(kube, "False", "Succeeded")
+    shutdown = LateLogind()
+    guard(site, shutdown)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await gone(kube)
+    shutdown.answers.set()
     await gone(kube)
 
 
