@@ -66,22 +66,36 @@ def embedded(servers: tuple[Server, Server]) -> Server:
     return servers[1]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if ACCEPTED and SUBJECT != "real":
-        terminalreporter.section("accepted differences")
-        for entry in ACCEPTED:
-            terminalreporter.line(f"{entry.used:4}x {entry.reason}")
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a whole, successful run in which an accepted difference was not seen."""
-    option = session.config.getoption
-    whole = session.config.args == [str(Path(__file__).parent)] or option("whole")
-    unused = [entry.reason for entry in ACCEPTED if not entry.used]
-    if whole and not option("again") and unused and SUBJECT != "real" and session.exitstatus == 0:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        lines = "\n  ".join(unused)
-        sys.stderr.write(f"\nno longer different; take these from differences.py:\n  {lines}\n")
+    """Fail a whole, successful run in which an accepted difference was not seen.
+
+    It is no test that could be tried again, so the exit code is not the one of failed tests.
+    """
+    if session.exitstatus == pytest.ExitCode.OK and _not_seen(session.config):
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if SUBJECT == "real" or config.getoption("again"):
+        return
+    terminalreporter.section("accepted differences")
+    for entry in ACCEPTED:
+        terminalreporter.line(f"{entry.used:4}x {entry.reason}")
+    if not_seen := _not_seen(config):
+        terminalreporter.section("no longer different: take these from differences.py")
+        for reason in not_seen:
+            terminalreporter.line(f"  {reason}")
+
+
+def _not_seen(config: pytest.Config) -> list[str]:
+    """Reasons of the accepted differences that a whole run has not met."""
+    whole = config.args == [str(Path(__file__).parent)] or config.getoption("whole")
+    if not whole or config.getoption("again") or SUBJECT == "real":
+        return []
+    return [entry.reason for entry in ACCEPTED if not entry.used]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
