@@ -49,7 +49,6 @@ async def test_a_stopped_libvirtd_is_seen_and_its_return_too(nodes: TakeHosts, a
     (host,) = await nodes(1)
     await shown(api, host.name, lambda hv: unit(hv, "libvirtd.service") == "True")
 
-    await host.run("systemctl", "kill", "--signal=KILL", "libvirtd.service")
     await host.run("systemctl", "stop", "libvirtd.socket", "libvirtd-ro.socket", "libvirtd.service")
     await shown(api, host.name, lambda hv: unit(hv, "libvirtd.service") == "False")
 
