@@ -20,7 +20,7 @@ class Feeds:
 
     def __init__(self, host: Chassis, names: Collection[str]) -> None:
         self._host, self._names = host, frozenset(names)
-        self._off: set[str] = set()
+        self._on = set(self._names)
         self._switching = threading.Lock()
 
     def outlet(self, name: str) -> Chassis:
@@ -29,20 +29,24 @@ class Feeds:
 
     def is_on(self, name: str) -> bool:
         with self._switching:
-            if self._off == self._names and self._host.is_on():
-                self._off.clear()  # a person has started the host, and so plugged it in
-            return name not in self._off
+            self._look()
+            return name in self._on
 
     def off(self, name: str) -> None:
         with self._switching:
-            self._off.add(name)
-            if self._off == self._names:
+            self._look()
+            self._on.discard(name)
+            if not self._on:
                 self._host.off()
 
     def on(self, name: str) -> None:
         with self._switching:
-            self._off.discard(name)
+            self._on.add(name)
         self._host.on()
+
+    def _look(self) -> None:
+        if not self._on and self._host.is_on():
+            self._on.update(self._names)  # a person has started it, and so plugged it in
 
 
 @dataclass(frozen=True, slots=True)
