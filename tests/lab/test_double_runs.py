@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.timeout(240)
 
 VM = "a"
 LEDGER = Request(name=VM, kind="boot", program="ledger", host="kvm-1", disk="shared", network=False)
+LONE = replace(LEDGER, name="lone", program="idle", readonly=True)
 
 
 @pytest.fixture
@@ -39,8 +41,8 @@ async def witness(vms: Fleet) -> AsyncIterator[Witness]:
         yield watching
 
 
-async def definition(vms: Fleet) -> str:
-    return await virsh(vms.host("kvm-1"), "dumpxml", "--inactive", VM)
+async def definition(vms: Fleet, name: str = VM) -> str:
+    return await virsh(vms.host("kvm-1"), "dumpxml", "--inactive", name)
 
 
 async def test_a_second_hosts_qemu_is_refused_the_disk_of_one_that_runs(vms: Fleet) -> None:
@@ -59,14 +61,33 @@ async def test_the_witness_sees_an_instance_that_runs_twice(vms: Fleet, witness:
         text = (await definition(vms)).replace(shared, copy)
         await virsh(other, "define", "/dev/stdin", stdin=text)
         await virsh(other, "start", VM)
-        async with asyncio.timeout(30):
-            while not witness.double_runs:  # noqa: ASYNC110 - the kernel sends nothing
-                await asyncio.sleep(0.1)
+        await _seen_twice(witness)
     finally:
         await other.run("rm", "-f", copy)
     (found,) = witness.double_runs
     assert found.uuid == str(vms.id_of(VM))
     assert set(found.machines) == {vms.host("kvm-1").machine, other.machine}
+
+
+async def test_no_lock_keeps_a_guest_that_writes_to_no_disk_from_running_twice(
+    vms: Fleet, witness: Witness
+) -> None:
+    other = vms.host("kvm-2")
+    await vms.add(LONE)
+    try:
+        await virsh(other, "define", "/dev/stdin", stdin=await definition(vms, "lone"))
+        await virsh(other, "start", "lone")
+        await _seen_twice(witness)
+    finally:
+        await remove(other, "lone")
+    (found,) = witness.double_runs
+    assert found.uuid == str(vms.id_of("lone"))
+
+
+async def _seen_twice(witness: Witness) -> None:
+    async with asyncio.timeout(30):
+        while not witness.double_runs:  # noqa: ASYNC110 - the kernel sends nothing
+            await asyncio.sleep(0.1)
 
 
 async def test_a_live_migration_is_no_double_run_and_keeps_the_ledger(

@@ -133,6 +133,8 @@ class Stage:
         count: int = 1,
         program: Program = "ledger",
         error_policy: ErrorPolicy = "stop",
+        *,
+        readonly: bool = False,
     ) -> tuple[str, ...]:
         """Start guests with shared disks on a host; their names."""
         names = [f"{host}-{program}-{number}" for number in range(1, count + 1)]
@@ -145,6 +147,7 @@ class Stage:
                 disk="shared",
                 network=False,
                 error_policy=error_policy,
+                readonly=readonly,
             )
             for name in names
         ]

@@ -7,10 +7,19 @@ import pytest
 from hypercobalt.adapters.fencing import devices
 from hypercobalt.adapters.fencing.devices import Identity
 from hypercobalt.adapters.fencing.port import Cuts
-from hypercobalt.lab.bmc.boards import STORAGE_LABEL, Boards
+from hypercobalt.lab.bmc.boards import (
+    OUTLETS,
+    PROTOCOL_LABEL,
+    STORAGE_LABEL,
+    Boards,
+    Feed,
+    feed_port,
+    port,
+    storage_port,
+)
 from hypercobalt.lab.bmc.faults import Fault
 from hypercobalt.lab.control import node_labels
-from hypercobalt.lab.state import HostRecord, Layout, State
+from hypercobalt.lab.state import MAX_HOSTS, HostRecord, Layout, State
 
 STATE = State("0" * 32, 7, hosts=(HostRecord("kvm-1", 1), HostRecord("kvm-4", 4)))
 
@@ -48,6 +57,25 @@ def test_a_host_is_cut_off_from_the_shared_disks_where_its_node_has_the_label(
     assert (bmc.cuts, storage.cuts) == (Cuts.POWER, Cuts.STORAGE)
     where = (storage.parameters["ip"], int(storage.parameters["ipport"]))
     assert where == boards(tmp_path).storage_address("kvm-4") == ("10.77.7.254", 7504)
+
+
+def test_two_outlets_are_the_devices_of_a_host_whose_node_has_the_label(tmp_path: Path) -> None:
+    made = boards(tmp_path)
+    labels = {**node_labels("kvm-4", 4), PROTOCOL_LABEL: OUTLETS}
+    found = devices.resolve(devices.parse(made.devices()), "kvm-4", labels)
+    assert [one.name for one in found] == ["feed-a", "feed-b"]
+    assert {one.cuts for one in found} == {Cuts.POWER}
+    assert {one.alternative for one in found} == {""}
+    where = [(one.parameters["ip"], int(one.parameters["ipport"])) for one in found]
+    assert where == [made.outlet_address("kvm-4", feed) for feed in Feed]
+    assert where == [("10.77.7.254", 7254), ("10.77.7.254", 7754)]
+
+
+def test_no_two_boards_of_a_full_lab_have_one_port() -> None:
+    every = range(1, MAX_HOSTS + 1)
+    ports = [port(n) for n in every] + [storage_port(n) for n in every]
+    ports += [feed_port(feed, n) for feed in Feed for n in every]
+    assert len(set(ports)) == len(ports)
 
 
 def test_the_password_is_made_once_and_for_root_only(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The BMC of one host of a lab, as a process of the machine: it lives while its host is dead.
 
 Beside it, and whatever is wrong with the BMC, what cuts that host off from the shared disks: a
-computer system of its own, which is on while the host reaches them.
+computer system of its own, which is on while the host reaches them. And one for the outlet of each
+power feed of the host.
 
 python -m hypercobalt.lab.bmc DIRECTORY HOST
 """
@@ -16,8 +17,9 @@ from pathlib import Path
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import shared_mount
 from hypercobalt.lab.bmc.board import Board
-from hypercobalt.lab.bmc.boards import Boards
+from hypercobalt.lab.bmc.boards import Boards, Feed
 from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.feeds import Feeds
 from hypercobalt.lab.bmc.redfish import RedfishServer
 from hypercobalt.lab.bmc.server import BmcServer
 from hypercobalt.lab.host import Power
@@ -73,12 +75,18 @@ def main() -> None:
     uuid = Lab.find(data).host(name).identity.uuid
     storage = Board(name, uuid, password, StoragePath(data, name), lambda: Fault.NONE)
     _serve_beside(RedfishServer(storage, boards.storage_address(name), tls))
-    board = Board(name, uuid, password, HostChassis(data, name), boards.fault(name).read)
+    host = HostChassis(data, name)
+    feeds = Feeds(host, tuple(Feed))
+    for feed in Feed:
+        fault = boards.outlet_fault(name, feed).read
+        outlet = Board(name, uuid, password, feeds.outlet(feed), fault)
+        _serve_beside(RedfishServer(outlet, boards.outlet_address(name, feed), tls))
+    board = Board(name, uuid, password, host, boards.fault(name).read)
     BmcServer(board, boards.address(name), tls).serve_forever()
 
 
 def _serve_beside(server: RedfishServer) -> None:
-    threading.Thread(target=server.serve_forever, name="storage", daemon=True).start()
+    threading.Thread(target=server.serve_forever, name="beside", daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The BMCs of a lab: one process for each host, and what the operator needs to call them.
 
 The same process serves what cuts its host off from the shared disks. The operator uses that for the
-hosts whose Node has the label `STORAGE_LABEL`; else it would hide what a dead BMC leads to.
+hosts whose Node has the label `STORAGE_LABEL`; else it would hide what a dead BMC leads to. It
+serves the outlets of the host's two power feeds, too, for a Node whose `PROTOCOL_LABEL` has them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import secrets
 import sys
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +27,11 @@ PROTOCOL_LABEL: Final = "lab.node-restriction.kubernetes.io/bmc"
 """Label of a Node: by which protocol the operator speaks to its BMC. No kubelet writes it."""
 STORAGE_LABEL: Final = "lab.node-restriction.kubernetes.io/storage-fence"
 """Label of a Node: "true" has the operator use what cuts its host off from the shared disks."""
+OUTLETS: Final = "outlets"
+"""Value of `PROTOCOL_LABEL`: by the outlets of its two power feeds, and not by its BMC."""
 _FIRST_PORT: Final = 7000
 _FIRST_STORAGE_PORT: Final = 7500
+_OUTLET_SECONDS: Final = 10  # an outlet switches at once
 _PASSWORD_BYTES: Final = 15  # of random: 20 characters, and IPMI takes no more
 
 
@@ -35,6 +40,16 @@ class Protocol(StrEnum):
 
     REDFISH = "redfish"
     IPMI = "ipmi"
+
+
+class Feed(StrEnum):
+    """The power feeds of a host."""
+
+    A = "feed-a"
+    B = "feed-b"
+
+
+_FIRST_FEED_PORTS: Final = {Feed.A: 7250, Feed.B: 7750}
 
 
 def port(index: int) -> int:
@@ -50,6 +65,11 @@ def protocol(index: int) -> Protocol:
 def storage_port(index: int) -> int:
     """Where what cuts that host off from the shared disks listens."""
     return _FIRST_STORAGE_PORT + index
+
+
+def feed_port(feed: Feed, index: int) -> int:
+    """Where the outlet of a feed of the host with that number listens."""
+    return _FIRST_FEED_PORTS[feed] + index
 
 
 def labels(index: int) -> dict[str, str]:
@@ -75,9 +95,17 @@ class Boards:
         """Where what cuts a host off from the shared disks listens."""
         return self._state.address, storage_port(self._state.host(name).index)
 
+    def outlet_address(self, name: str, feed: Feed) -> tuple[str, int]:
+        """Where the outlet of a host's power feed listens."""
+        return self._state.address, feed_port(feed, self._state.host(name).index)
+
     def fault(self, name: str) -> FaultFile:
         """The fault of a host's BMC."""
         return FaultFile(self._folder / f"{name}.fault")
+
+    def outlet_fault(self, name: str, feed: Feed) -> FaultFile:
+        """The fault of the outlet of a host's power feed."""
+        return FaultFile(self._folder / f"{name}.{feed}.fault")
 
     def password(self, name: str) -> str:
         """The password of the user of a host's BMC; generated at the first call."""
@@ -117,6 +145,8 @@ class Boards:
         """
         await processes.kill(self._state.id, lambda process: process.role == _role(name))
         self.fault(name).forget()
+        for feed in Feed:
+            self.outlet_fault(name, feed).forget()
         (self._folder / f"{name}.password").unlink(missing_ok=True)
 
     def devices(self) -> str:
@@ -129,6 +159,15 @@ class Boards:
                 "ipmi", "fence_ipmilan", {PROTOCOL_LABEL: Protocol.IPMI.value}, {"lanplus": "1"}
             )
             | {"hosts": self._hosts(port)},
+            *(
+                _template(feed.value, "fence_redfish", {PROTOCOL_LABEL: OUTLETS}, redfish)
+                | {
+                    "timeoutSeconds": _OUTLET_SECONDS,
+                    "hosts": self._hosts(partial(feed_port, feed)),
+                    "certificateAuthority": self._authority(),
+                }
+                for feed in Feed
+            ),
             _template("storage", "fence_redfish", {STORAGE_LABEL: "true"}, redfish)
             | {
                 "cuts": "storage",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.errors import LabError
@@ -83,7 +83,8 @@ def _disks(name: str, request: Request) -> tuple[Disk, ...]:
     if request.kind == "linux" and not request.disk:
         return ()
     path = disk_path(name, host_only=request.disk == "local")
-    return (Disk(path, request.error_policy, "writeback" if request.disk == "local" else "none"),)
+    made = Disk(path, request.error_policy, readonly=request.readonly)
+    return (replace(made, cache="writeback") if request.disk == "local" else made,)
 
 
 def _kernel(name: str, address: Address | None, guests: Guests) -> Kernel:

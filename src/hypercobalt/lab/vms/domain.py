@@ -41,11 +41,13 @@ class Disk:
         error_policy: what QEMU does when a request fails.
         cache: `none` where hosts share the file, or libvirt calls a migration unsafe; not every
             file system can do without the host's cache.
+        readonly: the guest cannot write to it, so QEMU takes no lock that excludes another QEMU.
     """
 
     path: str
     error_policy: ErrorPolicy = "stop"
     cache: Literal["none", "writeback"] = "none"
+    readonly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def _disk(disk: Disk, target: str) -> ET.Element:
         ),
         element("source", file=disk.path),
         element("target", dev=target, bus="virtio"),
+        *((element("readonly"),) if disk.readonly else ()),
         type="file",
         device="disk",
     )

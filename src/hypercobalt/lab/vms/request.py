@@ -32,6 +32,7 @@ class Request:
         host: where it starts; the one with the fewest VMs when not given.
         memory_mib: as the kind needs when not given.
         disk: where a disk of `disk_mib` lies. A boot sector has one in any case.
+        readonly: whether it cannot write to its disk.
         network: whether it gets a port of the switch, in a lab with OVN.
         extra: appended to the libvirt document.
     """
@@ -44,6 +45,7 @@ class Request:
     vcpus: int = 1
     disk: Storage | None = None
     disk_mib: int = 16
+    readonly: bool = False
     error_policy: ErrorPolicy = "stop"
     network: bool = True
     watchdog: Watchdog | None = field(default_factory=Watchdog)

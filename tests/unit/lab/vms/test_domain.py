@@ -57,6 +57,12 @@ def document(domain: Domain) -> ET.Element:
             id="channel-of-the-guest-agent",
         ),
         pytest.param(
+            replace(PLAIN, disks=(Disk("/a", readonly=True),)),
+            "devices/disk/readonly",
+            {},
+            id="disk-that-cannot-be-written",
+        ),
+        pytest.param(
             replace(PLAIN, disks=(Disk("/a", "report"),)),
             "devices/disk/driver",
             {"name": "qemu", "type": "raw", "cache": "none", "error_policy": "report"},
