@@ -94,7 +94,7 @@ def opened(mutant: Mutant, server: Server) -> Iterator[type[CapturedHost]]:
         Machine.users = credentials.install(server, change)
         Machine.server = server
         try:
-            with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+            with asyncio.Runner(loop_factory=lambda: SkippingLoop(server.pids)) as runner:
                 Machine.runner = runner
                 yield Machine
         finally:

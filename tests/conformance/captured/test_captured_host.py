@@ -48,7 +48,7 @@ def captured(
     install_definitions(found, [CERT_MANAGER, CERTIFICATE_REQUESTS])
     Informed.server, Informed.users = found, credentials.install(found)
     try:
-        with counted(), asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        with counted(), asyncio.Runner(loop_factory=lambda: SkippingLoop(found.pids)) as runner:
             Informed.runner = runner
             yield Informed
     finally:

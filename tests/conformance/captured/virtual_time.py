@@ -4,7 +4,8 @@ Nothing is due and no request is under way: then the time jumps to the next time
 the operator cost what its requests cost, and its own settings need no change for it.
 
 A watch may deliver what was written a moment later than the answer of the write came. So after each
-write the loop waits in real time, for as long as a server with much to do needs.
+write the loop waits a moment in real time, and then until every thread of the server's processes
+sleeps: one that waits for a core on a busy machine does not.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import asyncio
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final, TypeVar
 
 from hypercobalt.runtime.client.session import Exchange, Session
@@ -24,8 +26,8 @@ from hypercobalt.runtime.client.transport import Call, Transport
 
 T = TypeVar("T")
 
-PATIENCE: Final = float(os.environ.get("ATTACKER_PATIENCE_MS", "12")) / 1000
-"""Seconds for which a written object may not have reached the watches."""
+PATIENCE: Final = float(os.environ.get("ATTACKER_PATIENCE_MS", "4")) / 1000
+"""Seconds for which a written object may not have reached the watches of an idle server."""
 
 _GLANCE: Final = 0.0005
 _SLICE: Final = 0.02
@@ -35,13 +37,17 @@ _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class SkippingLoop(asyncio.SelectorEventLoop):
     """See the module.
 
+    Args:
+        pids: the server's processes.
+
     Attributes:
         under_way: requests that have no answer yet, watches not counted once they are open.
         skipped: seconds that were not waited for.
         written: when the last write was answered, in real time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._threads = [Path("/proc", str(pid), "task") for pid in pids]
         self.under_way, self.skipped, self.written = 0, 0.0, 0.0
         super().__init__(_Skipping(self))
 
@@ -73,7 +79,16 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
     def is_waited_for(self) -> bool:
         """Whether something may come from the server without a timer."""
-        return self.under_way > 0 or time.monotonic() - self.written < PATIENCE
+        if self.under_way > 0 or time.monotonic() - self.written < PATIENCE:
+            return True
+        return any(not _sleeps(thread) for tasks in self._threads for thread in tasks.iterdir())
+
+
+def _sleeps(thread: Path) -> bool:
+    """Whether a thread waits for something to come (proc(5), `stat`: state S), or has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (thread / "stat").read_text().rpartition(")")[2].split(maxsplit=1)[0] in "SZX"
+    return True
 
 
 class _Skipping(selectors.EpollSelector):
