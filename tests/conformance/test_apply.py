@@ -276,7 +276,8 @@ async def test_forced_apply_moves_a_nested_object(api: Api) -> None:
 async def test_updates_of_many_managers_are_merged(api: Api) -> None:
     await api.post(api.at("configmaps"), config_map("many"))
     for number in range(14):
-        path = f"{api.at('configmaps', 'many')}?fieldManager=manager-{number:02}"
+        # Names in the order of time: within a second, entries are sorted by them.
+        path = f"{api.at('configmaps', 'many')}?fieldManager=writer-{number:02}"
         await api.patch(path, {"data": {f"k{number}": "v"}})
     await api.apply(api.at("configmaps", "many"), config_map("many"))
     await api.get(api.at("configmaps", "many"))

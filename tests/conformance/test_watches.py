@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.samples import GROUP, config_map, gadget, pod
+from tests.conformance.samples import DEFINITIONS, GROUP, config_map, definition, gadget, pod
 from tests.conformance.script import Api, scenario
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -149,7 +149,6 @@ async def test_impossible_watches_are_refused(api: Api) -> None:
         for query in (
             "&resourceVersion=abc",
             "&resourceVersion=-1",
-            "&resourceVersion=1",
             "&labelSelector=a+in",
             "&fieldSelector=spec.nope%3Dx",
             "&fieldSelector=x",
@@ -161,6 +160,18 @@ async def test_impossible_watches_are_refused(api: Api) -> None:
         await api.get(f"{path}?watch=maybe&timeoutSeconds=1")
         await api.get(f"{path}?watch=0")
         await api.get(f"{path}?watch=false&limit=1")
+
+
+@scenario
+async def test_watch_begins_before_the_definition_of_its_kind(api: Api) -> None:
+    start = await api.get(api.at("configmaps"))
+    group = f"{api.namespace}.example.com"
+    await api.request(
+        "POST", DEFINITIONS, definition("lates", "Late", {"type": "object"}, group=group)
+    )
+    lates = f"/apis/{group}/v1/namespaces/{api.namespace}/lates"
+    await api.until(lates, lambda answer: answer.status == 200)
+    await api.watched(lates, f"&resourceVersion={start.version}")
 
 
 @scenario
