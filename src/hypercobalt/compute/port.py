@@ -64,9 +64,19 @@ class Hosts(Protocol):
         ...
 
     async def force_down(self, host: Host) -> None:
-        """Declare it dead, so that its servers may be evacuated; `enable` takes that back.
+        """Declare it dead, so that its servers may be evacuated; `take_back` takes that back.
 
         Call it only with proof that nothing runs there any more: it proves nothing by itself.
+        """
+        ...
+
+    async def take_back(self, host: Host) -> None:
+        """Have it no longer declared dead, and clean of what was evacuated.
+
+        Whether new servers are placed on it stays as it is.
+
+        Raises:
+            RefusedError: servers were evacuated from it, and it has not cleaned up after them yet.
         """
         ...
 

@@ -96,7 +96,7 @@ class World:
     async def disable(self, host: Host, reason: str) -> None:
         raise NotImplementedError
 
-    remove = remove_provider = force_down = enable
+    remove = remove_provider = force_down = take_back = enable
 
     async def has_provider(self, host: Host) -> bool:
         return False
