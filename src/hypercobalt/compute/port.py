@@ -8,7 +8,7 @@ there is None or an empty answer. Reads that several passes need at the same tim
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from hypercobalt.compute.model import (
@@ -349,6 +349,11 @@ class ComputeService(Protocol):
     @property
     def counts_servers(self) -> bool:
         """Whether the count of a host's servers is the service's own, not the host's word."""
+        ...
+
+    @property
+    def silence(self) -> timedelta:
+        """How long a dead host may still be shown as up; none where the host itself is asked."""
         ...
 
     @property

@@ -13,7 +13,7 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
@@ -340,6 +340,7 @@ class FakeCompute:
 
     name = "fake"
     counts_servers = True
+    silence = timedelta(0)
 
     def __init__(
         self,
