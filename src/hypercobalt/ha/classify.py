@@ -195,7 +195,7 @@ def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
         # Its memory is lost, which its owner has to learn; started, it would run against his will.
         return Verdict(
             nature=Nature.REPORT,
-            rule="its QEMU ended while a client had it paused: it stays off, and its memory is lost",
+            rule="its QEMU ended while a client had it paused: it stays off, its memory is lost",
             type=IncidentType.OUT_OF_BAND,
             severity=Severity.WARNING,
         )

@@ -523,7 +523,7 @@ def test_instance_that_a_client_had_paused_stays_off_after_a_crash_of_its_emulat
     story.see(Kind.PAUSED)
     verdict = story.see(kind)
     assert verdict.severity == Severity.WARNING
-    assert "it stays off, and its memory is lost" in verdict.rule
+    assert "it stays off, its memory is lost" in verdict.rule
     assert story.cases() == [IncidentType.OUT_OF_BAND]
     assert story.plan(after=7200).recoveries == ()
     assert story.cases() == [IncidentType.OUT_OF_BAND]
