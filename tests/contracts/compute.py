@@ -420,7 +420,7 @@ async def a_locked_server_of_a_dead_host_is_evacuated_and_still_locked(site: Sit
         await moves.unlock(there)
     finally:
         await site.restore(dead)
-        await until(partial(_enabled, hosts, dead), bool)
+        await until(partial(_taken_back, hosts, dead), bool)
     assert not (await _server(moves, id_)).locked
 
 
@@ -450,17 +450,21 @@ async def servers_of_a_dead_host_are_evacuated_as_they_were(site: Site) -> None:
             assert there.host == target
             assert (there.status, there.running) == after
         with pytest.raises(RefusedError):
-            await hosts.enable(await _known(hosts, dead))
+            await hosts.take_back(await _known(hosts, dead))
+        await hosts.disable(await _known(hosts, dead), "spec.maintenance=ha")
     finally:
         await site.restore(dead)
-        await until(partial(_enabled, hosts, dead), bool)
+        await until(partial(_taken_back, hosts, dead), bool)
+        seen = await _known(hosts, dead)
+        assert (seen.forced_down, seen.enabled) == (False, False), "that is the lifecycle's"
+        await hosts.enable(seen)
     await until(partial(_known, hosts, dead), lambda now: now.up)
     assert not {ran, off} & set((await _known(hosts, dead)).servers)
 
 
-async def _enabled(hosts: Hosts, name: str) -> bool:
+async def _taken_back(hosts: Hosts, name: str) -> bool:
     try:
-        await hosts.enable(await _known(hosts, name))
+        await hosts.take_back(await _known(hosts, name))
     except RefusedError:
         return False
     return True

@@ -8,7 +8,7 @@ there is None or an empty answer. Reads that several passes need at the same tim
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from hypercobalt.compute.model import (
@@ -64,9 +64,19 @@ class Hosts(Protocol):
         ...
 
     async def force_down(self, host: Host) -> None:
-        """Declare it dead, so that its servers may be evacuated; `enable` takes that back.
+        """Declare it dead, so that its servers may be evacuated; `take_back` takes that back.
 
         Call it only with proof that nothing runs there any more: it proves nothing by itself.
+        """
+        ...
+
+    async def take_back(self, host: Host) -> None:
+        """Have it no longer declared dead, and clean of what was evacuated.
+
+        Whether new servers are placed on it stays as it is.
+
+        Raises:
+            RefusedError: servers were evacuated from it, and it has not cleaned up after them yet.
         """
         ...
 
@@ -339,6 +349,11 @@ class ComputeService(Protocol):
     @property
     def counts_servers(self) -> bool:
         """Whether the count of a host's servers is the service's own, not the host's word."""
+        ...
+
+    @property
+    def silence(self) -> timedelta:
+        """How long a dead host may still be shown as up; none where the host itself is asked."""
         ...
 
     @property

@@ -132,6 +132,17 @@ def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     return _planned("found off, and libvirt has no reason for it")
 
 
+def _is_suspended(instance: Instance) -> bool:
+    """Whether a client has paused it, rather than an error: its owner does not want it to run.
+
+    By a panic it is paused, too.
+    """
+    case = instance.case(IncidentType.PAUSED)
+    if instance.state is not State.PAUSED or case is None or instance.case(*CRASHES) is not None:
+        return False
+    return case.severity != Severity.CRITICAL
+
+
 def _is_worked_at(instance: Instance) -> bool:
     """Whether an Eviction restarts or moves it."""
     return any(case.step is Step.FOLLOW for case in instance.cases)
@@ -144,7 +155,7 @@ _WITH_HOST: Final = {
 
 
 def _ended_with_host(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    if instance.state is State.PAUSED and instance.case(IncidentType.PAUSED) is not None:
+    if _is_suspended(instance):
         return _out_of_band("paused by a client until its host went down: it stays off")
     crash = _crash(signal, instance, config, rule=_WITH_HOST[signal.kind])
     return replace(crash, type=IncidentType.ENDED_BY_BOOT)
@@ -180,6 +191,14 @@ def _failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    if _is_suspended(instance):
+        # Its memory is lost, which its owner has to learn; started, it would run against his will.
+        return Verdict(
+            nature=Nature.REPORT,
+            rule="its QEMU ended while a client had it paused: it stays off, its memory is lost",
+            type=IncidentType.OUT_OF_BAND,
+            severity=Severity.WARNING,
+        )
     missed = "found crashed, and running in the journal: its end was missed"
     return _crash(
         signal, instance, config, rule=missed if signal.missed else "its QEMU or its guest crashed"

@@ -43,7 +43,8 @@ class Waits:
 
     Args:
         dead: from `unhealthySince` until a host of which nothing answers may be fenced.
-        live: from there until the instances of one that lives are moved away.
+        live: from there until the instances of one that lives are moved away; longer while only
+            the compute service shows that, see `Signs.silence`.
         reboot: from there, for a host that was shutting down, to come back.
         peers: for the answers of peers.
         healthy: from a host's return until it takes instances again.
@@ -128,6 +129,7 @@ class Signs:
         boot: boot ID that the node agent reported last; "" for none.
         agent: by its Lease.
         compute: whether the host's compute service or libvirt daemon answers; None: not known.
+        silence: how long the compute service may show a dead host as up.
         loops: it has booted again and again of late.
         leaving: a shutdown of the host was under way when it fell silent.
         unhealthy_since: as stored; None when the host was well until now.
@@ -142,6 +144,7 @@ class Signs:
     boot: str
     agent: Agent
     compute: bool | None
+    silence: timedelta = timedelta(0)
     loops: bool = False
     leaving: bool = False
     unhealthy_since: datetime | None = None
@@ -242,9 +245,12 @@ def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
         return Returned(signs.boot) if back else Well()
     since = min(signs.unhealthy_since or now, now)  # of a clock that has gone back: from now on
     if life := _life(signs, waits, now):
-        until = since + waits.live
+        until = since + (max(waits.live, signs.silence) if life == (_COMPUTE,) else waits.live)
         return Alive(life, until if now < until else None, movable=signs.compute is True)
     return _silent(signs, waits, since, now)
+
+
+_COMPUTE: Final = "its compute service answers"
 
 
 def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
@@ -266,7 +272,7 @@ def _life(signs: Signs, waits: Waits, now: datetime) -> tuple[str, ...]:
     if signs.agent is Agent.ALIVE:
         found.append("the node agent renews its Lease")
     if signs.compute:
-        found.append("its compute service answers")
+        found.append(_COMPUTE)
     question = signs.question
     if question is not None and question.is_reached and _is_over(question, waits, now):
         found.extend(f"a peer reaches it: {one}" for one in question.reached)

@@ -45,6 +45,7 @@ class HaState(StrEnum):
     GATES_CLOSED = "GatesClosed"
     MANY_HOSTS = "ManyHosts"
     CRASH_LOOP = "CrashLoop"
+    AWAITS_REBOOT = "AwaitsReboot"
     CONFIG_INVALID = "ConfigInvalid"
     NO_CONFIG = "NoConfig"
 
@@ -66,12 +67,15 @@ HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.GATES_CLOSED): HaState.GATES_CLOSED,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.MANY_HOSTS): HaState.MANY_HOSTS,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.CRASH_LOOP): HaState.CRASH_LOOP,
+    (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.AWAITS_REBOOT): HaState.AWAITS_REBOOT,
     (_Type.HA_CONFIG_VALID, HaConfigReason.INVALID): HaState.CONFIG_INVALID,
     (_Type.HA_CONFIG_VALID, HaConfigReason.NONE_VALID): HaState.NO_CONFIG,
     (_Type.HA_CONFIG_VALID, HaConfigReason.NOT_READ): HaState.NO_CONFIG,
 }
 """By condition and its reason."""
-_BLOCKED: Final = frozenset({HaState.GATES_CLOSED, HaState.MANY_HOSTS, HaState.CRASH_LOOP})
+_BLOCKED: Final = frozenset(
+    {HaState.GATES_CLOSED, HaState.MANY_HOSTS, HaState.CRASH_LOOP, HaState.AWAITS_REBOOT}
+)
 
 
 class Overview(Collector):

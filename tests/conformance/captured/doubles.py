@@ -160,6 +160,9 @@ class NotedHosts(FakeHosts):
     async def force_down(self, host: Host) -> None:
         await super().force_down(self._by_id(host, "force_down"))
 
+    async def take_back(self, host: Host) -> None:
+        await super().take_back(self._by_id(host, "take_back"))
+
     async def remove(self, host: Host) -> None:
         try:
             found = self._by_id(host, "remove")

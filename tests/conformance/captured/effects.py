@@ -127,7 +127,7 @@ class Effects:
 
     def _of_service(self, deed: Deed) -> str:
         removed = deed.what in {"remove", "remove_provider"}
-        changed = deed.what in {"disable", "enable", "force_down"}
+        changed = deed.what in {"disable", "enable", "force_down", "take_back"}
         if deed.host in OTHERS and (removed or (changed and deed.host not in self.befallen)):
             return f"{deed.what} of the compute service of {deed.host}"
         return ""

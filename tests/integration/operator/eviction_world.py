@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from tests.integration.operator.conftest import DEADLINE, until
@@ -58,6 +59,7 @@ class World:
     smoke_tests: None = None
     trouble: str = ""
     counts_servers: bool = True
+    silence: timedelta = timedelta(0)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ class World:
     async def disable(self, host: Host, reason: str) -> None:
         raise NotImplementedError
 
-    remove = remove_provider = force_down = enable
+    remove = remove_provider = force_down = take_back = enable
 
     async def has_provider(self, host: Host) -> bool:
         return False

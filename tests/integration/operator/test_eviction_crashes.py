@@ -22,6 +22,7 @@ from hypercobalt.api.eviction import FINALIZER, Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.operator.eviction.act import Actions
+from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
@@ -103,6 +104,7 @@ class Process:
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
             migrations=migrations,
             hypervisor=hypervisors.get,
+            metrics=EvictionMetrics(metrics.registry),
         )
 
     async def step(self, name: str, *, seen: Hypervisor | None = None) -> Eviction | None:

@@ -96,6 +96,40 @@ async def test_dead_host_is_fenced_evacuated_and_taken_back(
         assert (well.status.unhealthySince, well.status.recovery) == (None, None)
 
 
+async def test_host_that_is_back_is_enabled_once_and_when_its_compute_service_reports(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Nova tells its scheduler at once only if the service reports when it is enabled."""
+    site = failing_site(kube, name)
+    world = site.compute.world
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        await dead.dies()
+        await dead.until("Fenced", "True/Proven")
+        await recovered(site, name)
+        await dead.comes_back()
+        world.change_host(name, up=False)  # nova-compute reports once, and is restarted
+        site.compute.moves.clean(name)
+        waits = await until(
+            kube, Hypervisor, name, lambda hv: "does not report" in message(hv, BLOCKED)
+        )
+        assert (reason(waits, BLOCKED), waits.spec.maintenance) == ("False/NotNeeded", "ha")
+        assert phase(waits) == "Returning"
+        assert not world.hosts[name].enabled
+        world.change_host(name, up=True)
+        await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
+        await eventually(lambda: world.hosts[name].enabled)
+        await dead.until("HypervisorDisabled", "False/Succeeded")
+    of_service = ("hosts.disable", "hosts.force_down", "hosts.take_back", "hosts.enable")
+    calls = [one.removesuffix(f" {name}") for one in world.calls if one.endswith(f" {name}")]
+    done = [one for one in calls if one in of_service]
+    assert [one for one in dict.fromkeys(done) if one != "hosts.take_back"] == [
+        *("hosts.disable", "hosts.force_down", "hosts.enable")
+    ]
+    assert (done.count("hosts.disable"), done.count("hosts.enable")) == (1, 1)
+    assert done[-2:] == ["hosts.take_back", "hosts.enable"]
+
+
 async def test_dead_host_does_not_go_on_listing_what_runs_elsewhere(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

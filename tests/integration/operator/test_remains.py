@@ -60,9 +60,10 @@ async def test_instance_that_another_host_runs_waits_by_name_and_the_others_are_
         await world.add(name, disk="shared")
     world.host(C).put(replace(world.host(A).here[identity("a")], id=-1))  # by a captured libvirtd
     await dies(kube, world, A)
-    async with world.service() as compute, evicting(kubeconfig, compute, QUICK):
+    async with world.service() as compute, evicting(kubeconfig, compute, QUICK) as operator:
         await add_eviction_of(kube, A, mode="evacuate")
         seen = await until_ended(kube, A)
+        counted = operator.metrics.registry.get_sample_value("hypercobalt_instance_claims_total")
         events = (await kube.list(Event, "default")).items
     assert phases(seen) == {identity("a"): "Failed", identity("b"): "Succeeded"}
     assert state(seen) == "False/Failed"
@@ -72,6 +73,7 @@ async def test_instance_that_another_host_runs_waits_by_name_and_the_others_are_
     named = [one for one in events if one.reason == "InstanceClaimed" and identity("a") in one.note]
     assert {one.regarding.name for one in named if one.regarding} >= {A}
     assert len({one.note for one in named}) == 1, "one claim, whatever targets were tried"
+    assert counted == 1
 
 
 async def test_neighbour_of_a_host_that_was_fenced_by_mistake_is_emptied_to_the_last_instance(

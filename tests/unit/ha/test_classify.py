@@ -514,6 +514,30 @@ def test_instance_that_a_client_had_paused_stays_off_after_its_host_went_down(ki
     assert story.plan(after=600).recoveries == ()
 
 
+@pytest.mark.parametrize("kind", [Kind.STOPPED_CRASHED, Kind.STOPPED_FAILED])
+def test_instance_that_a_client_had_paused_stays_off_after_a_crash_of_its_emulator(
+    kind: Kind,
+) -> None:
+    """It is shown until it is started, or a person has seen it."""
+    story = running()
+    story.see(Kind.PAUSED)
+    verdict = story.see(kind)
+    assert verdict.severity == Severity.WARNING
+    assert "it stays off, its memory is lost" in verdict.rule
+    assert story.cases() == [IncidentType.OUT_OF_BAND]
+    assert story.plan(after=7200).recoveries == ()
+    assert story.cases() == [IncidentType.OUT_OF_BAND]
+    story.see(Kind.STARTED)
+    assert story.cases() == []
+
+
+@pytest.mark.parametrize("end", [Kind.STOPPED_CRASHED, Kind.ENDED_BY_BOOT])
+def test_instance_that_a_failed_call_had_paused_is_restarted(end: Kind) -> None:
+    story = running()
+    story.see(Kind.PAUSED_API_ERROR, end)
+    assert len(story.plan(after=1).recoveries) == 1
+
+
 def test_instance_that_a_client_had_resumed_is_restarted_after_its_host_went_down() -> None:
     story = running()
     story.see(Kind.PAUSED, Kind.RESUMED, Kind.ENDED_BY_BOOT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -189,6 +190,25 @@ def test_instances_of_a_living_host_are_moved_only_while_its_compute_service_ans
     found = judge(replace(SILENT, agent=Agent.ALIVE, compute=compute), WAITS, NOW)
     assert isinstance(found, Alive)
     assert (found.until, found.movable) == (None, movable)
+
+
+@pytest.mark.parametrize(
+    ("change", "wait"),
+    [
+        pytest.param({}, timedelta(seconds=70), id="its word alone may be of a dead host"),
+        pytest.param({"agent": Agent.ALIVE}, timedelta(seconds=45), id="the agent lives, too"),
+        pytest.param({"ready": "False"}, timedelta(seconds=45), id="the kubelet lives, too"),
+        pytest.param({"silence": timedelta(0)}, timedelta(seconds=45), id="it asks the host"),
+        pytest.param({"silence": timedelta(seconds=30)}, timedelta(seconds=45), id="it is soon"),
+    ],
+)
+def test_instances_of_a_host_that_only_the_compute_service_shows_as_up_wait_until_that_is_news(
+    change: dict[str, Any], wait: timedelta
+) -> None:
+    given = replace(SILENT, compute=True, silence=timedelta(seconds=70), unhealthy_since=NOW)
+    found = judge(replace(given, **change), replace(WAITS, live=timedelta(seconds=45)), NOW)
+    assert isinstance(found, Alive)
+    assert found.until == NOW + wait
 
 
 def test_evidence_names_each_silent_component() -> None:

@@ -20,6 +20,7 @@ from hypercobalt.api.incident import Incident, IncidentType
 from hypercobalt.compute.direct.connecting import report_exposures
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
+from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.metrics import HA_STATES, HaState, Overview, ha_states
 from hypercobalt.runtime import Metrics
@@ -61,6 +62,7 @@ def registry(state: str = "") -> CollectorRegistry:
     found = Metrics().registry
     OpenStackMetrics(found)
     HaMetrics(found)
+    EvictionMetrics(found)
     IncidentMetrics(found)  # of the node agents, which the same Prometheus scrapes
     report_exposures(DirectSettings(), found)
     incidents = (

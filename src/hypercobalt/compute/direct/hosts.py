@@ -83,9 +83,7 @@ class DirectHosts:
         return left.uuids
 
     async def enable(self, host: Host) -> None:
-        place = self.find(host.name)
-        if place is not None and place.fenced_boot:
-            await clean(self._daemons, self._witnesses, self.others(place.name), place)
+        await self.take_back(host)
         self._disabled.pop(host.name, None)
 
     async def disable(self, host: Host, reason: str) -> None:
@@ -98,6 +96,12 @@ class DirectHosts:
             raise ConflictError(
                 f"host {host.name} is not proven dead (status.fencing of its Hypervisor)"
             )
+
+    async def take_back(self, host: Host) -> None:
+        """See the port. The record of its fencing is closed by whoever calls this."""
+        place = self.find(host.name)
+        if place is not None and place.fenced_boot:
+            await clean(self._daemons, self._witnesses, self.others(place.name), place)
 
     async def remove(self, host: Host) -> None:
         place = self.find(host.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import Answers
@@ -83,6 +85,11 @@ class DirectService:
     def counts_servers(self) -> bool:
         """False: what is on a host, only the host reports."""
         return False
+
+    @property
+    def silence(self) -> timedelta:
+        """Zero: the host's libvirtd is asked."""
+        return timedelta(0)
 
     @property
     def trouble(self) -> str:

@@ -13,7 +13,7 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
@@ -136,11 +136,8 @@ class FakeHosts:
 
     async def enable(self, host: Host) -> None:
         await self._world.call("hosts.enable", host.name)
-        self._known(host)
-        if not self._moves.is_clean(host.name):
-            raise RefusedError(f"host {host.name}: `done` evacuation migration records remain")
-        self._moves.dead.discard(host.name)
-        self._world.change_host(host.name, enabled=True, disabled_reason="", forced_down=False)
+        self._up_again(host)
+        self._world.change_host(host.name, enabled=True, disabled_reason="")
 
     async def disable(self, host: Host, reason: str) -> None:
         await self._world.call("hosts.disable", host.name)
@@ -152,6 +149,17 @@ class FakeHosts:
         self._known(host)
         self._moves.dead.add(host.name)
         self._world.change_host(host.name, forced_down=True)
+
+    async def take_back(self, host: Host) -> None:
+        await self._world.call("hosts.take_back", host.name)
+        self._up_again(host)
+
+    def _up_again(self, host: Host) -> None:
+        self._known(host)
+        if not self._moves.is_clean(host.name):
+            raise RefusedError(f"host {host.name}: `done` evacuation migration records remain")
+        self._moves.dead.discard(host.name)
+        self._world.change_host(host.name, forced_down=False)
 
     async def remove(self, host: Host) -> None:
         await self._world.call("hosts.remove", host.name)
@@ -332,6 +340,7 @@ class FakeCompute:
 
     name = "fake"
     counts_servers = True
+    silence = timedelta(0)
 
     def __init__(
         self,

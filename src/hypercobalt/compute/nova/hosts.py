@@ -3,7 +3,8 @@
 What a pass costs: with few passes, one call for its own host (two when that is down). With more
 within two seconds, one listing of the fleet serves all of them, for longer the larger the fleet is.
 That a host is absent is never taken from a listing that is older than the request: Nova may have
-registered it since. `enable`, `disable` and `remove` are one call each; `has_provider` is one, and
+registered it since. `enable`, `disable`,
+`force_down`, `take_back` and `remove` are one call each; `has_provider` is one, and
 all where Nova has taken the provider along; `remove_provider` is two, and one or two per consumer.
 """
 
@@ -114,6 +115,10 @@ class Hosts:
     async def force_down(self, host: Host) -> None:
         after = replace(host, up=False, forced_down=True)
         await self._put(f"force host {host.name} down", after, forced_down=True)
+
+    async def take_back(self, host: Host) -> None:
+        after = replace(host, forced_down=False)
+        await self._put(f"take back host {host.name}", after, forced_down=False)
 
     async def remove(self, host: Host) -> None:
         """See the port. Whether the service is gone is looked up, unless Nova has deleted it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -25,6 +27,8 @@ from hypercobalt.compute.nova.smoke import SmokeTests
 from hypercobalt.compute.nova.traits import Traits
 
 Clock = Callable[[], float]
+_SILENCE: Final = timedelta(seconds=70)
+"""Nova's `service_down_time` by default, a minute, and a listing that is some seconds old."""
 
 
 class Nova:
@@ -74,6 +78,10 @@ class Nova:
     def counts_servers(self) -> bool:
         """True: Nova's database has them."""
         return True
+
+    @property
+    def silence(self) -> timedelta:
+        return _SILENCE
 
     @property
     def trouble(self) -> str:

@@ -11,6 +11,7 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction import unlocking
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assessing.deaths import reported
+from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
@@ -80,6 +81,7 @@ def add_eviction(
         events=events,
         migrations=migrations,
         hypervisor=hypervisors.cache.get,
+        metrics=EvictionMetrics(metrics.registry),
     )
     _add_unlocking(manager, compute, hypervisors, evictions)
     manager.add(

@@ -172,10 +172,10 @@ class Observer:
         servers = with_deaths(listing.servers, facts.hypervisor)
         facts = replace(facts, servers=servers, moves=listing.moves, reused=reused)
         found = await _each(to_be_verified(facts, self._policy.stall), self._compute.moves.server)
+        elsewhere = {id_: server for id_, server in found.items() if server is not None}
+        facts = replace(facts, elsewhere=elsewhere, sought=frozenset(found))
         return replace(
             facts,
-            elsewhere={id_: server for id_, server in found.items() if server is not None},
-            sought=frozenset(found),
             requests=await self._requests(facts),
             neighbours=self._neighbours(facts),
             jobs=self._migrations.jobs_of(facts.source),

@@ -19,6 +19,7 @@ from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.claims import held_by
 from hypercobalt.operator.eviction.memory import Memories, Memory
+from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.actions import Restart
 from hypercobalt.operator.eviction.model.claims import REASON, claims
 from hypercobalt.operator.eviction.model.decision import Plan
@@ -55,6 +56,7 @@ class EvictionReconciler:
         events: for people.
         migrations: are followed of hosts from which moves are under way.
         hypervisor: gives that of a host that claims an instance.
+        metrics: of Evictions.
     """
 
     def __init__(
@@ -68,8 +70,9 @@ class EvictionReconciler:
         events: Recorder,
         migrations: Migrations,
         hypervisor: Callable[[str], Hypervisor | None],
+        metrics: EvictionMetrics,
     ) -> None:
-        self._hypervisor = hypervisor
+        self._hypervisor, self._metrics = hypervisor, metrics
         self._kube, self._events, self._evictions = kube, events, evictions
         self._observer, self._actions, self._policy = observer, actions, policy
         self._migrations = migrations
@@ -184,6 +187,7 @@ class EvictionReconciler:
         for one in found:
             if one in memory.claims:
                 continue
+            self._metrics.claims.inc()
             log.warning("instance_claimed", hypervisor=one.by, server=one.server, text=one.text)
             for about in (self._hypervisor(one.by), facts.hypervisor):
                 if about is not None:

@@ -135,7 +135,7 @@ class ForceDown:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Have the compute service enable a host that is back, and clean it of what was evacuated.
+    """Have a host that is back no longer count as dead, and clean it of what was evacuated.
 
     Args:
         host: as the compute service has it.

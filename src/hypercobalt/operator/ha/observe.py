@@ -279,6 +279,7 @@ class Observation:
             boot=status.bootID or "",
             agent=agent,
             compute=compute.answers,
+            silence=self._world.compute.silence,
             loops=bool(loop(status.recentBoots, self._clock.now())),
             leaving=shutdown or (lease is not None and lease.released),
             unhealthy_since=status.unhealthySince,

@@ -348,7 +348,7 @@ class HostFailureReconciler:
 
     async def _take_back(self, plan: Plan, host: Host, record: Fencing) -> Plan:
         try:
-            await self._world.compute.hosts.enable(host)
+            await self._world.compute.hosts.take_back(host)
         except ComputeError as error:
             text = f"The host is back, but not in the compute service yet: {error}"
             blocked = (RecoveryBlockedReason.GATES_CLOSED, text)

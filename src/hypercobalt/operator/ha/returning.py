@@ -1,7 +1,8 @@
 """What is done about a host that is back: its storage, its record, its service. Pure.
 
 A host that was cut off from its storage gets that back first. What was evacuated is cleaned away
-while the record of the fencing still has that the host was dead.
+while the record of the fencing still has that the host was dead. New servers are placed on it by
+the lifecycle controller, which alone enables and disables it, once its maintenance is over.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     if done is not None:
         return replace(plan, action=DeleteEviction(done))
     if maintenance_of(hypervisor) == Maintenance.HA:
+        if facts.host is not None and not facts.host.up:
+            text = (
+                f"The host is back; it stays in maintenance while its compute service "
+                f"{facts.host.name} does not report"
+            )
+            return replace(plan, blocked=(_Why.NOT_NEEDED, text))
         return then(plan, SetMaintenance(hypervisor.metadata.annotations.get(BEFORE, "")))
     return replace(_at_rest(facts, plan), look_again=None)
 

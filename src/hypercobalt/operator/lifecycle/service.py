@@ -9,6 +9,9 @@ maintenance `ha` where another service sets that. A Node under pressure takes no
 does a host whose memory has failed or whose own switch is broken. A failure that all hosts share,
 such as of OVN's database, disables no host.
 
+A host is enabled while its service reports: else Nova leaves the trait COMPUTE_STATUS_DISABLED in
+Placement for up to a minute more. One that counts as dead is taken back by the HA service first.
+
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go;
 nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schemas/services.py.
 """
@@ -21,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.fencing import RECORD, is_declared_dead
 from hypercobalt.api.hypervisor import EMPTYING, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     NETWORK_BROKEN,
@@ -37,7 +41,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import Evictions, keeps_disabled
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_onboarding
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type, is_onboarding
 
 log = get_logger(__name__)
 
@@ -93,6 +97,8 @@ def desired(
         return Desired(False, f"Node condition: {unwell}", yields=True)
     if broken := _is_false_for(facts, Type.NETWORK_HEALTHY, NETWORK_BROKEN):
         return Desired(False, f"Network condition: {broken}", yields=True)
+    if _is_held_by_ha(facts, ha):
+        return None
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
     others = facts.condition(Type.ONBOARDING) is None  # onboarded by other means
     noted = facts.condition(Type.HYPERVISOR_DISABLED)
@@ -102,6 +108,12 @@ def desired(
     # What was disabled until now by us, or by the HA service, is over, as is what is not noted.
     ends = noted is None or (disabled and noted.reason != _Why.BY_OTHERS)
     return Desired(True, yields=not ends)
+
+
+def _is_held_by_ha(facts: Facts, ha: HaMode) -> bool:
+    """Whether the host counts as dead: the HA service takes it back before it is enabled."""
+    record = facts.hypervisor.fencing
+    return ha is HaMode.INTERNAL and record is not None and is_declared_dead(record)
 
 
 def _is_false_for(facts: Facts, type_: str, reasons: Collection[str]) -> str:
@@ -137,6 +149,7 @@ class ServiceSync:
     reads = Reads(
         conditions=frozenset({Type.NODE_HEALTHY, Type.NETWORK_HEALTHY, Type.ACCEPTS_NEW_INSTANCES}),
         fields=frozenset({"spec.maintenance"}),
+        annotations=frozenset({RECORD}),
     )
 
     def __init__(self, hosts: Hosts, evictions: Evictions, ha: HaMode) -> None:
@@ -150,6 +163,8 @@ class ServiceSync:
         host = facts.host
         if not differs(host, wanted):
             return Outcome(_set(facts, host))
+        if wanted.enabled and not (host.up or host.forced_down):
+            return Outcome(_waiting(facts, host), POLL)
         try:
             after = await self._apply(host, wanted)
         except ComputeError as error:
@@ -169,6 +184,14 @@ class ServiceSync:
 def _set(facts: Facts, host: Host) -> Facts:
     status, reason, text = _state(host)
     return facts.with_condition(Type.HYPERVISOR_DISABLED, status, reason, text)
+
+
+def _waiting(facts: Facts, host: Host) -> Facts:
+    text = (
+        f"Hypervisor is disabled: {host.disabled_reason or 'without a reason'}; waiting for its "
+        "compute service to report, then it is enabled"
+    )
+    return facts.with_condition(Type.HYPERVISOR_DISABLED, "True", _Why.SUCCEEDED, text)
 
 
 def _state(host: Host) -> tuple[str, DisabledReason, str]:

@@ -733,10 +733,12 @@ def back(
         verdict=Returned("b2"),
         ready="True",
         latest=Latest("b2"),
+        host=UP,
         now=NOW + 120 * S,
     )
 
 
+UP = replace(HOST, up=True)
 RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED)
 
 
@@ -781,11 +783,21 @@ def test_host_that_is_back_is_returned_to_service_step_by_step(
     assert plan.fencing == given.hypervisor.status.fencing
 
 
+def test_host_that_is_back_stays_in_maintenance_until_its_compute_service_reports() -> None:
+    plan = planned(back(RELEASED), host=replace(HOST, up=False))
+    assert (plan.action, plan.look_again) == (None, 5 * S)
+    assert plan.blocked is not None
+    assert plan.blocked[0] == "NotNeeded"
+    assert plan.blocked[1].endswith("while its compute service kvm-a does not report")
+    unknown = planned(back(RELEASED), host=None)
+    assert unknown.action == SetMaintenance(""), "there is nothing to wait for"
+
+
 @pytest.mark.parametrize("mode", ["ha", "manual", ""])
 def test_host_that_is_back_is_cleaned_before_its_record_is_closed(mode: str) -> None:
     plan = planned(back(mode=mode))
     assert isinstance(plan.action, TakeBack)
-    assert (plan.action.host, plan.action.fencing.phase) == (HOST, FencingPhase.RELEASED)
+    assert (plan.action.host, plan.action.fencing.phase) == (UP, FencingPhase.RELEASED)
     assert "boot b2" in plan.action.fencing.evidence[-1]
     assert (plan.fencing, plan.look_again) == (DOWN, 0 * S)
     by_agent = planned(back(mode=mode), latest=Latest()).action

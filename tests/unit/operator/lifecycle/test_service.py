@@ -12,6 +12,8 @@ from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.fencing import RECORD, Fencing, FencingPhase, as_record
+from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
@@ -19,7 +21,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.service import Desired, ServiceSync, desired, differs
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome
 from hypercobalt.runtime.write_cache import WriteCache
 
 
@@ -114,6 +116,44 @@ async def test_forced_down_is_taken_back_at_the_end_of_a_maintenance_only(
     outcome = await sync(compute).run(given)
     assert compute.world.hosts["kvm-a"].forced_down is stays
     assert state_of(outcome.facts, "HypervisorDisabled").startswith(str(stays))
+
+
+async def test_host_whose_service_does_not_report_is_enabled_once_it_does() -> None:
+    """Nova keeps its COMPUTE_STATUS_DISABLED in Placement if it is enabled before."""
+    compute = FakeCompute(lambda: NOW)
+    compute.world.add_host("kvm-a")
+    compute.world.change_host("kvm-a", enabled=False, disabled_reason=OURS, up=False)
+    given = dataclasses.replace(facts(IN_SERVICE, WAS_OURS), host=compute.world.hosts["kvm-a"])
+    outcome = await sync(compute).run(given)
+    assert not compute.world.hosts["kvm-a"].enabled
+    assert outcome.look_again == POLL
+    assert state_of(outcome.facts, "HypervisorDisabled") == "True/Succeeded"
+    found = outcome.facts.condition("HypervisorDisabled")
+    assert found is not None
+    assert "waiting for its compute service to report" in found.message
+
+    compute.world.change_host("kvm-a", up=True)
+    again = dataclasses.replace(outcome.facts, host=compute.world.hosts["kvm-a"])
+    outcome = await sync(compute).run(again)
+    assert compute.world.hosts["kvm-a"].enabled
+    assert (outcome.look_again, state_of(outcome.facts, "HypervisorDisabled")) == (
+        *(None, "False/Succeeded"),
+    )
+
+
+def dead(spec: HypervisorSpec) -> Facts:
+    """A host that has failed, by the operator's record."""
+    given = facts(IN_SERVICE, WAS_OURS, spec=spec)
+    record = as_record(Fencing(phase=FencingPhase.FENCED, bootID="b1"))
+    meta = replace(given.hypervisor.metadata, annotations={RECORD: record})
+    return dataclasses.replace(given, hypervisor=replace(given.hypervisor, metadata=meta))
+
+
+def test_host_that_counts_as_dead_is_taken_back_by_the_ha_service_alone() -> None:
+    assert desired(dead(ON), None, HaMode.INTERNAL) is None
+    wanted = desired(dead(replace(ON, maintenance="manual")), None, HaMode.INTERNAL)
+    assert wanted is not None
+    assert not wanted.enabled
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from hypercobalt.operator.eviction.assessing.movability import (
     OnItsWay,
     evacuability,
 )
+from hypercobalt.operator.eviction.assessing.owner import is_ended
 from hypercobalt.operator.eviction.assessing.witnesses import doubt
 from hypercobalt.operator.eviction.model.states import (
     Departed,
@@ -110,7 +111,23 @@ def _arrived(case: Case, move: Move) -> Found:
         return Stranded(f"was evacuated to {there.host} and is in ERROR there: {fault}"), case.track
     if there.status == ServerStatus.ACTIVE and not there.running:
         return _as_evacuation(waiting(case, f"starts on {there.host}", moves=True))
+    if there.status == ServerStatus.SHUTOFF and case.seen.entry.ran:
+        return _off_there(case, there)
     return Departed(f"evacuated to {there.host}{_state(there)}"), case.track
+
+
+def _off_there(case: Case, there: Server) -> Found:
+    """It ran on the dead host: by its owner's will it is off now, or it is down.
+
+    The node agent of its new host may restart it; if nothing does, it is named as down.
+    """
+    if is_ended(case.seen.requests) or (there.died is False and not case.about.keeps_servers):
+        return Departed(f"evacuated to {there.host}; stopped there by its owner"), case.track
+    text = f"was evacuated to {there.host} and is {there.status} there although it ran"
+    state, track = waiting(case, text, moves=True)
+    if isinstance(state, Stranded):
+        return Stranded(f"{text}: start it"), track
+    return Evacuating(text), track
 
 
 def _state(there: Server) -> str:

@@ -121,7 +121,7 @@ def restartability(server: Server) -> Restartable | Busy | Blocked | Absent:
     return found
 
 
-_REBUILDING: Final = frozenset(
+REBUILDING: Final = frozenset(
     {"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning", "rebuilding_error"}
 )
 _STOPPED_IN: Final = frozenset(
@@ -147,7 +147,7 @@ def evacuability(server: Server) -> Movability:
     Source: nova/compute/api.py, `evacuate`: vm_state active, stopped or error; Nova 2023.1 and
     later look at no task.
     """
-    if server.task_state in _REBUILDING:
+    if server.task_state in REBUILDING:
         return OnItsWay()
     if server.task_state in {"deleting", "soft-deleting"}:
         return Busy("is being deleted")

@@ -42,6 +42,10 @@ _ENDS: Final = frozenset(
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STARTS: Final = frozenset({"start", "reboot", "resume", "unpause"})
+_STOPS: Final = frozenset(
+    {"delete", "pause", "rescue", "shelve", "shelveOffload", "stop", "suspend"}
+)
+"""After which an instance does not run; after the others it is as it was, or runs."""
 
 
 def incident_of(eviction: Eviction, hypervisor: Hypervisor | None) -> datetime:
@@ -73,13 +77,14 @@ def planned(actions: Iterable[ServerAction], incident: datetime, within: timedel
 
 
 def is_ended(actions: Iterable[ServerAction]) -> bool:
-    """Whether the newest request explains why an instance does not run.
+    """Whether by the newest request an instance is not to run.
 
     Args:
-        actions: newest first; one that neither ends nor starts a guest (`lock` …) explains nothing.
+        actions: newest first; one that neither stops nor starts a guest (`lock`, `resize`, a move
+            …) changes nothing: the instance is to run as it did before.
     """
-    newest = next((one for one in actions if one.name in _ENDS | _STARTS), None)
-    return newest is not None and newest.name in _ENDS and not newest.by_service
+    newest = next((one for one in actions if one.name in _STOPS | _STARTS), None)
+    return newest is not None and newest.name in _STOPS and not newest.by_service
 
 
 def started(actions: Iterable[ServerAction], incident: datetime) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode, InstancePhase
-from hypercobalt.compute.model import MoveKind
+from hypercobalt.compute.model import MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.assessing.course import recovers
 from hypercobalt.operator.eviction.model.facts import Facts
 
@@ -56,10 +57,17 @@ def to_be_well(facts: Facts) -> frozenset[str]:
 def requests_to_be_read(facts: Facts, stall: timedelta) -> tuple[str, ...]:
     """Servers of which it matters what was requested lately: UUIDs.
 
-    Those are the ones that may be restarted or moved in this pass, here or where they have come to.
+    Those are the ones that may be restarted or moved in this pass, here or where they have come to;
+    and those that ran, and are off where they were evacuated to.
+
+    Args:
+        facts: of the pass, with those that were looked for.
+        stall: see `to_be_verified`.
     """
     if not recovers(facts):
-        return tuple(server.id for server in facts.servers if server.died)
+        ran = {entry.id for entry in facts.status.instances if entry.ran}
+        died = tuple(server.id for server in facts.servers if server.died)
+        return (*died, *(one.id for one in facts.elsewhere.values() if _is_off(one, ran)))
     only = frozenset(facts.eviction.spec.instances)
     known = {entry.id: entry for entry in facts.status.instances}
     found: list[str] = []
@@ -69,3 +77,7 @@ def requests_to_be_read(facts: Facts, stall: timedelta) -> tuple[str, ...]:
         if is_open and not server.task_state and (not only or server.id in only):
             found.append(server.id)
     return (*found, *to_be_verified(facts, stall))
+
+
+def _is_off(server: Server, ran: Container[str]) -> bool:
+    return server.id in ran and server.status == ServerStatus.SHUTOFF

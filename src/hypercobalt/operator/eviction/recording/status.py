@@ -29,6 +29,7 @@ from hypercobalt.api.eviction import (
     has_begun,
 )
 from hypercobalt.compute.model import Move, Server
+from hypercobalt.operator.eviction.assessing.movability import REBUILDING
 from hypercobalt.operator.eviction.model.decision import Plan, Preflight
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order
@@ -133,7 +134,7 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
         name=(server.name if server else None) or old.name,
         phase=phase,
         mode=(instance.mode or old.mode) if instance.attempts or old.mode else None,
-        ran=_ran(old, server),
+        ran=_ran(instance),
         target=target,
         attempts=instance.attempts or None,
         startedAt=started,
@@ -142,10 +143,16 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
     )
 
 
-def _ran(old: EvictionInstance, server: Server | None) -> bool | None:
-    """Whether it ran when it was last seen, but for a crash of it or of its host."""
-    if server is None or server.died:
-        return old.ran
+def _ran(instance: Assessment) -> bool | None:
+    """Whether it ran when it was last seen, but for a crash of it or of its host.
+
+    What has died is started again by an evacuation, and counts as having run.
+    """
+    ran, server = instance.observed.entry.ran, instance.server
+    if server is None or server.task_state in REBUILDING:
+        return ran
+    if server.died:
+        return True if instance.mode is EvictionMode.EVACUATE else ran
     return True if server.running else None
 
 

@@ -97,6 +97,13 @@ def test_requests_of_crashed_instances_are_read_though_the_eviction_only_moves()
     assert requests_to_be_read(facts(servers=servers), POLICY.stall) == ("a",)
 
 
+def test_requests_are_read_of_instances_that_ran_and_are_off_where_they_were_evacuated_to() -> None:
+    known = EvictionStatus(instances=tuple(entry(id_, ran=id_ != "c") for id_ in "abc"))
+    elsewhere = {"a": server("a", status="SHUTOFF"), "b": server("b"), "c": replace(OFF, id="c")}
+    of = facts(eviction(known), elsewhere=elsewhere)
+    assert requests_to_be_read(of, POLICY.stall) == ("a",)
+
+
 @pytest.mark.parametrize(
     ("host", "state"),
     [

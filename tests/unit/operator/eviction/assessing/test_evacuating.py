@@ -81,6 +81,8 @@ def assessed(of: Observed, track: Track = FRESH) -> Assessment:
     return assess_one(of, track, ABOUT, POLICY, NOW)
 
 
+RAN = entry(ran=True)
+OFF_THERE = server(host="x", status="SHUTOFF")
 REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
 
 
@@ -167,6 +169,24 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
             id="is off on another host",
         ),
         pytest.param(
+            seen(None, evacuation("done"), known=RAN, elsewhere=OFF_THERE),
+            Evacuating,
+            "^was evacuated to x and is SHUTOFF there although it ran$",
+            id="ran, and is off on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), known=RAN, elsewhere=OFF_THERE, requests=(STOP,)),
+            Departed,
+            "stopped there by its owner",
+            id="ran, and its owner has stopped it on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), known=RAN, elsewhere=OFF_THERE, requests=(SYNC, STOP)),
+            Evacuating,
+            "although it ran$",
+            id="ran, and Nova itself has stopped it on another host",
+        ),
+        pytest.param(
             seen(None, evacuation("done"), elsewhere=server(host="x", running=False)),
             Evacuating,
             "starts on x",
@@ -245,6 +265,36 @@ def test_instance_with_recovery_off_stays_unless_a_person_requests_it() -> None:
     assert left.stays
     by_hand = replace(ABOUT, only_if_wanted=False)
     assert isinstance(assess_one(of, FRESH, by_hand, POLICY, NOW).state, Ready)
+
+
+def test_instance_that_is_down_where_it_was_evacuated_to_is_given_up_by_name() -> None:
+    of = seen(None, evacuation("done"), known=RAN, elsewhere=OFF_THERE)
+    waits = assessed(of)
+    longer = replace(NOW, at=NOW.at + POLICY.patience.total_seconds() + 1)
+    found = assess_one(of, waits.track, ABOUT, POLICY, longer).state
+    assert isinstance(found, Stranded)
+    assert found.message == "was evacuated to x and is SHUTOFF there although it ran: start it"
+
+
+@pytest.mark.parametrize(("died", "state"), [(False, Departed), (True, Evacuating)])
+def test_libvirt_shows_whether_what_was_evacuated_was_ended_by_its_owner(
+    died: bool, state: type
+) -> None:
+    of = seen(None, evacuation("done"), known=RAN, elsewhere=replace(OFF_THERE, died=died))
+    direct = replace(ABOUT, keeps_servers=False)
+    assert isinstance(assess_one(of, FRESH, direct, POLICY, NOW).state, state)
+
+
+@pytest.mark.parametrize(
+    ("name", "died"),
+    [("stop", False), ("pause", False), ("reboot", True), ("live-migration", True)],
+)
+def test_owner_who_has_rebooted_or_moved_an_instance_wants_it_to_run(name: str, died: bool) -> None:
+    """It crashed after that, and its host died before it was restarted."""
+    off = server(status="SHUTOFF", died=True)
+    requests = (ServerAction(name, NOW.now, user="u", project="p"),)
+    found = assessed(replace(seen(off), requests=requests))
+    assert found.server == replace(off, died=died)
 
 
 @pytest.mark.parametrize(

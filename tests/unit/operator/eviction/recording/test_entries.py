@@ -208,9 +208,22 @@ def test_progress_counts_instances_that_are_to_leave(
         ),
         pytest.param(True, server(status="SHUTOFF", running=False), None, id="was ended since"),
         pytest.param(True, None, True, id="has left"),
+        pytest.param(
+            True,
+            server(status="REBUILD", running=False, task_state="rebuilding"),
+            True,
+            id="leaves",
+        ),
     ],
 )
 def test_entry_notes_whether_it_ran_when_it_was_last_seen(
     before: bool | None, of: Server | None, ran: bool | None
 ) -> None:
     assert written(Waiting(), entry(ran=before), of=of).ran is ran
+
+
+def test_what_has_died_on_a_dead_host_counts_as_having_run() -> None:
+    """It is started elsewhere, and has to be seen to run there."""
+    died = server(status="SHUTOFF", running=False, died=True)
+    found = written(Waiting(), of=died, attempts=1, mode=EvictionMode.EVACUATE)
+    assert found.ran is True
