@@ -101,6 +101,21 @@ def _by_its_own_word(machine: CapturedHost) -> None:
     machine.passes(60)
 
 
+def _by_a_report_without_an_order(machine: CapturedHost) -> None:
+    """It may write that it has ended its guests; nobody has told it to.
+
+    Of a host whose Node is well the operator looks at no report.
+    """
+    machine.ends_its_guests()
+    ready: Body = {"type": "Ready", "status": "False", "reason": "x", "message": ""}
+    body: Body = {"status": {"conditions": [ready]}}
+    ill = Request("PATCH", f"{NODES}/{CAPTURED}/status", body)
+    machine.sends(ill, credential=KUBELET)
+    machine.persists()
+    _status(machine, {"guestsStopped": attacks.STOPPED})
+    machine.passes(60)
+
+
 def _by_a_true_death(machine: CapturedHost) -> None:
     """No false record: the host is silent, and fenced for that."""
     hostile = (("$guest", "a file of the host", True), ("$their idle guest", "nothing", True))
@@ -212,6 +227,7 @@ KNOWN: Final = (
         Known("all Evictions", 8, "direct", NODE_AGENT, _evictions_of_all),
         Known("a taint on any Node", 8, "direct", OPERATOR, _taint),
         Known("a pod of any shape", 8, "direct", OPERATOR, _pod),
+        Known("a report without an order", 1, "direct", NODE_AGENT, _by_a_report_without_an_order),
         Known("by a cold move", 1, "direct", NODE_AGENT, _by_a_cold_move),
         Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),
     ),

@@ -30,7 +30,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.ha import fencing_record
 from hypercobalt.ha.node_failure import Question
 from hypercobalt.lab import rights
-from hypercobalt.operator.ha import decide
+from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler
 from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
@@ -130,6 +130,18 @@ def _records_of_the_status(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(decide, "_life_after_proof", lambda _: ())
 
 
+def _reports_without_an_order(patched: pytest.MonkeyPatch) -> None:
+    """Whatever a host says of its last boot counts, though nobody has ordered it to end guests."""
+
+    def stopped(hypervisor: Hypervisor) -> str:
+        status = hypervisor.status
+        found = status.guestsStopped
+        told = found is not None and found.bootID == status.bootID
+        return "the host says so" if told else ""
+
+    patched.setattr(observe, "stopped", stopped)
+
+
 def _names_that_stay_taken(patched: pytest.MonkeyPatch) -> None:
     async def evict(self: HostFailureReconciler, wanted: Eviction) -> None:
         with suppress(AlreadyExistsError):
@@ -223,6 +235,14 @@ MUTANTS: Final = (
         ("by its own word",),
         without_writers,
         rules=_records_of_the_status,
+    ),
+    Mutant(
+        "a report of stopped guests needs no order",
+        1,
+        NODE_AGENT,
+        "whose power is on, was started",
+        ("a report without an order",),
+        rules=_reports_without_an_order,
     ),
     Mutant(
         "definitions are defined unchecked",

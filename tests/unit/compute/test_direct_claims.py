@@ -11,8 +11,10 @@ from tests.contracts.direct import A, B, ended, named, until
 from tests.unit.compute.memory import ALLOWED, BOOT, C, Memory, Present, identity
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
+from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct.claims import disks_taken, ports_taken
+from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Move
@@ -334,6 +336,64 @@ async def test_mark_of_another_host_hides_no_guest_of_a_dead_one(
     move = await evacuated(made, "victim")
     await made.close()
     assert (move.status, C in move.message) == ("error", True)
+
+
+async def tried_in_vain(world: Memory, made: DirectService) -> None:
+    """Have C tried as the target of a guest of A, in vain; it keeps the definition, and runs it."""
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    kept: list[Domain] = []
+    captured = world.host(C)
+
+    async def refuse(uuid: str) -> None:
+        kept.append(captured.here[uuid])
+        raise LibvirtRefusedError("domain: the host does not like it")
+
+    server = await named(made, A, "victim")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(captured, "boot", refuse)
+        await made.moves.evacuate(server, C)
+        assert (await ended(made, server)).status == "error"
+    assert kept[0].evacuated is not None
+    assert kept[0].evacuated.seal
+    captured.put(replace(kept[0], active=True, state=DomainState.RUNNING))
+
+
+async def test_target_that_was_tried_in_vain_hides_no_guest_of_a_dead_host(world: Memory) -> None:
+    """It has our seal that the guest was on its way there."""
+    made = service(world)
+    await tried_in_vain(world, made)
+    assert [one.name for one in await made.moves.servers(A)] == ["victim"]
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
+
+
+async def test_target_that_was_tried_in_vain_takes_nothing_from_a_host_that_is_back(
+    world: Memory,
+) -> None:
+    made = service(world)
+    await tried_in_vain(world, made)
+    world.boot(A)
+    host = await made.hosts.get(A)
+    assert host is not None
+    await made.hosts.enable(host)
+    await made.close()
+    assert identity("victim") in world.host(A).here
+
+
+async def test_target_that_was_taken_before_the_present_one_shows_nothing(world: Memory) -> None:
+    """Also where the failure of the first start was not seen."""
+    marks = Marks(world)
+    first = await marks.sealed(identity("victim"), Evacuated(A, BOOT, pending=True))
+    second = await marks.sealed(identity("victim"), Evacuated(A, BOOT, pending=True))
+    runs = guest("victim", OWN)
+    found = await marks.only_ours([replace(runs, evacuated=one) for one in (first, second)])
+    assert [one.evacuated for one in found] == [None, second]
+    (of_the_last_process,) = await Marks(world).only_ours([replace(runs, evacuated=first)])
+    assert of_the_last_process.evacuated == first
+    off = replace(guest("victim", OWN, runs=False), evacuated=first)
+    assert await marks.only_ours([off]) == (off,), "what is to be undefined is found by it"
 
 
 @pytest.mark.parametrize("was_on", [True, False], ids=["it ran", "it was off"])

@@ -158,6 +158,7 @@ class Evacuation:
             if begun and self._is_ended(view, found):
                 return found is not None
             if view is HostView.OFF:
+                self._site.marks.failed(uuid, self._marked(pending=True))
                 await daemon.undefine(uuid)
             raise
         view, found = await self._site.look(self._target, uuid)

@@ -7,12 +7,18 @@ UUID and the mark. Whoever was given a domain by an evacuation has its mark, and
 
 Any definition may be the first thing that another process sees after a crash, so the seal lies in
 it, and nothing has to be recorded elsewhere.
+
+A pending mark is given to a target before anything is started there, and says that the start was
+begun. Of one domain this process has one such mark at a time, with a number of its own: once the
+start has failed, or another target was taken, a target that kept the definition and runs it now
+shows nothing by it. A process that begins anew takes what the last one has left for begun.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -34,6 +40,8 @@ class Marks:
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
+        self._begun: dict[tuple[str, str, str], str] = {}
+        """Seal of the last pending mark, by UUID, host and boot; "" once its start has failed."""
 
     async def sealed(self, uuid: str, mark: Evacuated) -> Evacuated:
         """A mark for a domain of that UUID.
@@ -42,7 +50,18 @@ class Marks:
             TransientError: the keys cannot be read.
         """
         keys = await self._stored.mark_keys()
-        return replace(mark, seal=_seal(keys[0], uuid, mark)) if keys else mark
+        if not keys:
+            return mark
+        if not mark.pending:
+            return replace(mark, seal=_seal(keys[0], uuid, mark))
+        number = secrets.token_hex(8)
+        seal = f"{number}.{_seal(keys[0], uuid, mark, number)}"
+        self._begun[uuid, mark.host, mark.boot] = seal
+        return replace(mark, seal=seal)
+
+    def failed(self, uuid: str, mark: Evacuated) -> None:
+        """Note that the start which a pending mark is about has failed."""
+        self._begun[uuid, mark.host, mark.boot] = ""
 
     async def only_ours(self, domains: Iterable[Domain]) -> tuple[Domain, ...]:
         """The same domains, without the marks that are not ours, of any host.
@@ -54,23 +73,32 @@ class Marks:
         if not any(one.marks for one in found):
             return found
         keys = await self._stored.mark_keys()
-        return tuple(_with_ours(one, keys) if one.marks else one for one in found)
+        return tuple(self._with_ours(one, keys) if one.marks else one for one in found)
 
+    def _with_ours(self, domain: Domain, keys: tuple[bytes, ...]) -> Domain:
+        def is_ours(mark: Evacuated) -> bool:
+            void = domain.active and mark.pending and self._is_void(domain.uuid, mark)
+            return not void and _is_ours(domain.uuid, mark, keys)
 
-def _with_ours(domain: Domain, keys: tuple[bytes, ...]) -> Domain:
-    uuid, mark = domain.uuid, domain.evacuated
-    return replace(
-        domain,
-        evacuated=mark if mark and _is_ours(uuid, mark, keys) else None,
-        earlier=tuple(one for one in domain.earlier if _is_ours(uuid, one, keys)),
-    )
+        mark = domain.evacuated
+        return replace(
+            domain,
+            evacuated=mark if mark and is_ours(mark) else None,
+            earlier=tuple(one for one in domain.earlier if is_ours(one)),
+        )
+
+    def _is_void(self, uuid: str, mark: Evacuated) -> bool:
+        return self._begun.get((uuid, mark.host, mark.boot), mark.seal) != mark.seal
 
 
 def _is_ours(uuid: str, mark: Evacuated, keys: Iterable[bytes]) -> bool:
-    seal = mark.seal.encode()
-    return any(hmac.compare_digest(_seal(key, uuid, mark).encode(), seal) for key in keys)
+    number, _, seal = mark.seal.rpartition(".")
+    return any(
+        hmac.compare_digest(_seal(key, uuid, mark, number).encode(), seal.encode()) for key in keys
+    )
 
 
-def _seal(key: bytes, uuid: str, mark: Evacuated) -> str:
-    what = msgspec.json.encode((uuid, mark.host, mark.boot, mark.pending))
+def _seal(key: bytes, uuid: str, mark: Evacuated, number: str = "") -> str:
+    about = (uuid, mark.host, mark.boot, mark.pending)
+    what = msgspec.json.encode((*about, number) if number else about)
     return hmac.new(key, _PURPOSE + what, hashlib.sha256).hexdigest()
