@@ -561,6 +561,36 @@ async def test_host_that_is_back_forgets_what_a_dead_one_took_over(world: Memory
     assert running(world) == [A]
 
 
+@pytest.mark.parametrize("another_leads", [False, True])
+async def test_server_whose_new_host_dies_before_it_has_stored_it_is_the_first_one_s_again(
+    world: Memory, another_leads: bool
+) -> None:
+    """Its definition is stored for its first host alone: from there it is started once more."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    world.store(B)
+    async with world.service() as service:
+        await evacuate(service)
+        assert await service.moves.servers(A) == ()
+        world.cut(B)
+        world.fence(B)
+        if not another_leads:
+            await _evacuate_again(service)
+    if another_leads:
+        async with world.service() as service:
+            await _evacuate_again(service)
+    assert running(world) == [C]
+
+
+async def _evacuate_again(service: ComputeService) -> None:
+    host = await service.hosts.get(A, fresh=True)
+    assert host is not None
+    assert host.servers == (VM,)
+    server = await named(service, A, "a")
+    await service.moves.evacuate(server, C)
+    assert (await ended(service, server)).status == "done"
+
+
 async def test_server_that_two_dead_hosts_had_is_the_second_one_s(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)

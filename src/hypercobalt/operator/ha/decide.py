@@ -53,7 +53,7 @@ from hypercobalt.operator.ha.facts import (
     Plan,
     SetMaintenance,
 )
-from hypercobalt.operator.ha.keeping import is_empty, is_silent
+from hypercobalt.operator.ha.keeping import is_empty, is_silent, is_undone
 from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then
 from hypercobalt.operator.ha.returning import back, maintenance_of, reboot, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
@@ -350,7 +350,9 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
         return _emptied(facts, plan, settings)
     for one in facts.evictions:
         if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
-            again = failed_before(one, max(facts.now - settings.again, _before_proof(plan)))
+            again = is_undone(facts, one) or failed_before(
+                one, max(facts.now - settings.again, _before_proof(plan))
+            )
             return replace(plan, action=DeleteEviction(one)) if again else plan
     return replace(plan, action=Evict(wanted))
 

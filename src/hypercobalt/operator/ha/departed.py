@@ -51,10 +51,13 @@ def without(
     number = max((status.numInstances or 0) - len(gone), len(listed))
     size = total([one.size for one in left if one.id not in gone])
     given = {CPU: Quantity(f"{size.vcpus:g}"), MEMORY: Quantity(str(size.memory_mib * _MIB))}
-    nothing = dict.fromkeys((CPU, MEMORY), _NOTHING)
+    found = replace(status, instances=listed, numInstances=number)
+    if number:  # on which cells those are only their agent knew: of a cell all of it stays given
+        return replace(found, allocation=status.allocation | given)
     return replace(
-        status,
-        instances=listed,
-        numInstances=number,
-        allocation=status.allocation | (given if number else nothing),
+        found,
+        allocation=dict.fromkeys((*status.allocation, CPU, MEMORY), _NOTHING),
+        cells=tuple(
+            replace(one, allocation=dict.fromkeys(one.allocation, _NOTHING)) for one in status.cells
+        ),
     )

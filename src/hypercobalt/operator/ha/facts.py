@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -48,6 +49,7 @@ class Facts:
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
         question: to peers, with their answers; None: none counts.
+        fell: other hosts that are proven dead, and when each fell silent; {} unless this one is.
     """
 
     hypervisor: Hypervisor
@@ -67,6 +69,7 @@ class Facts:
     mine: datetime | None
     now: datetime
     question: Question | None = None
+    fell: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
 
 @dataclass(frozen=True, slots=True)

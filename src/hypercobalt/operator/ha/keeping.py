@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from hypercobalt.api.eviction import EvictionMode
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionInstance,
+    EvictionMode,
+    InstancePhase,
+    evicting,
+)
 from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.ha.fencing_record import may_act_late
 from hypercobalt.ha.node_failure import Dead, RebootGrace, Suspected
 from hypercobalt.operator.ha.evictions import is_recovery, succeeded
 from hypercobalt.operator.ha.facts import Facts
+
+_SETTLED: Final = timedelta(minutes=1)
+"""How old a list of the compute service may be, which still has what has just left."""
+
+_STORED: Final = timedelta(minutes=2)
+"""After so long an agent has stored what has come to its host: it does so within seconds, and a
+host that has died is seen to be silent up to a minute later."""
 
 
 def is_silent(facts: Facts) -> bool:
@@ -26,8 +42,35 @@ def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
     counted = facts.host is not None and not facts.host.servers
     done = {EvictionMode.EVACUATE, mode}
     return counted or any(
-        is_recovery(one) and succeeded(one) and one.spec.mode in done for one in facts.evictions
+        is_recovery(one) and succeeded(one) and one.spec.mode in done and not is_undone(facts, one)
+        for one in facts.evictions
     )
+
+
+def is_undone(facts: Facts, eviction: Eviction) -> bool:
+    """Whether what a recovery has evacuated is on its dead host again, by the compute service.
+
+    Without OpenStack it is once its new host has died as well, before the agent there has stored
+    its definition: the one of the first host is all there is of it. A new host that has died later
+    had stored it, unless its owner had removed it: then it must not come back.
+    """
+    ended, host = evicting(eviction.status), facts.host
+    if host is None or ended is None or facts.now - ended.lastTransitionTime < _SETTLED:
+        return False
+    undone = {
+        entry.id
+        for entry in eviction.status.instances
+        if entry.phase == InstancePhase.SUCCEEDED
+        and entry.mode == EvictionMode.EVACUATE
+        and _fell_with_it(facts, entry)
+    }
+    return succeeded(eviction) and not undone.isdisjoint(host.servers)
+
+
+def _fell_with_it(facts: Facts, entry: EvictionInstance) -> bool:
+    """Whether its new host died before that can be known to have stored it."""
+    fell, arrived = facts.fell.get(entry.target or ""), entry.finishedAt
+    return fell is not None and arrived is not None and fell - arrived < _STORED
 
 
 def is_to_be_kept(facts: Facts) -> bool:

@@ -203,7 +203,17 @@ class Observation:
             mine=mine,
             now=now,
             question=signs.question,
+            fell=self._fell() if is_fenced(hypervisor) and evictions else {},
         )
+
+    def _fell(self) -> Mapping[str, datetime]:
+        """Hosts that are proven dead, by their names in the compute service."""
+        return {
+            name: one.status.unhealthySince
+            for one in self._world.hypervisors.all()
+            if one.status.unhealthySince is not None and is_fenced(one)
+            for name in host_names(one)
+        }
 
     async def _in_use(self, hypervisor: Hypervisor) -> tuple[str, ...]:
         """What shows that disks of a host are in use which one device alone has proven dead.

@@ -27,6 +27,7 @@ from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import (
     Eviction,
+    EvictionInstance,
     EvictionMode,
     EvictionStatus,
     Trigger,
@@ -86,9 +87,17 @@ DRAIN = whole_host(FACTS.hypervisor, "update", Trigger.MAINTENANCE, owner=None)
 BY_HAND = with_fields(DRAIN, spec=with_fields(DRAIN.spec, mode="evacuate"))
 
 
-def over(eviction: Eviction, reason: str = "Succeeded") -> Eviction:
+def over(eviction: Eviction, reason: str = "Succeeded", *, gone: tuple[str, ...] = ()) -> Eviction:
     done = condition("Evicting", "False", reason)
-    return with_fields(eviction, status=EvictionStatus(conditions=(done,)))
+    entries = tuple(
+        EvictionInstance(id=one, phase="Succeeded", mode="evacuate", target="kvm-b", finishedAt=NOW)
+        for one in gone
+    )
+    return with_fields(eviction, status=EvictionStatus(conditions=(done,), instances=entries))
+
+
+FELL = {"fell": {"kvm-b": NOW + 119 * S}}
+"""The new host of what was evacuated has died at once."""
 
 
 def planned(given: Facts = FACTS, /, **changes: object) -> Plan:
@@ -319,6 +328,40 @@ def test_condition_recovery_blocked_names_its_reason(
             id="over, whatever a person's still waits for",
         ),
         pytest.param(fenced(), {"evictions": (over(EVACUATION),)}, None, id="it has succeeded"),
+        pytest.param(
+            fenced(),
+            {"evictions": (over(EVACUATION, gone=("vm-1",)),), "now": NOW + 59 * S, **FELL},
+            None,
+            id="it has succeeded just now: the list of the host may be older",
+        ),
+        pytest.param(
+            fenced(),
+            {"evictions": (over(EVACUATION, gone=("vm-1",)),), "now": NOW + 60 * S, **FELL},
+            DeleteEviction(over(EVACUATION, gone=("vm-1",))),
+            id="it has succeeded, and what it evacuated is back: its new host has died, too",
+        ),
+        pytest.param(
+            fenced(),
+            {"evictions": (over(EVACUATION, gone=("vm-2",)),), "now": NOW + 60 * S, **FELL},
+            None,
+            id="it has succeeded, and left what it lists as staying",
+        ),
+        pytest.param(
+            fenced(),
+            {"evictions": (over(EVACUATION, gone=("vm-1",)),), "now": NOW + 600 * S},
+            None,
+            id="its new host lives: its owner has removed what it evacuated",
+        ),
+        pytest.param(
+            fenced(),
+            {
+                "evictions": (over(EVACUATION, gone=("vm-1",)),),
+                "now": NOW + 600 * S,
+                "fell": {"kvm-b": NOW + 120 * S},
+            },
+            None,
+            id="its new host has died later, when it had stored what is there",
+        ),
         pytest.param(
             fenced(),
             {"evictions": (over(LIVE),)},

@@ -10,7 +10,7 @@ from tests.records import recorded
 from tests.unit.operator.ha.made import DOWN, EMPTY, EVACUATION, FACTS, HOST, hypervisor
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionStatus, InstancePhase
-from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
+from hypercobalt.api.hypervisor_status import Cell, HypervisorStatus, Instance
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.ha.doubts import Latest
@@ -73,6 +73,19 @@ def test_status_has_what_is_left_and_what_that_takes() -> None:
     empty = without(status, frozenset(one.id for one in LISTED), ())
     assert (empty.instances, empty.numInstances) == ((), 0)
     assert empty.allocation["memory"] == Quantity("0")
+
+
+def test_cells_of_an_empty_host_are_given_to_nobody() -> None:
+    """What is left of a host is on cells that only its agent knew: they stay as it reported."""
+    given = {"cpu": Quantity("6"), "hugepages-1Gi": Quantity("2")}
+    cells = (Cell(0, given, {"cpu": Quantity("8")}), Cell(1, given))
+    status = HypervisorStatus(instances=LISTED, numInstances=3, allocation=given, cells=cells)
+    assert without(status, frozenset({"vm-1"}), ()).cells == cells
+    empty = without(status, frozenset(one.id for one in LISTED), ())
+    nothing = dict.fromkeys(given, Quantity("0"))
+    assert [one.allocation for one in empty.cells] == [nothing, nothing]
+    assert empty.cells[0].capacity == {"cpu": Quantity("8")}
+    assert empty.allocation == nothing | {"memory": Quantity("0")}
 
 
 def test_list_that_was_cut_counts_what_it_does_not_name() -> None:
