@@ -19,6 +19,7 @@ from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.locks import locked
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.state import Layout, State
@@ -271,8 +272,8 @@ async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
 
 async def test_only_one_command_changes_a_lab_at_a_time(data: Path) -> None:
     with (
-        records.locked(Layout.at(data)),
+        locked(Layout.at(data)),
         pytest.raises(LabError, match="another command is changing the lab"),
-        records.locked(Layout.at(data)),
+        locked(Layout.at(data)),
     ):
         pass

@@ -21,9 +21,11 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.lab import down as take_down
+from hypercobalt.lab.locks import locked
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import MIB, Demand, Readiness
 from hypercobalt.lab.state import NODE_GRACE, Layout
+from hypercobalt.lab.supervision.supervisor import Supervisor
 from hypercobalt.lab.vms import missing
 from hypercobalt.lab.vms.fleet import Fleet
 
@@ -56,6 +58,7 @@ def up(
     yes: bool = False,
     port: Port = 6443,
     node_grace: Span = NODE_GRACE,
+    supervise: bool = True,
 ) -> int:
     """Boot hosts with libvirt, Open vSwitch and OVN, and an API server that shows them.
 
@@ -79,14 +82,26 @@ def up(
         Port of a new lab's API server; 0 takes a free one.
     node_grace
         How long a Node of a new lab may be silent until it is Unknown, such as 4s for quick drills.
+    supervise
+        Start processes of the machine again when they die, until `lab down`. Without it they stay
+        dead until the next `up`.
     """
     setup = Setup(hosts=hosts, vms=vms)
     agreed = yes or os.environ.get("YES") == "1"
-    return run(_up(data, setup, port, node_grace, openstack=openstack, yes=agreed))
+    return run(
+        _up(data, setup, port, node_grace, openstack=openstack, yes=agreed, supervise=supervise)
+    )
 
 
 async def _up(
-    data: Path, setup: Setup, port: int, node_grace: timedelta, *, openstack: bool, yes: bool
+    data: Path,
+    setup: Setup,
+    port: int,
+    node_grace: timedelta,
+    *,
+    openstack: bool,
+    yes: bool,
+    supervise: bool,
 ) -> int:
     hosts, vms = setup.hosts, setup.vms
     if hosts < 1:
@@ -112,7 +127,7 @@ async def _up(
         return await serve_api_only(data, port)
     if not await _install(readiness, yes=yes):
         return 1
-    with records.locked(layout), screen.progress() as report:
+    with locked(layout), screen.progress() as report:
         is_new = records.load(layout) is None and records.lost(layout) is None
         try:
             made = await Lab.make(data, report, api_port=port, node_grace=node_grace)
@@ -122,6 +137,7 @@ async def _up(
                 await OpenStack.up(made, setup)
             else:
                 await _up_all(made, setup)
+            await _supervise(made, supervise=supervise)
         except BaseException as error:
             full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
@@ -133,6 +149,12 @@ async def _up(
     screen.show_ways_on(made, data, await Fleet(made).inventory())
     await screen.show_table(made)
     return 0
+
+
+async def _supervise(made: Lab, *, supervise: bool) -> None:
+    made.note_supervision(supervised=supervise)
+    supervisor = Supervisor(made.layout, made.state)
+    await (supervisor.start() if supervise else supervisor.end())
 
 
 def _has_openstack(layout: Layout, *, requested: bool) -> bool:
@@ -210,7 +232,7 @@ async def _down(data: Path) -> int:
     if not layout.data.exists() and records.lost(layout) is None:
         screen.show(f"there is no lab in {layout.data}")
         return 0
-    with records.locked(layout), screen.progress() as report:
+    with locked(layout, ends=True), screen.progress() as report:
         gone = await take_down(data, report)
     screen.show("everything is gone" if gone else f"there is no lab in {layout.data}")
     return 0

@@ -17,6 +17,7 @@ from hypercobalt.cli import lab_screen as screen
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.locks import locked
 from hypercobalt.lab.state import Layout
 
 HERE: Final = Path(".lab")
@@ -32,7 +33,7 @@ def changing(data: Path) -> Generator[None]:
         LabError: there is no lab, and nothing is written; or another command holds the lock.
     """
     Lab.find(data)
-    with records.locked(Layout.at(data)):
+    with locked(Layout.at(data)):
         yield
 
 

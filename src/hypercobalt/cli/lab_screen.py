@@ -29,8 +29,17 @@ from hypercobalt.lab import bond, processes
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Readiness
-from hypercobalt.lab.overview import Row, is_taken_up, is_watched, rows, stopped
+from hypercobalt.lab.overview import (
+    UNSUPERVISED,
+    Row,
+    is_taken_up,
+    is_watched,
+    restarted,
+    rows,
+    stopped,
+)
 from hypercobalt.lab.progress import Progress, Report
+from hypercobalt.lab.supervision import journal, supervisor
 from hypercobalt.lab.vms.fleet import Inventory
 from hypercobalt.lab.vms.request import ListedVm
 from hypercobalt.runtime import Informer, Metrics
@@ -197,7 +206,15 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
 def _stopped(lab: Lab) -> tuple[str, ...]:
     found = processes.find(lab.state.id)
     roles = {one.role: processes.is_stopped(one.pid) for one in found}
-    return (*stopped(roles), *bond.broken(lab.hosts))
+    record = journal.load(lab.layout)
+    awaited = [role for role, one in record.items() if one.due and supervisor.ROLE in roles]
+    away = lab.state.supervised and supervisor.ROLE not in roles
+    return (
+        *stopped(roles, awaited),
+        *((UNSUPERVISED,) if away else ()),
+        *restarted(record),
+        *bond.broken(lab.hosts),
+    )
 
 
 async def _until_taken_up(lab: Lab, informer: Informer[Hypervisor]) -> None:

@@ -316,6 +316,11 @@ class Lab:
         if self.state.vms:
             self._record(msgspec.structs.replace(self.state, vms=0))
 
+    def note_supervision(self, *, supervised: bool) -> None:
+        """Write down whether what dies of the lab is to be started again."""
+        if self.state.supervised is not supervised:
+            self._record(msgspec.structs.replace(self.state, supervised=supervised))
+
     def _record(self, state: State) -> None:
         records.save_running(self.layout, state)
         self.state = state
@@ -418,7 +423,7 @@ async def down(data: Path, report: Report = silent) -> bool:
 
 
 def _forget(layout: Layout) -> None:
-    for file in (layout.new_state, layout.lock):
+    for file in (layout.new_state, layout.restart_lock, layout.lock):
         file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         layout.data.rmdir()  # stays when a person has put something there

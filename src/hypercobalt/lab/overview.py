@@ -21,6 +21,7 @@ from hypercobalt.lab.host import Power
 from hypercobalt.lab.network.rack import SWITCH
 from hypercobalt.lab.operator import ROLE as OPERATOR
 from hypercobalt.lab.ovn import Part
+from hypercobalt.lab.supervision.rules import Record, Restarts
 
 UNKNOWN = "-"
 CUT = "cut"
@@ -81,24 +82,49 @@ def rows(
     )
 
 
-def stopped(roles: Mapping[str, bool]) -> tuple[str, ...]:
+def stopped(roles: Mapping[str, bool], awaited: Collection[str] = ()) -> tuple[str, ...]:
     """What of the control plane does not work on the machine, a sentence each.
 
     Args:
         roles: of the lab's processes, and whether each hangs.
+        awaited: roles that the supervisor starts again.
     """
     away = [
-        f"{text}; `cobalt lab up` starts it"
+        f"{text}; {'the supervisor' if role in awaited else '`cobalt lab up`'} starts it"
         for role, text in _CONTROL_PLANE.items()
         if role not in roles
     ]
     for part, text in _OVN.items():
         what = "does not run" if part.role not in roles else "hangs" if roles[part.role] else ""
         if what:
-            away.append(
-                f"{part.full_name} {what}: {text}; `cobalt lab ovn start {part}` repairs it"
-            )
+            by = f"`cobalt lab ovn start {part}` repairs it"
+            remedy = "the supervisor starts it" if part.role in {*awaited} - {*roles} else by
+            away.append(f"{part.full_name} {what}: {text}; {remedy}")
     return tuple(away)
+
+
+def restarted(record: Record) -> tuple[str, ...]:
+    """What the supervisor has started again or is about to, a sentence each."""
+    return tuple(_restarted(role, one) for role, one in sorted(record.items()) if _has_died(one))
+
+
+def _has_died(one: Restarts) -> bool:
+    return bool(one.times or one.due)
+
+
+def _restarted(role: str, one: Restarts) -> str:
+    often = f"{one.times} time" + ("s" if one.times != 1 else "")
+    last = f"; it ended at {one.died:%H:%M:%S} UTC: {one.how}" if one.died else ""
+    if one.due is not None:
+        due = f"next start {one.due:%H:%M:%S} UTC"
+        return f"Process {role} does not run, restarted {often}, {due}{last}"
+    return f"Process {role} was restarted {often}{last}"
+
+
+UNSUPERVISED: Final = (
+    "The supervisor does not run: a process of the lab that dies stays dead; `cobalt lab up` "
+    "starts the supervisor"
+)
 
 
 def _row(name: str, power: str, hypervisor: Hypervisor | None, now: datetime) -> Row:

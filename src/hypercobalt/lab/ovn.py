@@ -14,6 +14,7 @@ from typing import Final
 from hypercobalt.lab import ovs_daemons, processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.holds import Holds
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.state import Layout, State
 
@@ -57,6 +58,7 @@ class Central:
         self._log = layout.log
         self._id = state.id
         self._address = state.address
+        self._holds = Holds(layout.holds)
 
     @property
     def northbound(self) -> str:
@@ -136,6 +138,7 @@ class Central:
         )
 
     async def _process(self, which: Part, *argv: str) -> None:
+        self._holds.release(which.role)
         if processes.find(self._id, which.role):
             return
         control, log = self._folder / f"{which}.ctl", self._log / f"ovn-{which}.log"
@@ -165,12 +168,14 @@ class Central:
             raise LabError(f"{part.full_name} {what}; `cobalt lab ovn start {part}` {how}")
 
     async def stop(self, parts: Collection[Part]) -> None:
-        """Kill processes; what they have stored stays.
+        """Kill processes, which stay so until `repair` or `start`; what they have stored stays.
 
         Raises:
             LabError: one does not end.
         """
         roles = {part.role for part in parts}
+        for role in roles:
+            self._holds.hold(role)
         await processes.kill(self._id, lambda process: process.role in roles)
 
     async def hang(self, parts: Collection[Part]) -> None:

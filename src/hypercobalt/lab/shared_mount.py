@@ -14,7 +14,8 @@ from hypercobalt.lab.state import Layout, State
 from hypercobalt.lab.storage import server
 from hypercobalt.lab.storage.faults import FaultFiles
 
-_ROLE = "shared"
+ROLE = "shared"
+"""Of the process that serves it."""
 _START = timedelta(seconds=20)  # a tenth of a second on an idle machine
 
 
@@ -25,7 +26,7 @@ async def share(layout: Layout, state: State) -> None:
         LabError: it cannot be mounted.
     """
     if layout.shared in mounts.under(layout.data):
-        if processes.find(state.id, _ROLE):
+        if processes.find(state.id, ROLE):
             return
         await mounts.release(layout.shared)  # it died, and left a mount that answers nothing
     for folder in (layout.shared, layout.shared_files, layout.storage_faults):
@@ -36,7 +37,7 @@ async def share(layout: Layout, state: State) -> None:
     await spawn_ready(
         (sys.executable, "-m", server.__name__, *map(str, folders)),
         lab_id=state.id,
-        role=_ROLE,
+        role=ROLE,
         log=log,
         within=_START,
     )

@@ -8,12 +8,10 @@ processes do: a lab whose directory was removed can still be taken down.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import ipaddress
 import os
 import re
 import uuid
-from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -49,6 +47,7 @@ class State(msgspec.Struct, frozen=True):
     node_grace: float = NODE_GRACE.total_seconds()  # seconds that a Node may be silent
     vms: int = 0  # requested by the first `up`, until all of them are made
     openstack: str = ""  # programs of its OpenStack, a folder that hosts see; "" in a lab without
+    supervised: bool = False  # whether what dies is started again
     version: Literal[1] = 1
 
     @property
@@ -150,6 +149,25 @@ class Layout:
         return self.data / "lock"
 
     @property
+    def restart_lock(self) -> Path:
+        """Held while something is started, by a command or by the supervisor."""
+        return self.data / "lock.restart"
+
+    @property
+    def holds(self) -> Path:
+        """Processes that a command has stopped."""
+        return self.data / "holds"
+
+    @property
+    def supervision(self) -> Path:
+        return self.data / "supervision"
+
+    @property
+    def restarts(self) -> Path:
+        """What the supervisor has started again."""
+        return self.supervision / "restarts.json"
+
+    @property
     def api(self) -> Path:
         return self.data / "api"
 
@@ -231,6 +249,7 @@ OWNED: Final = (
     "api",
     "bmc",
     "guest",
+    "holds",
     "hosts",
     "log",
     "member-faults",
@@ -241,6 +260,7 @@ OWNED: Final = (
     "shared",
     "shared-files",
     "storage-faults",
+    "supervision",
     "vms",
 )
 """What `down` removes of a data directory, beside the state: a person may have put more there."""
@@ -345,29 +365,3 @@ def forget(layout: Layout, state: State) -> None:
 
 def _copy(state: State) -> Path:
     return RUNNING / f"{state.id}.json"
-
-
-@contextlib.contextmanager
-def locked(layout: Layout) -> Generator[None]:
-    """Be the only command that changes the lab.
-
-    Raises:
-        LabError: another one is at it, or the directory cannot be written.
-    """
-    try:
-        layout.data.mkdir(parents=True, exist_ok=True)
-        file = layout.lock.open("ab")
-    except OSError as exc:
-        raise LabError(f"data directory {layout.data}: {why(exc)}") from exc
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            busy = True
-        else:  # `down` takes the file away while it holds it
-            busy = not layout.lock.exists() or not layout.lock.samefile(f"/dev/fd/{file.fileno()}")
-        if busy:
-            raise LabError(
-                f"another command is changing the lab in {layout.data}; wait for it to end"
-            )
-        yield

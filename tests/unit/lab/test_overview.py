@@ -9,7 +9,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.overview import Row, is_watched, rows, stopped
+from hypercobalt.lab.overview import Row, is_watched, restarted, rows, stopped
+from hypercobalt.lab.supervision.rules import Restarts
 
 RUNNING = dict.fromkeys(
     (
@@ -118,6 +119,38 @@ def test_process_that_does_not_run_is_named_with_what_starts_it(
     (found,) = stopped({role: hangs for role, hangs in RUNNING.items() if role != missing})
     assert found.startswith(text)
     assert f"`cobalt lab {remedy}`" in found
+
+
+@pytest.mark.parametrize("missing", ["operator", "ovn/nb"])
+def test_process_that_the_supervisor_starts_again_needs_no_command(missing: str) -> None:
+    left = {role: hangs for role, hangs in RUNNING.items() if role != missing}
+    (found,) = stopped(left, [missing])
+    assert found.endswith("; the supervisor starts it")
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        (Restarts(), ()),
+        (
+            Restarts(1, 1, NOW, "killed by SIGKILL"),
+            (
+                f"Process operator was restarted 1 time; it ended at {NOW:%H:%M:%S} UTC: "
+                "killed by SIGKILL",
+            ),
+        ),
+        (
+            Restarts(0, 0, NOW, "exit code 1", due=NOW),
+            (
+                f"Process operator does not run, restarted 0 times, next start {NOW:%H:%M:%S} UTC; "
+                f"it ended at {NOW:%H:%M:%S} UTC: exit code 1",
+            ),
+        ),
+    ],
+    ids=["never died", "runs again", "to be started"],
+)
+def test_restarts_are_shown_with_their_cause(one: Restarts, text: tuple[str, ...]) -> None:
+    assert restarted({"operator": one}) == text
 
 
 def test_a_database_that_hangs_is_named_although_its_process_is_there() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.locks import locked
 from hypercobalt.lab.state import HostRecord, Layout, State
 
 LAB = State(id="0123456789abcdef0123456789abcdef", number=7)
@@ -105,18 +106,18 @@ def test_an_unknown_host_is_named_with_those_there_are() -> None:
 def test_a_lock_outlives_no_command_and_excludes_others(tmp_path: Path) -> None:
     layout = Layout.at(tmp_path / "new")
     with (
-        records.locked(layout),
+        locked(layout),
         pytest.raises(LabError, match="another command"),
-        records.locked(layout),
+        locked(layout),
     ):
         pass
-    with records.locked(layout):
+    with locked(layout):
         pass
 
 
 def test_a_lock_that_was_taken_away_is_not_held(tmp_path: Path) -> None:
     layout = Layout.at(tmp_path)
-    with records.locked(layout):
+    with locked(layout, ends=True):
         layout.lock.unlink()  # as `down` does
-        with records.locked(layout):
+        with locked(layout):
             pass

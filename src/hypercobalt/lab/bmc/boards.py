@@ -129,11 +129,11 @@ class Boards:
         """
         self.password(name)
         self.certificates()  # by one process, before there are several
-        if not processes.find(self._state.id, _role(name)):
+        if not processes.find(self._state.id, role(name)):
             await processes.spawn(
                 (sys.executable, "-m", "hypercobalt.lab.bmc", str(self._layout.data), name),
                 lab_id=self._state.id,
-                role=_role(name),
+                role=role(name),
                 log=self._layout.log / f"bmc-{name}.log",
             )
 
@@ -143,7 +143,7 @@ class Boards:
         Raises:
             LabError: it does not end.
         """
-        await processes.kill(self._state.id, lambda process: process.role == _role(name))
+        await processes.kill(self._state.id, lambda process: process.role == role(name))
         self.fault(name).forget()
         for feed in Feed:
             self.outlet_fault(name, feed).forget()
@@ -208,5 +208,6 @@ def _template(
     }
 
 
-def _role(name: str) -> str:
+def role(name: str) -> str:
+    """Of the process of a host's BMC."""
     return f"bmc/{name}"

@@ -18,7 +18,8 @@ from hypercobalt.lab.state import Layout, State
 
 SWITCH: Final = "rack/switch"
 """Role of its ovs-vswitchd, which holds the network namespace."""
-_DATABASE: Final = "rack/database"
+DATABASE: Final = "rack/database"
+"""Role of its ovsdb-server."""
 _BRIDGE: Final = "rack"
 _SCHEMA: Final = "/usr/share/openvswitch/vswitch.ovsschema"
 _WAIT_SECONDS: Final = 20
@@ -72,7 +73,7 @@ class Rack:
             LabError: a daemon ends at once or does not answer.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        if not processes.find(self._id, _DATABASE):
+        if not processes.find(self._id, DATABASE):
             await self._start_database()
         if not self.is_running:
             switch = ("ovs-vswitchd", self._database, "--disable-system")
@@ -85,7 +86,7 @@ class Rack:
     async def _start_database(self) -> None:
         await ovs_daemons.create_database(self._id, self._folder, "conf.db", _SCHEMA)
         remote = f"--remote=p{self._database}"
-        await self._daemon(_DATABASE, "ovsdb-server", str(self._folder / "conf.db"), remote)
+        await self._daemon(DATABASE, "ovsdb-server", str(self._folder / "conf.db"), remote)
         await self.vsctl("--no-wait", "init")
 
     async def _daemon(self, role: str, *argv: str) -> None:
