@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +18,7 @@ from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.drills.witness import Emulator, Witness
+from hypercobalt.lab import operator as lab_operator
 from hypercobalt.lab import processes, rights
 from hypercobalt.lab.commands import Finished, cobalt_command, execute
 from hypercobalt.lab.host import Host, Power
@@ -30,6 +32,7 @@ from tests.openstack.servers import PLACEMENT, Servers, until
 T = TypeVar("T")
 WITHIN = 120  # seconds for one step, on a busy machine
 _STEP = 0.2
+_NO_CONTENT = 204
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,12 @@ class Site:
         return found
 
     async def mend(self) -> None:
-        """Boot what is off, connect what is cut off, and remove what the test has made."""
+        """Boot what is off, connect what is cut off, and remove what the test has made.
+
+        An operator that has ended is started again, as its Deployment would at a site: the failure
+        of one test is not that of the next ones.
+        """
+        await self.openstack.lab.operator.start()
         for host in self.openstack.hosts:
             if host.power is Power.OFF:
                 await self.openstack.lab.up_host(host)
@@ -196,6 +204,50 @@ class Site:
         finally:
             for one in found:
                 processes.send(one, lab_id, signal.SIGCONT)
+
+    @asynccontextmanager
+    async def without_operator(self) -> AsyncIterator[None]:
+        """Have no operator meanwhile; then another process of it, as of a Deployment.
+
+        One that hangs for longer than its Lease allows ends itself: that comes to the same, later.
+        """
+        lab = self.openstack.lab
+        await processes.kill(lab.state.id, lambda one: one.role == lab_operator.ROLE)
+        try:
+            yield
+        finally:
+            await lab.operator.start()
+
+    async def restart(self, name: str, *units: str) -> None:
+        """Restart services of a host, all at once."""
+        await self.host(name).run("systemctl", "restart", *units)
+
+    # -- network ---------------------------------------------------------------------------------
+
+    async def rules_of_members(self, group: str) -> list[Json]:
+        """Rules of a security group that let in what its own members send."""
+        path = f"/v2.0/security-group-rules?security_group_id={group}&remote_group_id={group}"
+        found: list[Json] = (await self.admin("network", "GET", path)).ok()["security_group_rules"]
+        return found
+
+    async def remove_rule(self, rule: Json) -> None:
+        """Remove a rule of a security group."""
+        path = f"/v2.0/security-group-rules/{rule['id']}"
+        assert (await self.admin("network", "DELETE", path)).code == _NO_CONTENT
+
+    async def add_rule(self, rule: Json) -> None:
+        """Add a rule as one that was removed."""
+        kept = ("direction", "ethertype", "security_group_id", "remote_group_id")
+        body = {"security_group_rule": {key: rule[key] for key in kept}}
+        (await self.admin("network", "POST", "/v2.0/security-group-rules", body)).ok()
+
+    async def traced(self, host: str, tap: str, port: str) -> str:
+        """What becomes of a ping from a tap to a port, on the last host that it reaches."""
+        done = await self.cobalt("trace", host, f"--from={tap}", f"--to={port}", "--output=json")
+        assert done.code == 0, done.stderr
+        report = json.loads(done.stdout)
+        last = report["hops"][-1]["report"] if report["hops"] else report
+        return str(last["outcome"])
 
     # -- people ----------------------------------------------------------------------------------
 

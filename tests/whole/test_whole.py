@@ -23,7 +23,9 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab import operator as lab_operator
+from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
+from hypercobalt.lab.openstack import computes
+from hypercobalt.lab.ovn import CONTROLLER, Part
 from tests.openstack.computes import service
 from tests.whole.site import WITHIN, Site, awaited, condition, runs
 
@@ -65,6 +67,35 @@ async def test_server_is_an_instance_of_its_host_and_its_port_one_of_the_switch(
         assert [issue.code for issue in (await site.switch(name)).status.issues] == []
 
 
+async def test_security_group_that_changes_while_the_southbound_database_is_away_holds_after_it(
+    site: Site,
+) -> None:
+    here, there = await asyncio.gather(site.boot(FIRST), site.boot(SECOND))
+    port, other = await site.bound(here, FIRST), await site.bound(there, SECOND)
+    traced = partial(site.traced, FIRST, f"tap{port['id'][:11]}", other["id"])
+    await awaited(traced, lambda outcome: outcome == "Delivered", WITHIN)
+    central = site.openstack.lab.central
+    (group,) = other["security_groups"]
+    rules = await site.rules_of_members(group)
+    assert rules
+
+    await central.stop((Part.SB,))
+    try:
+        for rule in rules:
+            await site.remove_rule(rule)
+    finally:
+        await central.repair((Part.SB,))
+
+    await awaited(traced, lambda outcome: outcome == "Dropped", WITHIN)
+    for rule in rules:
+        await site.add_rule(rule)
+    await awaited(traced, lambda outcome: outcome == "Delivered", WITHIN)
+    for name in (FIRST, SECOND):
+        switch = partial(site.switch, name)
+        await awaited(switch, lambda found: found.status.issues == (), WITHIN)
+    assert len(site.emulators(here)) == len(site.emulators(there)) == 1
+
+
 async def test_crashed_guest_is_started_again_once_whether_nova_finds_it_stopped_or_not(
     site: Site,
 ) -> None:
@@ -93,12 +124,16 @@ async def test_crashed_guest_is_started_again_once_whether_nova_finds_it_stopped
     assert actions in (["reboot", "create"], ["start", "stop", "create"])
 
 
-async def test_guest_that_nova_found_stopped_first_is_started_again_as_well(site: Site) -> None:
+async def test_guest_that_nova_found_stopped_first_is_started_while_all_daemons_restart(
+    site: Site,
+) -> None:
     server = await site.boot(FIRST)
     await site.until_host(FIRST, partial(runs, server=server))
-    async with site.hanging(lab_operator.ROLE):
+    async with site.without_operator():
         _kill_qemu(site, server)
+        await awaited(partial(site.evictions, FIRST), bool, WITHIN)
         await site.servers.until(server, lambda one: one["status"] == "SHUTOFF")
+    await site.restart(FIRST, "libvirtd.service", computes.SERVICE, NODE_AGENT, OVS_AGENT)
 
     ended = await site.ended(FIRST, lambda one: True)
 
@@ -106,6 +141,8 @@ async def test_guest_that_nova_found_stopped_first_is_started_again_as_well(site
     await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
     await site.until_beats(server)
     assert len(site.emulators(server)) == 1
+    assert len(await site.evictions(FIRST)) == 1
+    assert await site.servers.actions(server) == ["start", "stop", "create"]
 
 
 @pytest.mark.parametrize("part", ["mariadb", "rabbitmq"])
@@ -175,7 +212,9 @@ async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced
     assert emulator.machine == site.host(SECOND).machine
 
 
-async def test_living_servers_of_an_evicted_host_move_with_their_ports(site: Site) -> None:
+async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_agents_restart(
+    site: Site,
+) -> None:
     *moved, stays = await asyncio.gather(site.boot(FIRST), site.boot(FIRST), site.boot(SECOND))
     beats = {server: await site.servers.beats(server) for server in moved}
     (pid,) = (one.pid for one in site.emulators(stays))
@@ -188,6 +227,11 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports(site: Sit
         )
     )
 
+    moving = partial(site.servers.show, moved[0])
+    await awaited(moving, lambda one: one["OS-EXT-STS:task_state"] == "migrating", WITHIN)
+    async with site.without_operator():
+        agents = (NODE_AGENT, OVS_AGENT, CONTROLLER)
+        await asyncio.gather(*(site.restart(host, *agents) for host in (FIRST, SECOND)))
     ended = await site.ended(FIRST, lambda one: one.metadata.name == name)
     assert _outcome(ended) == "Succeeded"
     await site.until_host(FIRST, lambda hv: hv.status.instances == ())

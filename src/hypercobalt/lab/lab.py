@@ -335,8 +335,14 @@ class Lab:
             setup: what it joins; what runs when not given.
 
         Raises:
-            HypercobaltError: the name is taken, or the host does not come up.
+            HypercobaltError: the lab has an OpenStack, the name is taken, or the host does not come
+                up.
         """
+        if self.state.openstack:
+            raise LabRequestError(
+                f"the lab in {self.layout.data} has an OpenStack: a host added later would have no "
+                "nova-compute; make another lab with `cobalt lab up --openstack --hosts N`"
+            )
         taken = {host.name for host in self.state.hosts}
         number = len(taken) + 1
         while name is None:
@@ -352,8 +358,14 @@ class Lab:
         """Cut a host's power and throw it away, with its objects.
 
         Raises:
-            HypercobaltError: there is no such host, or something of it is in use.
+            HypercobaltError: the lab has an OpenStack, there is no such host, or something of it
+                is in use.
         """
+        if self.state.openstack:
+            raise LabRequestError(
+                f"the lab in {self.layout.data} has an OpenStack: Nova would keep {name} with its "
+                f"servers; `cobalt lab host crash {name}` cuts its power"
+            )
         host, has_ovn = self.host(name), self.running.ovn
         if has_ovn:
             self.central.expect(ovn.Part.SB)

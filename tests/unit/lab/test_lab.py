@@ -7,11 +7,13 @@ import pytest
 from hypercobalt.apiserver.storage.database import Database
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.lab import state as records
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Request
 
 
 async def test_down_removes_the_data_of_an_up_that_served_the_api_alone(tmp_path: Path) -> None:
@@ -71,3 +73,21 @@ async def test_command_without_root_is_refused_and_the_lab_not_taken_for_off(
     with pytest.raises(LabError, match=refused):
         await down(tmp_path)
     assert records.load(Layout.at(tmp_path)) is not None
+
+
+async def test_lab_with_openstack_keeps_its_hosts_and_its_guests_are_novas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "is_root", lambda: True)
+    lab = Lab(Layout.at(tmp_path), records.new(6443, records.NODE_GRACE))
+    lab.plan(("kvm-1", "kvm-2"), openstack=tmp_path)
+    before = records.load(lab.layout)
+
+    with pytest.raises(LabRequestError, match="would have no nova-compute"):
+        await lab.add_host()
+    with pytest.raises(LabRequestError, match="Nova would keep kvm-2"):
+        await lab.remove_host("kvm-2")
+    with pytest.raises(LabRequestError, match="make servers with Nova"):
+        await Fleet(lab).add(Request())
+
+    assert records.load(lab.layout) == before

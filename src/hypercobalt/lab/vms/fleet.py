@@ -117,10 +117,16 @@ class Fleet:
         """Make VMs, side by side, and wait until each has printed its first line.
 
         Raises:
-            LabError: one cannot be made; it is removed again, the others stay.
+            LabError: one cannot be made; it is removed again, the others stay. Or the lab has an
+                OpenStack, which would not have it among its servers.
         """
         if not requests:
             return ()
+        if self._lab.state.openstack:
+            raise LabRequestError(
+                f"the lab in {self._lab.layout.data} has an OpenStack: make servers with "
+                f"Nova, with OS_CLIENT_CONFIG_FILE={self._lab.layout.clouds}"
+            )
         check_memory(requests, facts.available_bytes() // _MIB)
         guests = await self.guests()
         async with self._alone():
