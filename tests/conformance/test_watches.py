@@ -167,11 +167,11 @@ async def test_watch_begins_before_the_definition_of_its_kind(api: Api) -> None:
     start = await api.get(api.at("configmaps"))
     group = f"{api.namespace}.example.com"
     await api.request(
-        "POST", DEFINITIONS, definition("lates", "Late", {"type": "object"}, group=group)
+        "POST", DEFINITIONS, definition("novices", "Novice", {"type": "object"}, group=group)
     )
-    lates = f"/apis/{group}/v1/namespaces/{api.namespace}/lates"
-    await api.until(lates, lambda answer: answer.status == 200)
-    await api.watched(lates, f"&resourceVersion={start.version}")
+    novices = f"/apis/{group}/v1/namespaces/{api.namespace}/novices"
+    await api.until(novices, lambda answer: answer.status == 200)
+    await api.watched(novices, f"&resourceVersion={start.version}")
 
 
 @scenario
