@@ -6,6 +6,7 @@ may run instances all the same: it may have booted unobserved, and fallen silent
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -48,6 +49,8 @@ class Latest:
     in_use: tuple[str, ...] = ()
 
 
+_LOCK: Final = re.compile(r'Failed to get (shared )?"[\w ]+" lock')
+_LONGEST: Final = 120  # characters of another refusal; the cause stands at its end
 LOCKS_LAST: Final = timedelta(minutes=2)
 """How long the locks of a dead host may be held: NFS 4 gives it 90 s to come back."""
 
@@ -60,10 +63,20 @@ def held(failed: Iterable[tuple[str, datetime, str]], proven_at: datetime) -> tu
         proven_at: when the host was proven dead.
     """
     return tuple(
-        f"{(at - proven_at).total_seconds():.0f} s later a disk of instance {id_} is in use: {why}"
+        f"{(at - proven_at).total_seconds():.0f} s later a disk of instance {id_} is in use: "
+        f"{_refusal(why)}"
         for id_, at, why in failed
         if at - proven_at >= LOCKS_LAST
     )[:1]
+
+
+def _refusal(text: str) -> str:
+    """What of a refusal people need: QEMU's own text has its command line before that.
+
+    The Eviction's entry of the instance has the whole.
+    """
+    found = _LOCK.search(text)
+    return found[0] if found is not None else text[-_LONGEST:]
 
 
 def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:

@@ -35,6 +35,25 @@ def test_locks_count_once_they_are_held_too_long(seconds: tuple[int, ...], expec
     assert all(WHY in text and "of instance vm-" in text for text in found)
 
 
+@pytest.mark.parametrize(
+    ("why", "shown"),
+    [
+        pytest.param(
+            "server a (vm-1): internal error: QEMU unexpectedly closed the monitor: "
+            + "-blockdev driver=qcow2,... " * 20
+            + f"{WHY}\nIs another process using the image [/srv/a.qcow2]?",
+            WHY,
+            id="of QEMU",
+        ),
+        pytest.param("x" * 300 + "lease is held", "x" * 107 + "lease is held", id="of another"),
+    ],
+)
+def test_refusal_of_a_lock_is_shown_in_a_line(why: str, shown: str) -> None:
+    """It stands in RecoveryBlocked and in `cobalt explain`, before what is to be done."""
+    (text,) = held([("vm-1", NOW + 130 * S, why)], NOW)
+    assert text == f"130 s later a disk of instance vm-1 is in use: {shown}"
+
+
 def test_locks_that_are_held_too_long_void_the_word_of_one_device() -> None:
     (text,) = held([("vm-1", NOW + 130 * S, WHY)], NOW)
     assert doubts(PROVEN, Latest("b1", in_use=(text,))) == (text,)
