@@ -82,13 +82,15 @@ class Servers:
         self._made.append(made)
         return made
 
-    async def boot(self, *, host: str | None = None, image: str = "", network: str = "") -> str:
+    async def boot(
+        self, *, host: str | None = None, image: str = "", flavor: str = "", network: str = ""
+    ) -> str:
         """Create a server, wait until it runs, and give its id.
 
         Raises:
             AssertionError: it does not.
         """
-        made = await self.create(host=host, image=image, network=network)
+        made = await self.create(host=host, image=image, flavor=flavor, network=network)
         shown = await self.until(made, lambda s: s["status"] in {"ACTIVE", "ERROR"})
         assert shown["status"] == "ACTIVE", shown["fault"]
         return made

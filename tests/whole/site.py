@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ T = TypeVar("T")
 WITHIN = 120  # seconds for one step, on a busy machine
 _STEP = 0.2
 _NO_CONTENT = 204
+_ORDERS = """exec 3<>"$1"; shift
+for order; do echo "$order" >&3; grep -qm1 "ok ${order%% *}" <&3 || exit 1; done"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +134,36 @@ class Site:
 
     # -- servers ---------------------------------------------------------------------------------
 
-    async def boot(self, host: str) -> str:
+    async def boot(self, host: str, flavor: str = seed.NAMES.flavor) -> str:
         """A server with an operating system and a port, that has begun to beat."""
         server = await self.servers.boot(
-            host=host, image=seed.NAMES.guest, network=seed.NAMES.network
+            host=host, image=seed.NAMES.guest, flavor=flavor, network=seed.NAMES.network
         )
         await self.until_beats(server)
         return server
+
+    @asynccontextmanager
+    async def watched_flavor(self) -> AsyncIterator[str]:
+        """The small flavor with a watchdog that powers a server off; its name."""
+        name = f"watched-{uuid.uuid4().hex[:8]}"
+        flavor = {"name": name, "ram": 192, "vcpus": 1, "disk": 1}
+        made = (await self.admin("compute", "POST", "/flavors", {"flavor": flavor})).ok()["flavor"]
+        path = f"/flavors/{made['id']}"
+        specs = {"extra_specs": {"hw:watchdog_action": "poweroff"}}
+        try:
+            (await self.admin("compute", "POST", f"{path}/os-extra_specs", specs)).ok()
+            yield name
+        finally:
+            await self.admin("compute", "DELETE", path)
+
+    async def order(self, server: str, host: str, *orders: str) -> None:
+        """Have a guest carry out orders on its console, each when it has answered the one before.
+
+        Raises:
+            LabError: it does not answer in time.
+        """
+        tty = (await self.host(host).run("virsh", "ttyconsole", server)).strip()
+        await self.host(host).run("timeout", "30", "bash", "-c", _ORDERS, "bash", tty, *orders)
 
     def emulators(self, server: str) -> tuple[Emulator, ...]:
         """The QEMUs of a server, on all hosts."""

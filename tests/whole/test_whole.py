@@ -145,6 +145,24 @@ async def test_guest_that_nova_found_stopped_first_is_started_while_all_daemons_
     assert await site.servers.actions(server) == ["start", "stop", "create"]
 
 
+async def test_guest_that_its_watchdog_powers_off_is_started_again_once(site: Site) -> None:
+    async with site.watched_flavor() as flavor:
+        server = await site.boot(FIRST, flavor)
+    await site.until_host(FIRST, partial(runs, server=server))
+    (before,) = site.emulators(server)
+
+    await site.order(server, FIRST, "pet 2", "starve")
+
+    ended = await site.ended(FIRST, lambda one: True)
+    assert ended.spec.trigger == Trigger.WATCHDOG
+    assert _outcome(ended) == "Succeeded"
+    await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
+    await site.until_beats(server)
+    (emulator,) = site.emulators(server)
+    assert emulator.pid != before.pid
+    assert len(await site.evictions(FIRST)) == 1
+
+
 @pytest.mark.parametrize("part", ["mariadb", "rabbitmq"])
 async def test_crash_while_what_nova_stands_on_hangs_is_recovered_once_after_it(
     site: Site, part: str
