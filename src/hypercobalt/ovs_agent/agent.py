@@ -22,7 +22,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent import probes, suspicion
 from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, with_hosted
@@ -84,6 +84,7 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     async def observe() -> None:
         async with asyncio.TaskGroup() as tasks:
             probes.begin(tasks, switch, observer, settings, clock)
+            suspicion.begin(tasks, switch, observer)
             await observer.follow()
 
     async def write() -> None:

@@ -112,6 +112,19 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspectTrace:
+    """What becomes of a broadcast from a port that a suspicion is about.
+
+    Args:
+        text: as `cobalt trace` has it, such as `dropped in table 0 of br-int`.
+        ends_at_once: a flow of table 0 stops it, so the port's own flow does not get it.
+    """
+
+    text: str
+    ends_at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All input of the rules.
 
@@ -135,6 +148,7 @@ class Facts:
         kernel_bonds: bonds of the kernel.
         openflow_peers: connections to the integration bridge's OpenFlow socket.
         samples: of traffic, oldest first, three at most.
+        traces: of suspect ports, the first suspect first, by UUID of the Interface.
         instances: whether each instance of this host runs, by UUID; None when the node agent does
             not report.
         wanted: ports of each instance that runs, by its UUID: interface ids, or names of devices;
@@ -161,6 +175,7 @@ class Facts:
     kernel_bonds: Reading[tuple[KernelBond, ...]] = Reading()
     openflow_peers: Reading[int] = Reading()
     samples: tuple[Sample, ...] = ()
+    traces: Mapping[str, SuspectTrace] = field(default_factory=dict[str, SuspectTrace])
     instances: Mapping[str, bool] | None = None
     wanted: Mapping[str, tuple[str, ...]] | None = None
     hosted: frozenset[str] = frozenset()
@@ -232,6 +247,7 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
         classifier=Reading(),
         scans={},
         samples=(),
+        traces={},
     )
 
 

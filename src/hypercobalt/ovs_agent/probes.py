@@ -24,8 +24,7 @@ from hypercobalt.adapters.ovs.model import (
     Southbound,
 )
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
-from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.ovs_agent import flow_scan
+from hypercobalt.ovs_agent import flow_scan, sources
 from hypercobalt.ovs_agent.facts import (
     Facts,
     Reading,
@@ -96,7 +95,7 @@ def _daemons(poll: _Poll, switch: Switch) -> None:
         lambda: switch.daemon(DaemonName.OVN_CONTROLLER),
         lambda facts: facts.ovn_controller,
         _with_controller,
-        source=_ovn,
+        source=sources.ovn,
     )
     server = Probe(
         DaemonName.OVSDB_SERVER,
@@ -124,7 +123,7 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
         switch.bridges,
         lambda facts: facts.running,
         lambda facts, reading: replace(facts, running=reading),
-        source=_bridges,
+        source=sources.bridges,
     )
     bonds = Probe(
         Source.BONDS,
@@ -133,7 +132,7 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
         lambda facts: facts.bonds,
         lambda facts, reading: replace(facts, bonds=reading),
         wanted=lambda facts: not facts.is_idle,
-        source=_bond_members,
+        source=sources.bond_members,
         unsettled=has_member_coming,
     )
     poll(running)
@@ -148,7 +147,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         lambda facts: facts.controller,
         lambda facts, reading: replace(facts, controller=reading),
         wanted=lambda facts: facts.ovn_controller.proven is not None,
-        source=_ovn,
+        source=sources.ovn,
     )
 
     async def read_start() -> ControllerStart:
@@ -162,7 +161,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         lambda facts: facts.start,
         lambda facts, reading: replace(facts, start=reading if reading.value else facts.start),
         wanted=lambda facts: facts.ovn_controller.proven is not None,
-        source=_ovn,
+        source=sources.ovn,
     )
     bindings = Probe(
         Source.BINDINGS,
@@ -171,7 +170,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         lambda facts: facts.bindings,
         lambda facts, reading: replace(facts, bindings=reading),
         wanted=lambda facts: facts.ovn_controller.proven is not None and _has_instances(facts),
-        source=_installed,
+        source=sources.installed,
         recheck=SHAPE,  # on a busy host a port is being plugged at any time
     )
     peers = Probe(
@@ -181,7 +180,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         lambda facts: facts.openflow_peers,
         lambda facts, reading: replace(facts, openflow_peers=reading),
         wanted=lambda facts: facts.rows is not None and facts.vswitchd.proven is not None,
-        source=_ovn,
+        source=sources.ovn,
     )
     poll(state)
     poll(start)
@@ -201,7 +200,7 @@ def _southbound(switch: Switch, observer: Observer, period: timedelta) -> Probe[
         lambda facts: facts.southbound,
         lambda facts, reading: replace(facts, southbound=reading),
         wanted=_is_ovn_configured,
-        source=_ovn,
+        source=sources.ovn,
     )
 
 
@@ -212,7 +211,7 @@ def _of_kernel(poll: _Poll, switch: Switch) -> None:
         switch.links,
         lambda facts: facts.links,
         lambda facts, reading: replace(facts, links=reading),
-        source=_devices,
+        source=sources.devices,
     )
     bonds = Probe(
         Source.KERNEL_BONDS,
@@ -220,7 +219,7 @@ def _of_kernel(poll: _Poll, switch: Switch) -> None:
         switch.kernel_bonds,
         lambda facts: facts.kernel_bonds,
         lambda facts, reading: replace(facts, kernel_bonds=reading),
-        source=_devices,
+        source=sources.devices,
     )
     poll(links)
     poll(bonds)
@@ -251,7 +250,7 @@ def _flow_counts(
         lambda facts: Reading(facts.flows),
         lambda facts, reading: replace(facts, flows=reading.value or {}),
         wanted=lambda facts: facts.of_vswitchd(facts.running) is not None,
-        source=_bridges,
+        source=sources.bridges,
         reads=lambda facts: facts.of_vswitchd(facts.running),
         # Without its database ovs-vswitchd serves no OpenFlow; no row shows when it does again.
         unsettled=lambda facts: any(one.failures for one in facts.flows.values()),
@@ -354,49 +353,6 @@ def _traffic(switch: Switch, observer: Observer, clock: Clock) -> Probe[Traffic]
         recheck=TRAFFIC,
         unsettled=lambda facts: traffic(facts) is None,
     )
-
-
-def _bridges(database: Database) -> object:
-    return {
-        one.name: (one.datapath_id, one.datapath_type, one.protocols)
-        for one in database.bridges.values()
-    }
-
-
-def _bond_members(database: Database) -> object:
-    """What a change of may have changed a bond's state."""
-    members = {
-        uuid: (port.name, port.lacp, port.bond_mode, port.bond_active_slave)
-        for port in database.ports.values()
-        if len(port.interfaces) > 1
-        for uuid in port.interfaces
-    }
-    rows = ((members[uuid], database.interfaces.get(uuid)) for uuid in members)
-    return [
-        (port, row and (row.ofport, row.link_up, row.admin_up, row.lacp_current))
-        for port, row in rows
-    ]
-
-
-def _devices(database: Database) -> object:
-    return {
-        one.name: (one.ofport, one.ifindex, one.admin_up, one.link_up)
-        for one in database.interfaces.values()
-    }
-
-
-def _installed(database: Database) -> object:
-    return {
-        uuid: (one.external_ids.get("iface-id"), one.external_ids.get("ovn-installed"))
-        for uuid, one in database.interfaces.items()
-    }
-
-
-def _ovn(database: Database) -> object:
-    ids = database.switch.external_ids
-    return database.switch.tls, {
-        key: ids[key] for key in ids if key.startswith(("ovn-", "system-"))
-    }
 
 
 def _is_ovn_configured(facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from tests.integration.ovs.conftest import central, daemons, running_central, ru
 from tests.integration.ovs.daemons import Daemons
 
 from hypercobalt.adapters.ovs.host import HostSwitch
-from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent import probes, suspicion
 from hypercobalt.ovs_agent.assess import Judgement
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
@@ -94,6 +94,7 @@ async def judged(daemons: Daemons) -> AsyncIterator[Watched]:
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
             probes.begin(tasks, switch, observer, settings, clock)
+            suspicion.begin(tasks, switch, observer)
             tasks.create_task(judge.run())
             await observer.follow()
 

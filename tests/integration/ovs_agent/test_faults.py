@@ -24,6 +24,7 @@ from hypercobalt.ovs_agent.rules import bonds as bond_rules
 from hypercobalt.ovs_agent.rules import controller, ports
 
 CONTROLLER = "OVNControllerConnected"
+TRACED = 0.5  # seconds, on a busy machine
 Change = Callable[[Central], object]
 
 
@@ -282,6 +283,11 @@ async def test_flows_with_the_cookie_of_ovn_s_own_are_named_and_ovn_s_own_are_no
             (issue,) = [one for one in found.status.issues if one.code == "ForeignFlow"]
             assert issue.severity == "Critical"
             assert "table 0 priority 65535 cookie 0x0 drops packets of any port" in issue.message
+            traced = (
+                "a broadcast from p0, traced, is dropped in table 0 of br-int by priority 65535"
+            )
+            assert traced in issue.message
+            assert watched.observer.timings["suspects"].seconds < TRACED
             daemons.ofctl("--strict", "del-flows", "br-int", "priority=65535")
             await watched.condition("FlowsInSync", "True/InSync")
     finally:
@@ -406,7 +412,10 @@ async def test_ports_left_over_and_dead_ones_are_distinguished(central: Central)
         daemons.add_link("p0", "q0")
         await watched.until(lambda one: ("OrphanPortNoDevice", "p0") not in codes(one))
         async with background(partial(keep_sending, daemons)):
-            await watched.until(lambda one: ("PortSilentlyDead", "p0") in codes(one))
+            dead = await watched.until(lambda one: ("PortSilentlyDead", "p0") in codes(one))
+            (issue,) = [one for one in dead.status.issues if one.code == "PortSilentlyDead"]
+            assert "its device was re-created" in issue.message
+            assert "; a broadcast from it, traced, is " in issue.message
 
 
 _SEND = """

@@ -189,7 +189,17 @@ def _foreign(facts: Facts, database: Database, bridge: BridgeRow) -> Iterator[Fi
     )
     drops = any(flow.drops for flow in found)
     severity = IssueSeverity.CRITICAL if drops else IssueSeverity.WARNING
+    message += _traced(facts, database, bridge)
     yield Finding(IssueCode.FOREIGN_FLOW, bridge.name, severity, message)
+
+
+def _traced(facts: Facts, database: Database, bridge: BridgeRow) -> str:
+    """What becomes of a broadcast from the port that is suspected first; "" if none was traced."""
+    names = {one.uuid: one.name for one in interfaces_of(database, bridge)}
+    for uuid, trace in facts.traces.items():
+        if uuid in names:
+            return f"; a broadcast from {names[uuid]}, traced, is {trace.text}"
+    return ""
 
 
 def _words(flow: ForeignFlow, names: Mapping[int | None, str]) -> str:

@@ -21,10 +21,11 @@ from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts, Sample, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import LONGEST_OBJECT, Assessed, Finding, plain
 from hypercobalt.ovs_agent.rules.issues import Ledger
+from hypercobalt.ovs_agent.rules.silence import SAMPLES, message_of, silently_dead
 
 Code = IssueCode
 
@@ -48,10 +49,6 @@ ARRIVAL: Final = timedelta(minutes=10)
 """How long a port may wait for its instance: Nova plugs it first, on a live migration's destination
 too, and waits up to 300 s for Neutron before libvirt has the domain (`vif_plugging_timeout`)."""
 
-LEAST_PACKETS: Final = 10
-"""Packets that a device must deliver between two samples for the switch's silence to count."""
-
-_SAMPLES: Final = 3
 _DEVICES: Final = frozenset({"", "system", "tap"})
 _NO_DEVICE: Final = "No such device"
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
@@ -79,7 +76,7 @@ class _Check:
     def __init__(self, facts: Facts, database: Database, settings: OvnSettings) -> None:
         self._links = facts.links.proven
         self._instances, self._hosted = facts.instances, facts.hosted
-        self._dead = silently_dead(facts.samples)
+        self._dead, self._traces = silently_dead(facts.samples), facts.traces
         alive = facts.ovn_controller.proven is not None and settings.is_configured
         bindings = facts.bindings.proven if alive else None
         self._bindings = None if bindings is None else {one.iface_id: one.ports for one in bindings}
@@ -95,7 +92,7 @@ class _Check:
             unmeasured.add(Code.INSTANCE_PORT_MISSING)
         if self._bindings is None:
             unmeasured |= {Code.ORPHAN_PORT_NO_BINDING, Code.PORT_NOT_INSTALLED}
-        if len(facts.samples) < _SAMPLES:
+        if len(facts.samples) < SAMPLES:
             unmeasured.add(Code.PORT_SILENTLY_DEAD)
         self.unmeasured = frozenset(unmeasured)
 
@@ -103,10 +100,7 @@ class _Check:
         """At most one finding of a port."""
         found = self._of_switch(row) or self._of_instance(row) or self._of_ovn(row)
         if found is None and row.uuid in self._dead:
-            message = (
-                f"Port {row.name} delivers packets that the switch does not get: its device was "
-                "re-created; restart the instance's port, or ovs-vswitchd"
-            )
+            message = message_of(row.name, self._traces.get(row.uuid))
             found = _finding(Code.PORT_SILENTLY_DEAD, row, message, IssueSeverity.CRITICAL)
         if found is not None:
             yield found
@@ -184,33 +178,6 @@ def of_ports_there(ledger: Ledger, facts: Facts) -> Ledger:
         for identity, tracked in ledger.items()
         if identity[0] not in _OF_ONE_PORT or identity[1] in there
     }
-
-
-def silently_dead(samples: tuple[Sample, ...]) -> frozenset[str]:
-    """UUIDs of ports whose device delivers packets that no flow of the switch has seen.
-
-    It takes two intervals in a row: packets may be on their way into the counters.
-    """
-    if len(samples) < _SAMPLES:
-        return frozenset()
-    first, second, third = samples[-_SAMPLES:]
-    return _silent_between(first, second) & _silent_between(second, third)
-
-
-def _silent_between(before: Sample, after: Sample) -> frozenset[str]:
-    if before.pid != after.pid or before.others != after.others:
-        return frozenset()  # a flow for any port has taken packets, which may be the port's
-    found: set[str] = set()
-    for uuid, received in after.received.items():
-        ofport = after.ofports.get(uuid)
-        if ofport is None or before.ofports.get(uuid) != ofport:
-            continue
-        if ofport not in before.matched or ofport not in after.matched:
-            continue
-        delivered = received - before.received.get(uuid, received)
-        if delivered >= LEAST_PACKETS and after.matched[ofport] == before.matched[ofport]:
-            found.add(uuid)
-    return frozenset(found)
 
 
 def _lost_its_device(row: InterfaceRow, links: Mapping[str, Link] | None) -> bool:

@@ -32,8 +32,8 @@ from hypercobalt.ovs_agent.rules.ports import (
     CODES,
     GRACE,
     assess_ports,
-    silently_dead,
 )
+from hypercobalt.ovs_agent.rules.silence import silently_dead
 
 IDS = dict(tap().external_ids)
 NOT_INSTALLED = {key: value for key, value in IDS.items() if key != "ovn-installed"}
