@@ -113,7 +113,7 @@ def _by_a_report_without_an_order(machine: CapturedHost) -> None:
     machine.sends(ill, credential=KUBELET)
     machine.persists()
     _status(machine, {"guestsStopped": attacks.STOPPED})
-    machine.passes(60)
+    machine.passes(15)
 
 
 def _by_a_true_death(machine: CapturedHost) -> None:
@@ -227,9 +227,9 @@ KNOWN: Final = (
         Known("all Evictions", 8, "direct", NODE_AGENT, _evictions_of_all),
         Known("a taint on any Node", 8, "direct", OPERATOR, _taint),
         Known("a pod of any shape", 8, "direct", OPERATOR, _pod),
-        Known("a report without an order", 1, "direct", NODE_AGENT, _by_a_report_without_an_order),
         Known("by a cold move", 1, "direct", NODE_AGENT, _by_a_cold_move),
         Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),
+        Known("a report without an order", 1, "direct", NODE_AGENT, _by_a_report_without_an_order),
     ),
     (
         Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
