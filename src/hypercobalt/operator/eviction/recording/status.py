@@ -146,10 +146,13 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
 def _ran(instance: Assessment) -> bool | None:
     """Whether it ran when it was last seen, but for a crash of it or of its host.
 
-    What has died is started again by an evacuation, and counts as having run.
+    What has died is started again by an evacuation, and counts as having run. Once that has begun
+    it is not looked at: Nova starts one that was stopped, and stops it again, while it still has it
+    on its old host (nova/compute/manager.py, `_do_rebuild_instance`).
     """
-    ran, server = instance.observed.entry.ran, instance.server
-    if server is None or server.task_state in REBUILDING:
+    old, server = instance.observed.entry, instance.server
+    ran, begun = old.ran, old.mode is EvictionMode.EVACUATE and old.startedAt is not None
+    if server is None or begun or server.task_state in REBUILDING:
         return ran
     if server.died:
         return True if instance.mode is EvictionMode.EVACUATE else ran

@@ -227,3 +227,15 @@ def test_what_has_died_on_a_dead_host_counts_as_having_run() -> None:
     died = server(status="SHUTOFF", running=False, died=True)
     found = written(Waiting(), of=died, attempts=1, mode=EvictionMode.EVACUATE)
     assert found.ran is True
+
+
+@pytest.mark.parametrize("ran", [True, None])
+@pytest.mark.parametrize("running", [True, False])
+def test_what_an_evacuation_does_to_an_instance_does_not_count_as_having_run(
+    ran: bool | None, running: bool
+) -> None:
+    """Nova starts a stopped one for a moment, which its old host still lists."""
+    begun = entry(ran=ran, phase="Migrating", mode=EvictionMode.EVACUATE, startedAt=NOW.now)
+    of = server(status="ACTIVE", running=running, task_state="powering-off")
+    found = written(Evacuating(), begun, of=of, attempts=1, mode=EvictionMode.EVACUATE)
+    assert found.ran is ran
