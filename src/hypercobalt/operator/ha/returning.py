@@ -118,10 +118,15 @@ def reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
-    """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
+    """What was evacuated is cleaned away by the record of the fencing, so that is closed after.
+
+    The compute service may have the host as dead without the record: of a pass that has declared it
+    and could not store that.
+    """
     boot = facts.hypervisor.status.bootID or facts.latest.node_boot
     closed = fencing_record.released(stored, boot)
-    if not is_declared_dead(stored):
+    is_down = facts.host is not None and facts.host.forced_down
+    if not (is_declared_dead(stored) or is_down):
         return replace(plan, fencing=closed, look_again=AT_ONCE)
     return then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
 

@@ -836,6 +836,18 @@ def test_host_that_is_back_stays_in_maintenance_until_its_compute_service_report
     assert unknown.action == SetMaintenance(""), "there is nothing to wait for"
 
 
+def test_host_that_is_back_is_taken_back_though_its_record_has_no_declaration() -> None:
+    """The pass that declared it could not store that."""
+    unrecorded = with_fields(LIVES, phase=FencingPhase.FAILED, forcedDownAt=None)
+    down = planned(back(unrecorded), host=replace(HOST, up=False, forced_down=True))
+    assert isinstance(down.action, TakeBack)
+    assert down.action.fencing.phase == FencingPhase.RELEASED
+    up = planned(back(unrecorded), host=UP)
+    assert up.action is None
+    assert up.fencing is not None
+    assert up.fencing.phase == FencingPhase.RELEASED
+
+
 @pytest.mark.parametrize("mode", ["ha", "manual", ""])
 def test_host_that_is_back_is_cleaned_before_its_record_is_closed(mode: str) -> None:
     plan = planned(back(mode=mode))
