@@ -353,7 +353,7 @@ class ComputeService(Protocol):
 
     @property
     def silence(self) -> timedelta:
-        """How long a dead host may still be shown as up; none where the host itself is asked."""
+        """How long a dead host may still be shown as up; zero where libvirtd answers each read."""
         ...
 
     @property

@@ -88,7 +88,7 @@ class DirectService:
 
     @property
     def silence(self) -> timedelta:
-        """Zero: the host's libvirtd is asked."""
+        """Zero: libvirtd on the host answers each read itself."""
         return timedelta(0)
 
     @property

@@ -209,5 +209,5 @@ def _template(
 
 
 def role(name: str) -> str:
-    """Of the process of a host's BMC."""
+    """Name the role of the process that serves a host's BMC."""
     return f"bmc/{name}"
