@@ -19,7 +19,7 @@ BUDGETS: Final[dict[str, float]] = tomllib.loads(
     Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8")
 )
 AT_MOST: Final = 4
-"""Tests that may need a second try, of some 3,500 in all rings together; more of them hide a race."""
+"""Tests of all rings, some 3,500, that may need a second try; more of them hide a race."""
 _FAILED, _SEED = "cache/lastfailed", "rings/seed"
 
 
