@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hypercobalt.apiserver.access.pki import LIFETIME, Pair, Record, load, store
+from hypercobalt.pki.files import LIFETIME, Pair, Record, load, store
 
 CA_LIFETIME = timedelta(days=3650)
 

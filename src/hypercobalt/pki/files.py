@@ -108,7 +108,7 @@ def _make(directory: Path, hosts: Sequence[str]) -> None:
     Raises:
         OSError, ValueError: they could not be made.
     """
-    module = "hypercobalt.apiserver.access.certificates"
+    module = "hypercobalt.pki.certificates"
     done = subprocess.run(  # noqa: S603  # our own program, and no shell
         [sys.executable, "-m", module, directory, *hosts],
         capture_output=True,
