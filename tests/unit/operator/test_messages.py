@@ -30,11 +30,11 @@ from hypercobalt.operator.lifecycle import ha_enabled, maintenance_eviction, off
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
-ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent")
+ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent", "views")
 ALLOWED = {
     ("compute/nova/reasons.py", "_fetch"),  # a state in Nova's API, which has no other field for it
     ("node_agent/host/os_update.py", "_in_message"),  # of agents that had no field for it
-    ("operator/explain/recovery.py", "details"),  # one line on the screen for each gate
+    ("views/explain/recovery.py", "details"),  # one line on the screen for each gate
 }
 READS = {"startswith", "endswith", "partition", "rpartition", "split", "find", "removeprefix"}
 

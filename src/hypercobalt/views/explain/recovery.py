@@ -13,7 +13,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.guard import SEPARATOR
-from hypercobalt.operator.explain.model import Finding, Group, Remedy, age, command
+from hypercobalt.views.explain.model import Finding, Group, Remedy, age, command
 
 _Phase = RecoveryPhase
 

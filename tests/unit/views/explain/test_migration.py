@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.unit.operator.eviction.made import entry, eviction
-from tests.unit.operator.explain.made import reporters
+from tests.unit.views.explain.made import reporters
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import SERVER, Migration, MigrationSpec, MigrationStatus
-from hypercobalt.operator.explain.migration import Facts, explain
+from hypercobalt.views.explain.migration import Facts, explain
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = BEGAN + timedelta(seconds=90)

@@ -9,8 +9,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.overview import Row, is_watched, restarted, rows, stopped
 from hypercobalt.lab.supervision.rules import Restarts
+from hypercobalt.views.lab import Row, is_watched, restarted, rows, stopped
 
 RUNNING = dict.fromkeys(
     (

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from tests.unit.operator.explain.made import lease, reporters
 from tests.unit.operator.samples import node
+from tests.unit.views.explain.made import lease, reporters
 
 from hypercobalt.api.core import NodeCondition
 from hypercobalt.operator.election import LEASE
-from hypercobalt.operator.explain.model import Explanation, Finding, Remedy
-from hypercobalt.operator.explain.reporters import (
+from hypercobalt.views.explain.model import Explanation, Finding, Remedy
+from hypercobalt.views.explain.reporters import (
     Reporters,
     is_late,
     operator_findings,

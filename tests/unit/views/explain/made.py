@@ -10,7 +10,7 @@ from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import NodeCondition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
-from hypercobalt.operator.explain.reporters import Reporters
+from hypercobalt.views.explain.reporters import Reporters
 
 
 def lease(name: str, renewed: datetime, *, holder: str = "someone", namespace: str = "ns") -> Lease:

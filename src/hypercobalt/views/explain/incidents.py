@@ -8,8 +8,8 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import SEEN, Incident, IncidentType, Reaction, Severity
-from hypercobalt.operator.explain.model import Finding, Group, Remedy, age, command
-from hypercobalt.operator.explain.reporters import AGENT
+from hypercobalt.views.explain.model import Finding, Group, Remedy, age, command
+from hypercobalt.views.explain.reporters import AGENT
 
 _Type = IncidentType
 _KERNEL: Final = "cobalt logs {node} --unit kernel"

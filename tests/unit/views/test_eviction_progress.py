@@ -18,8 +18,8 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.cli.evict_bars import picture
-from hypercobalt.cli.evict_progress import outcome, summary
 from hypercobalt.cli.exit_codes import print_error
+from hypercobalt.views.eviction_progress import outcome, summary
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = "moved\x1b[2J\x1b]0;title\x07\rall is well\u202e\nkvm-9 is empty"

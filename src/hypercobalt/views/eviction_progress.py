@@ -11,26 +11,12 @@ from hypercobalt.api.eviction import (
     UNDER_WAY,
     Eviction,
     EvictionConditionType,
-    EvictionReason,
     evicting,
     has_ended,
 )
-from hypercobalt.cli import exit_codes
 from hypercobalt.operator.wording import printable
 
 _MOMENT = timedelta(seconds=1)
-
-_EXIT = {
-    EvictionReason.SUCCEEDED: 0,
-    EvictionReason.FAILED: exit_codes.FAILED,
-    EvictionReason.CANCELLED: exit_codes.CANCELLED,
-}
-
-
-def exit_code(eviction: Eviction) -> int:
-    """The exit code for the end of an Eviction, 0 before it."""
-    found = evicting(eviction.status)
-    return _EXIT.get(EvictionReason(found.reason), 0) if found else 0
 
 
 def outcome(eviction: Eviction) -> str:

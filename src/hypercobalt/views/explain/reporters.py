@@ -13,7 +13,7 @@ from typing import Final
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
 from hypercobalt.operator.election import LEASE
-from hypercobalt.operator.explain.model import Finding, Remedy, Sighting, age
+from hypercobalt.views.explain.model import Finding, Remedy, Sighting, age
 
 AGENT: Final = "node agent"
 OVS_AGENT: Final = "OVS agent"

@@ -16,8 +16,11 @@ from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.ha_switch import PAUSE
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.operator.explain import incidents, recovery
-from hypercobalt.operator.explain.advice import (
+from hypercobalt.operator.ha.facts import FINALIZER
+from hypercobalt.operator.lifecycle.smoke_test import server_name
+from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, host_names
+from hypercobalt.views.explain import incidents, recovery
+from hypercobalt.views.explain.advice import (
     EXPECTED,
     NORMAL,
     OF_RECOVERY,
@@ -26,14 +29,14 @@ from hypercobalt.operator.explain.advice import (
     REPORTERS,
     UNIT,
 )
-from hypercobalt.operator.explain.model import (
+from hypercobalt.views.explain.model import (
     Explanation,
     Finding,
     Remedy,
     Sighting,
     command,
 )
-from hypercobalt.operator.explain.reporters import (
+from hypercobalt.views.explain.reporters import (
     AGENT,
     KUBELET,
     OPERATOR,
@@ -43,9 +46,6 @@ from hypercobalt.operator.explain.reporters import (
     renewed,
     unseen_by_operator,
 )
-from hypercobalt.operator.ha.facts import FINALIZER
-from hypercobalt.operator.lifecycle.smoke_test import server_name
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, host_names
 
 _Type = HypervisorConditionType
 

@@ -10,9 +10,9 @@ from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType, Reaction, Severity
-from hypercobalt.operator.explain.hypervisor import Facts, explain
-from hypercobalt.operator.explain.incidents import REMEDIES
-from hypercobalt.operator.explain.model import Explanation
+from hypercobalt.views.explain.hypervisor import Facts, explain
+from hypercobalt.views.explain.incidents import REMEDIES
+from hypercobalt.views.explain.model import Explanation
 
 CRASH = Incident(
     id="i-1",

@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.eviction.made import BEGAN, NOW, entry, eviction
-from tests.unit.operator.explain.made import reporters
+from tests.unit.views.explain.made import reporters
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.explain.eviction import Facts, explain
+from hypercobalt.views.explain.eviction import Facts, explain
 
 
 def of(status: str, reason: str, message: str, **fields: object) -> Eviction:

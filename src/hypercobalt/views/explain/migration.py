@@ -15,8 +15,8 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.eviction import Eviction, evicting
 from hypercobalt.api.iec import SizeError, parse_iec
 from hypercobalt.api.migration import SERVER, Migration, MigrationStatus, MigrationType
-from hypercobalt.operator.explain.model import Explanation, Finding, Remedy, command
-from hypercobalt.operator.explain.reporters import AGENT, Reporters, is_late, renewed
+from hypercobalt.views.explain.model import Explanation, Finding, Remedy, command
+from hypercobalt.views.explain.reporters import AGENT, Reporters, is_late, renewed
 
 _STATES: Final[Mapping[str, str]] = {
     MigrationType.BOUNDED: "Running",

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.records import recorded
-from tests.unit.operator.explain.made import reporters
 from tests.unit.operator.samples import NOW, condition, hypervisor
+from tests.unit.views.explain.made import reporters
 
 from hypercobalt.api import hypervisor_conditions
 from hypercobalt.api.conditions import Condition
@@ -22,10 +22,10 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, SmokeTest
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.cli import app
-from hypercobalt.operator.explain import incidents, recovery
-from hypercobalt.operator.explain.advice import EXPECTED, NORMAL, REMEDIES
-from hypercobalt.operator.explain.hypervisor import Facts, explain
-from hypercobalt.operator.explain.model import Explanation
+from hypercobalt.views.explain import incidents, recovery
+from hypercobalt.views.explain.advice import EXPECTED, NORMAL, REMEDIES
+from hypercobalt.views.explain.hypervisor import Facts, explain
+from hypercobalt.views.explain.model import Explanation
 
 LATER = NOW + timedelta(minutes=5)
 SERVED = HypervisorSpec(lifecycleEnabled=True)

@@ -24,15 +24,15 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
-from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
-from hypercobalt.operator.explain.reporters import (
+from hypercobalt.operator.ha.evictions import is_recovery
+from hypercobalt.operator.wording import called, count
+from hypercobalt.views.explain.model import Explanation, Finding, Group, Remedy, age, command
+from hypercobalt.views.explain.reporters import (
     OPERATOR,
     Reporters,
     operator_findings,
     unseen_by_operator,
 )
-from hypercobalt.operator.ha.evictions import is_recovery
-from hypercobalt.operator.wording import called, count
 
 _Type = EvictionConditionType
 _LISTED: Final = 20
