@@ -24,7 +24,7 @@ from hypercobalt.lab.bmc import boards
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,

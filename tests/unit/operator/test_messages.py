@@ -25,10 +25,10 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
-from hypercobalt.operator import ready
 from hypercobalt.operator.lifecycle import ha_enabled, maintenance_eviction, offboarding, onboarding
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.nodes import ready
 
 ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent", "views")
 ALLOWED = {

@@ -12,7 +12,7 @@ from typing import Final
 
 from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
+from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
 from hypercobalt.views.explain.model import Remedy
 from hypercobalt.views.explain.reporters import AGENT, KUBELET, OVS_AGENT
 

@@ -24,8 +24,8 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
-from hypercobalt.operator.ha.evictions import is_recovery
-from hypercobalt.operator.wording import called, count
+from hypercobalt.operator.shared.evictions import is_recovery
+from hypercobalt.operator.shared.wording import called, count
 from hypercobalt.views.explain.model import Explanation, Finding, Group, Remedy, age, command
 from hypercobalt.views.explain.reporters import (
     OPERATOR,

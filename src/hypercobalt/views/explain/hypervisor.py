@@ -16,9 +16,9 @@ from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.ha_switch import PAUSE
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.operator.ha.facts import FINALIZER
 from hypercobalt.operator.lifecycle.smoke_test import server_name
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, host_names
+from hypercobalt.operator.shared.evictions import FINALIZER
+from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL, host_names
 from hypercobalt.views.explain import incidents, recovery
 from hypercobalt.views.explain.advice import (
     EXPECTED,
