@@ -33,18 +33,20 @@ class Finalizer(Generic[T]):
         """Add the finalizer; None if the object is gone or being deleted: nothing may begin."""
         if self.is_on(obj):
             return obj
-        written = await self._modify(obj, on=True)
-        return self._newest.wrote(written) if written and self.is_on(written) else None
+        async with self._newest.turn(obj.metadata.name, obj.metadata.namespace):
+            written = await self._modify(obj, on=True)
+            return self._newest.wrote(written) if written and self.is_on(written) else None
 
     async def remove(self, obj: T) -> None:
         """Remove the finalizer, if it is there; a deleted object without others is gone then."""
         if not self.is_on(obj):
             return
-        written = await self._modify(obj, on=False)
-        if written is None or (_is_deleted(written) and not written.metadata.finalizers):
-            self._newest.missing(obj)
-        else:
-            self._newest.wrote(written)
+        async with self._newest.turn(obj.metadata.name, obj.metadata.namespace):
+            written = await self._modify(obj, on=False)
+            if written is None or (_is_deleted(written) and not written.metadata.finalizers):
+                self._newest.missing(obj)
+            else:
+                self._newest.wrote(written)
 
     async def _modify(self, obj: T, *, on: bool) -> T | None:
         def decide(found: T) -> T:

@@ -1,14 +1,18 @@
 """The newest known state of the objects of an informer: the cache, but for what was just written.
 
 The answer to a write is known before the watch reports it. Until the cache has caught up, readers
-get the answer: no decision rests on a state known to be old, so nothing is written twice.
+get the answer: no decision rests on a state known to be old, so nothing is written twice. Writers
+of one object take turns: a write that names the version it was decided on is not refused because
+another controller of the same process was faster.
 
 Source: Kubernetes API concepts, resource versions (of one kind they compare as numbers).
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from hypercobalt.api.meta import Object
 from hypercobalt.runtime.client.watch import join_key, key_of
@@ -24,6 +28,7 @@ class WriteCache(Generic[T]):
     def __init__(self, informer: Informer[T]) -> None:
         self._cache = informer.cache
         self._written: dict[str, T] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         informer.add_handler(self)
 
     def get(self, name: str, namespace: str = "") -> T | None:
@@ -34,6 +39,10 @@ class WriteCache(Generic[T]):
     def all(self) -> list[T]:
         """The newest known state of every object."""
         return [*({key_of(obj): obj for obj in self._cache} | self._written).values()]
+
+    def turn(self, name: str, namespace: str = "") -> asyncio.Lock:
+        """What a writer of an object holds, from reading the newest state to `wrote`."""
+        return self._turns.setdefault(join_key(namespace, name), asyncio.Lock())
 
     def wrote(self, obj: T) -> T:
         """Take in the server's answer to a change of a known object, and return it.

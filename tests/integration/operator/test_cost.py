@@ -15,6 +15,7 @@ from tests.simulated_openstack.pace import Pace
 from tests.simulated_openstack.serve import serve
 from tests.simulated_openstack.world import World
 
+from hypercobalt.api.holders import ADDRESS
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WITHIN = 50.0  # seconds, two and a half times as long as the moves take
 NODES = 40
+WHOLE_FLEET = 120
+"""Seconds until all are in service on a machine that others keep busy; five on a quiet one."""
 WRITES = 12
 """To the API server for a Node, at most; Events count."""
 CALLS = 12
@@ -87,28 +90,49 @@ async def test_emptying_a_host_takes_fewer_calls_than_the_existing_operator(
     assert sum(calls.values()) <= most, calls
 
 
+async def all_come_into_service(kube: Kube, names: list[str]) -> None:
+    """Bring up the Nodes together, and wait until each host is in service.
+
+    A host's node agent reports once its address is known, as a pod that a kubelet has started: then
+    the operator is the only writer, and has nobody but itself to be in conflict with.
+    """
+    labels, wishes = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
+    silent, waited_for = set(names), set(names)
+    async with (
+        asyncio.timeout(WHOLE_FLEET),
+        kube.watch(Hypervisor) as events,
+        asyncio.TaskGroup() as fleet,
+    ):
+        for host in names:
+            fleet.create_task(add_node(kube, host, labels=labels, annotations=wishes))
+        async for event in events:
+            if (found := event.object) is None or (host := found.metadata.name) not in waited_for:
+                continue
+            if host in silent and found.metadata.annotations.get(ADDRESS):
+                silent.discard(host)
+                fleet.create_task(agent_reports(kube, host))
+            elif in_service(found):
+                waited_for.discard(host)
+            if not waited_for:
+                return
+
+
+@pytest.mark.timeout(WHOLE_FLEET + 60)
 async def test_a_host_comes_into_service_with_few_writes_and_calls(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Counted, and not timed: a busy machine takes longer, and makes as many."""
     names, world = [f"{name}-{number}" for number in range(NODES)], World()
     for host in names:
         world.add_host(host, enabled=False)
     make(world, "zone-a", "zone-a"), make(world, "general"), make(world, "tenant_filter_tests")
-
-    async def bring(host: str) -> None:
-        labels, wishes = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
-        await add_node(kube, host, labels=labels, annotations=wishes)
-        await until(kube, Hypervisor, host, lambda _: True)
-        await agent_reports(kube, host)
-        await until(kube, Hypervisor, host, in_service)
-
     async with serve(world) as simulation:
         set_account(monkeypatch, simulation.admin)
         async with operator(kubeconfig, Adapter(simulation).nova()) as running:
-            await asyncio.gather(*(bring(host) for host in names))
+            await all_come_into_service(kube, names)
             conflicts = sum(running.requests(method, "409") for method in ("PATCH", "POST"))
             writes = running.writes
         calls = simulation.script.calls.total()
-    assert writes / NODES <= WRITES
-    assert conflicts / writes < 0.01
-    assert calls / NODES <= CALLS
+    assert writes / NODES <= WRITES, running.calls
+    assert conflicts == 0, running.calls
+    assert calls / NODES <= CALLS, dict(simulation.script.calls)

@@ -586,6 +586,23 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
     assert len(site.compute.moves.on(name)) == 1
 
 
+async def test_renewal_from_before_an_assertion_does_not_disprove_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """The watch of Leases gathers renewals for half a second; the assertion is seen at once."""
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        dead.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
+        await Agent(kube, site.hosts[1].name).renews()  # from then on they are gathered
+        await dead.dies()
+        note = {"metadata": {"annotations": {ASSERTED_DEAD: dead.boot}}}
+        await kube.merge_patch(Hypervisor, name, note)
+        found = await dead.until("Fenced", "True/Proven")
+        assert not await has_event(kube, name, "FencingAssertionRemoved")
+        assert ASSERTED_DEAD in found.metadata.annotations
+
+
 async def has_event(kube: Kube, name: str, reason_: str) -> bool:
     """Whether there is an Event of the reason about a Hypervisor."""
     events = (await kube.list(Event, "default")).items

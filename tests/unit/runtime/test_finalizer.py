@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -30,6 +31,9 @@ class Server:
     ) -> Hypervisor | None:
         self.stored = decide(self.stored) if self.stored else None
         return self.stored
+
+    def turn(self, _name: str, _namespace: str) -> asyncio.Lock:
+        return asyncio.Lock()
 
     def wrote(self, obj: Hypervisor) -> Hypervisor:
         self.known.append(obj)

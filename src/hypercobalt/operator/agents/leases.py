@@ -122,7 +122,7 @@ class AgentLeases:
         loop: Timekeeper | None = None,
     ) -> None:
         self.source, self._names, self._loop = Source(), names, loop
-        self._listed = listed
+        self._kube, self._listed = kube, listed
         self._synced_at: float | None = None
         self.followers = tuple(
             Follower(kube, namespace, self.source.enqueue, metrics, self._time, prefix=prefix)
@@ -167,6 +167,17 @@ class AgentLeases:
         for follower in self.followers:
             await follower.settle(node)
         return self.glance(node)
+
+    async def renewed_at(self, seen: Sighting) -> str:
+        """When the agent has renewed its Lease by now, as the server has it; "" without one.
+
+        The watch shows a renewal up to `GATHERED` later, and later than other kinds' changes.
+        """
+        namespace, _, name = seen.lease.partition("/")
+        if not name:
+            return seen.renewed_at
+        found = await self._kube.list(LeaseGlance, namespace, fields=f"metadata.name={name}")
+        return found.items[0].spec.renewTime if found.items else ""
 
     def glance(self, node: str) -> Sighting | None:
         """The same without a read: None also while a Lease seems to have run out."""

@@ -155,12 +155,13 @@ class Observation:
         world = self._world
         power = await world.power.of(name)  # first: a device may take its time
         lease = await world.leases.of(name)
-        node = await world.kube.get(Node, name)
         hypervisor = await world.kube.get(Hypervisor, name)
+        node = await world.kube.get(Node, name)
         if hypervisor is None or (node is None and not is_kept(hypervisor)):
             return None
         world.hypervisors.wrote(hypervisor)
         node = node or vanished(hypervisor)
+        renewed_at = await self._renewed_at(hypervisor, node, lease)
         compute = await self._compute(hypervisor)
         evictions = tuple(
             one
@@ -171,7 +172,7 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
-        reports = Reports(lease.renewed_at if lease is not None else None, reported_at(node))
+        reports = Reports(renewed_at, reported_at(node))
         asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
         asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
         silence = silenced(hypervisor, compute.host, evictions)
@@ -185,7 +186,7 @@ class Observation:
             ready=signs.ready,
             latest=Latest(
                 signs.node_boot,
-                reports.lease,
+                lease.renewed_at if lease is not None else None,
                 power,
                 agent=signs.agent is Agent.ALIVE,
                 in_use=await self._in_use(hypervisor),
@@ -205,6 +206,18 @@ class Observation:
             question=signs.question,
             fell=self._fell() if is_fenced(hypervisor) and evictions else {},
         )
+
+    async def _renewed_at(
+        self, hypervisor: Hypervisor, node: Node, lease: Sighting | None
+    ) -> str | None:
+        """When the agent last renewed; read anew while an assertion may be disproved by it.
+
+        A renewal from before the assertion, which the watch shows after it, disproves nothing.
+        """
+        if lease is None:
+            return None
+        asserted = asserted_death(hypervisor, node).by
+        return await self._world.leases.renewed_at(lease) if asserted else lease.renewed_at
 
     def _fell(self) -> Mapping[str, datetime]:
         """Hosts that are proven dead, by their names in the compute service."""

@@ -132,12 +132,12 @@ class Peers:
             return replace(found, metadata=replace(found.metadata, annotations=notes))
 
         try:
-            written = await self._kube.modify(Hypervisor, peer, changed)
+            async with self._hypervisors.turn(peer):
+                written = await self._kube.modify(Hypervisor, peer, changed)
+                if written is not None:
+                    self._hypervisors.wrote(written)
         except HypercobaltError as error:
             log.warning("peer_not_probed", hypervisor=peer, error=str(error))
-            return
-        if written is not None:
-            self._hypervisors.wrote(written)
 
 
 def choose(name: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:

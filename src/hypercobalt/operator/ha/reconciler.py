@@ -181,10 +181,11 @@ class HostFailureReconciler:
                 return found
             return with_fields(found, status=without(found.status, gone, left))
 
-        written = await self._kube.modify(Hypervisor, name, taken_out, subresource="status")
-        if written is not None:
-            log.info("departed_instances_taken_out", hypervisor=name, count=len(gone))
-            self._world.hypervisors.wrote(written)
+        async with self._world.hypervisors.turn(name):
+            written = await self._kube.modify(Hypervisor, name, taken_out, subresource="status")
+            if written is not None:
+                log.info("departed_instances_taken_out", hypervisor=name, count=len(gone))
+                self._world.hypervisors.wrote(written)
 
     async def _let_go(self, facts: Facts) -> None:
         """Let a Hypervisor go; those Evictions too that were made when it was being deleted."""
@@ -264,10 +265,12 @@ class HostFailureReconciler:
         )
         if action.mode == Maintenance.HA:
             self._observation.fleet.begin(hypervisor)
+        name = hypervisor.metadata.name
         try:
-            self._world.hypervisors.wrote(await self._kube.patch(hypervisor, wanted))
+            async with self._world.hypervisors.turn(name):
+                self._world.hypervisors.wrote(await self._kube.patch(hypervisor, wanted))
         finally:
-            self._observation.fleet.written(hypervisor.metadata.name)
+            self._observation.fleet.written(name)
 
     async def _fence(self, facts: Facts, plan: Plan, record: Fencing, reached_by: str) -> Plan:
         """Switch the host off, or cut it off; called once, also if it fails.
@@ -389,9 +392,10 @@ class HostFailureReconciler:
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
         log.warning("fencing_assertion_removed", hypervisor=meta.name, boot=boot)
-        if (written := await self._kube.modify(Hypervisor, meta.name, without)) is None:
-            return
-        self._world.hypervisors.wrote(written)
+        async with self._world.hypervisors.turn(meta.name):
+            if (written := await self._kube.modify(Hypervisor, meta.name, without)) is None:
+                return
+            self._world.hypervisors.wrote(written)
         text = (
             f"Removed the annotation {ASSERTED_DEAD}={boot}: the host has reported since it was "
             "set; set it again when the host is dead"
@@ -416,10 +420,12 @@ class HostFailureReconciler:
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
         name = hypervisor.metadata.name
-        written = await self._kube.modify(Hypervisor, name, changed)
-        if written is None or written.fencing != record:
-            raise TransientError(f"Hypervisor {name}: its fencing was recorded by another process")
-        return self._world.hypervisors.wrote(written)
+        async with self._world.hypervisors.turn(name):
+            written = await self._kube.modify(Hypervisor, name, changed)
+            if written is None or written.fencing != record:
+                text = f"Hypervisor {name}: its fencing was recorded by another process"
+                raise TransientError(text)
+            return self._world.hypervisors.wrote(written)
 
     async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
         """Write the status, also over a newer one of a host whose record is as it was stored."""

@@ -148,12 +148,13 @@ class HaEnabledSync:
         )
         log.info("ha_enabled_set", hypervisor=name, status=condition.status)
         try:
-            written = await self._kube.apply(mine, subresource="status")
+            async with self._hypervisors.turn(name):
+                written = await self._kube.apply(mine, subresource="status")
+                self._hypervisors.wrote(written)
         except ConflictError:
             if found is not None:  # or what it writes comes with the next change
                 self._theirs[name] = found
             return Outcome(facts)
         self._theirs.pop(name, None)
-        self._hypervisors.wrote(written)
         theirs = get_condition(written.conditions, Type.HA_ENABLED)
         return Outcome(after if theirs == condition else facts)

@@ -348,8 +348,10 @@ class HypervisorReconciler:
         written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
-            wanted = plan.held.recorded(follow(written, node, self._copied))
-            self._hypervisors.added(await self._kube.patch(written, wanted))
+            async with self._hypervisors.turn(name):
+                newest = self._hypervisors.get(name) or written
+                wanted = plan.held.recorded(follow(newest, node, self._copied))
+                self._hypervisors.added(await self._kube.patch(newest, wanted))
         return Result(plan.requeue_after)
 
     async def _without_node(self, hypervisor: Hypervisor) -> None:

@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -123,7 +122,6 @@ class StatusWriter:
         self._kube, self._hypervisors = kube.as_manager(MANAGER), hypervisors
         self._compute, self._external_ha = compute, external_ha
         self._waiting: dict[str, _Batch] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def put(self, stored: Hypervisor, part: Part) -> Hypervisor:
@@ -137,8 +135,7 @@ class StatusWriter:
         name = stored.metadata.name
         batch = self._waiting.setdefault(name, _Batch(stored))
         batch.parts.append(part)
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        async with lock:
+        async with self._hypervisors.turn(name):
             if not batch.done:
                 async with self._turn:
                     self._waiting.pop(name, None)

@@ -450,3 +450,21 @@ async def test_hosts_that_are_listed_after_the_leases_are_looked_at_too() -> Non
     await leases.run(asyncio.Event())
 
     assert enqueued == [NODE]
+
+
+async def test_renewal_is_read_that_the_watch_has_not_shown() -> None:
+    world = World()
+    world.starts(lease(1))
+    world.changes(lease(2), seen=False)
+    seen = await world.seen()
+    assert (seen.renewed_at, world.server.reads) == ("2026-11-22T10:1", 0)
+    assert await world.leases.renewed_at(seen) == "2026-11-22T10:2"
+    world.server.leases.clear()
+    assert await world.leases.renewed_at(seen) == ""
+
+
+async def test_agent_without_a_lease_has_renewed_none() -> None:
+    world = World()
+    world.starts()
+    assert await world.leases.renewed_at(await world.seen()) == ""
+    assert world.server.reads == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -53,6 +54,9 @@ class Site:
         self, _type: type[Hypervisor], _name: str, change: Callable[[Hypervisor], Hypervisor]
     ) -> Hypervisor:
         return change(self.hypervisor)
+
+    def turn(self, _name: str) -> asyncio.Lock:
+        return asyncio.Lock()
 
     def wrote(self, obj: Hypervisor) -> Hypervisor:
         return obj

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import cast
@@ -72,6 +73,9 @@ class Fleet:
 
     def get(self, name: str) -> Hypervisor | None:
         return self.found.get(name)
+
+    def turn(self, _name: str) -> asyncio.Lock:
+        return asyncio.Lock()
 
     def wrote(self, obj: Hypervisor) -> Hypervisor:
         return obj

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 from tests.unit.operator.samples import NOW
@@ -29,6 +30,9 @@ class Empty:
 
     def as_manager(self, _name: str) -> Empty:
         return self
+
+    def turn(self, _name: str) -> asyncio.Lock:
+        return asyncio.Lock()
 
     def get(self, *_about: object) -> None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import cast
 
@@ -187,6 +188,9 @@ class Cluster:
         self.shows: Hypervisor | None = None
         self.tried: list[str] = []
         self.written: list[Hypervisor] = []
+
+    def turn(self, _name: str) -> asyncio.Lock:
+        return asyncio.Lock()
 
     def wrote(self, obj: Hypervisor) -> None:
         self.written.append(obj)

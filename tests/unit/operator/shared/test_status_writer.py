@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -83,6 +84,9 @@ class Empty:
 
     def as_manager(self, _name: str) -> Empty:
         return self
+
+    def turn(self, _name: str) -> asyncio.Lock:
+        return asyncio.Lock()
 
     def get(self, _name: str) -> None:
         """There is none."""
