@@ -18,6 +18,7 @@ from tests.conformance.real import TOKEN, Server
 from tests.conformance.wire import Body, Json
 
 SPACE = "monsoon3"
+HOSTS = ("kvm-a", "kvm-b")
 UUIDS = {"kvm-a": "a" * 8, "kvm-b": "b" * 8}
 REST = "-0000-4000-8000-000000000000"
 PATCHES = {
@@ -227,13 +228,22 @@ class Fleet:
 
     def renew(self, host: str) -> None:
         """Make a host's objects anew, whatever an earlier attack has left of them."""
+        self._remove(host)
+        self.add(host)
+
+    def close(self) -> None:
+        """Leave none of its hosts behind: all tests share the servers."""
+        for host in HOSTS:
+            self._remove(host)
+        self.client.close()
+
+    def _remove(self, host: str) -> None:
         admin = {"Authorization": f"Bearer {TOKEN}"}
         merge = {**admin, "Content-Type": PATCHES["merge"]}
         for kind in KINDS:
             free: Json = {"metadata": {"finalizers": None}}
             if self._answer("PATCH", kind.path(host), free, merge)[0] == 200:
                 self._answer("DELETE", kind.path(host), None, admin)
-        self.add(host)
 
     def add(self, host: str, kinds: Iterable[Kind] = KINDS) -> None:
         """Make a host's objects, as an administrator; those that are there stay."""
@@ -270,6 +280,6 @@ def fleet(server: Server, objects: Iterable[Body]) -> Fleet:
         base_url=server.url, verify=server.ssl_context(), timeout=30, trust_env=False
     )
     made = Fleet(server, account, client)
-    for host in ("kvm-a", "kvm-b"):
+    for host in HOSTS:
         made.renew(host)
     return made

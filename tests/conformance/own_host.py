@@ -40,7 +40,7 @@ def hosts(
     while attempt(made, OWN, "patch", BY_NAME["kvm.cloud.sap", "hypervisors"], "status") != 403:
         assert time.monotonic() < deadline, "the policy did not come into force"
     yield made
-    made.client.close()
+    made.close()
     for body in objects:  # all tests share the servers
         if body["kind"].startswith(("Validating", "Cluster")):
             plural = f"{body['kind'].lower().removesuffix('y')}ies"

@@ -50,7 +50,7 @@ def site(request: pytest.FixtureRequest, servers: tuple[Server, Server]) -> Iter
     while create(made, {"name": "other"}) != 403:
         assert time.monotonic() < deadline, "the policy did not come into force"
     yield made
-    made.client.close()
+    made.close()
     group = "/apis/admissionregistration.k8s.io/v1"
     for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
         call(server, "DELETE", f"{group}/{plural}/{KEY}")

@@ -34,7 +34,7 @@ def hosts(request: pytest.FixtureRequest, servers: tuple[Server, Server]) -> Ite
     while report(made, OTHER, {"ovsVersion": "1"}) != 403:
         assert time.monotonic() < deadline, "the policy did not come into force"
     yield made
-    made.client.close()
+    made.close()
     for body in objects:  # all tests share the servers
         if body["kind"] in {"ValidatingAdmissionPolicyBinding", "ClusterRoleBinding"}:
             call(server, "DELETE", f"{object_path(body)}/{body['metadata']['name']}")

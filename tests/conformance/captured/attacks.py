@@ -34,9 +34,11 @@ from tests.conformance.captured.site import (
 )
 from tests.conformance.wire import Body, Json
 
+from hypercobalt.api import holders
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.ha_switch import HA_ENABLED
+from hypercobalt.api.peers import PROBE
 from hypercobalt.lab import rights
 from hypercobalt.operator.ha.facts import BEFORE
 from hypercobalt.operator.shared.evictions import FINALIZER
@@ -45,6 +47,7 @@ from hypercobalt.operator.shared.node_facts import (
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,
     LIFECYCLE_LABEL,
+    ZONE_LABEL,
 )
 
 Attack = tuple[Request, ...]
@@ -151,6 +154,9 @@ _STATUS: Final[Mapping[str, st.SearchStrategy[Json]]] = {
     "effectiveCapacity": st.just({"cpu": "100000", "memory": "100Ti"}),
     "recentBoots": st.just(["$past", "$past", "$now"]),
     "peerReports": st.just([{"host": "$victim", "answers": True, "asked": "$now"}]),
+    "definitionsKey": st.just("AAAA"),
+    "appliedTraits": st.just(["CUSTOM_HOSTILE"]),
+    "waits": st.just([{"condition": "Evicting", "waitsFor": "ServersCameBack", "since": "$past"}]),
 }
 _TOGETHER: Final = (
     ("fencing", "guestsStopped"),
@@ -219,6 +225,9 @@ _METADATA: Final = st.sampled_from(
         {"annotations": {BEFORE: "termination"}},
         {"annotations": {"kvm.cloud.sap/fencing-record": _RECORD}},
         {"annotations": {HA_ENABLED: "false"}},
+        {"annotations": {PROBE: '[{"name":"${victim}","address":"${address}","asked":"${now}"}]'}},
+        {"annotations": {holders.ADDRESS: "$their address"}},
+        {"annotations": {holders.HOST_UUID: "$their uuid"}},
         {"labels": {HOSTNAME_LABEL: "$victim"}},
         {"labels": arrangements.labels(2)},
         {"finalizers": [FINALIZER]},
@@ -311,6 +320,20 @@ _EVICTION: Final = st.builds(
         ),
     ),
 )
+_DONE: Final[Json] = {"conditions": [_condition("Evicting", "False", "Succeeded")]}
+_RECOVERY: Final = st.builds(
+    lambda name, request: (Request(request[0], f"{EVICTIONS}/{name}{request[1]}", request[2]),),
+    st.sampled_from([*EVICTION_NAMES, "${their recovery}", "${own}", "${victim}"]),
+    st.sampled_from(
+        [
+            ("DELETE", "", None),
+            ("PATCH", "", {"metadata": {"finalizers": None}}),
+            ("PATCH", "", {"spec": {"hypervisor": "$own"}}),
+            ("PATCH", "/status", {"status": _DONE}),
+        ]
+    ),
+)
+"""Of an Eviction that is there: it ends, goes, or is another host's."""
 
 
 def secret(name: str, how: str) -> Attack:
@@ -495,6 +518,7 @@ _NODE_AGENT: Final = st.one_of(
     st.builds(_metadata, _HOST, _METADATA),
     _EVICTION,
     _EVICTION,
+    _RECOVERY,
     _SECRET,
     _EVENTS,
     _LEASE,
@@ -534,6 +558,13 @@ _OVS_AGENT: Final = st.one_of(
         st.sampled_from([{"holderIdentity": ""}, {"leaseDurationSeconds": 1}]),
     ),
     st.builds(lambda host: (Request("DELETE", f"{OVSNODES}/{host}"),), _HOST),
+    st.sampled_from(
+        [
+            (Request("DELETE", OVSNODES),),
+            (Request("PATCH", f"{OVSNODES}/${{victim}}", {"metadata": {"labels": {"x": "y"}}}),),
+            (Request("PATCH", f"{OVSNODES}/${{own}}", {"metadata": {"finalizers": ["x.y/z"]}}),),
+        ]
+    ),
     st.builds(
         lambda host: (
             Request("PATCH", f"{OVSNODES}/{host}", {"spec": {"nodeRef": {"name": "$victim"}}}),
@@ -589,6 +620,9 @@ _NODE: Final = st.sampled_from(
         {"status": {"nodeInfo": {"bootID": "$new boot"}}},
         {"status": {"nodeInfo": {"systemUUID": "$their uuid"}}},
         {"metadata": {"labels": {"lab.node-restriction.kubernetes.io/bmc": "ipmi"}}},
+        {"metadata": {"labels": {ZONE_LABEL: "zone-of-none"}}},
+        {"spec": {"unschedulable": True}},
+        {"status": {"conditions": [_says("Ready", "True"), _says("MemoryPressure", "True")]}},
     ]
 )
 _KUBELET: Final = st.one_of(
@@ -622,6 +656,13 @@ PODS: Final[tuple[Body, ...]] = (
 _OPERATOR: Final = st.one_of(
     st.just((Request("PATCH", f"{NODES}/{PLAIN}", {"spec": {"taints": [_NO_EXECUTE]}}),)),
     st.builds(pod, st.sampled_from(PODS)),
+    st.sampled_from(
+        [
+            (Request("DELETE", f"{NODES}/{PLAIN}"),),
+            (Request("PATCH", f"{NODES}/{PLAIN}", {"metadata": {"labels": {"x": "y"}}}),),
+            (Request("GET", _SECRETS),),
+        ]
+    ),
 )
 
 ATTACKS: Final[Mapping[str, Attacks]] = {

@@ -7,6 +7,7 @@ time, and never before their power is off.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from tests.conformance.wire import Json
 IN_TIME: Final = 420.0
 """Seconds after its last fault, or the operator's, within which a silent host is recovered; four
 times what it takes by itself."""
+_REST: Final = 15.0
+"""Seconds without a change: longer than any period of an honest host, or of the HA service."""
+_LOOKS: Final = 20
 
 _OWNERS: Final = {guests.guest(host, number): host for host in HOSTS for number in range(2)}
 _OF_GUESTS: Final = frozenset(
@@ -79,8 +83,19 @@ class Effects:
     before: dict[str, Json] = field(default_factory=dict[str, Json])
 
     async def begin(self) -> None:
-        """Take note of how everything is; judge from here on."""
-        self.before = await objects.of_others(self.site.rest)
+        """Take note of how everything is once it stays so; judge from here on.
+
+        A host in service is noted down by more than one controller, one pass after the other.
+        """
+        now = await objects.of_others(self.site.rest)
+        for _ in range(_LOOKS):
+            self.before = now
+            await asyncio.sleep(_REST)
+            now = await objects.of_others(self.site.rest)
+            if now == self.before:
+                break
+        changed = {key for key in {*self.before, *now} if self.before.get(key) != now.get(key)}
+        assert not changed, f"not at rest before the attack: {sorted(changed)}"
         self.site.deeds.judge = self.judge
 
     def check(self) -> None:

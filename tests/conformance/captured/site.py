@@ -59,6 +59,10 @@ OVS_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{rights.OVS_NAMESPACE}/le
 OVSNODES = f"/apis/ovs.c5c3.io/v1alpha1/namespaces/{rights.OVS_NAMESPACE}/ovsnodes"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 MIGRATIONS = f"/apis/kvm.cloud.sap/v1alpha1/namespaces/{rights.NAMESPACE}/migrations"
+_OF_ALL_NAMESPACES: Final = (
+    "/apis/kvm.cloud.sap/v1alpha1/migrations",
+    "/apis/kvm.cloud.sap/v1alpha1/sealeddefinitions",
+)
 
 RENEWAL: Final = 12.0
 LEASE: Final = 40
@@ -79,6 +83,14 @@ _GOOD: Final = {
     "AllBridgesHealthy": "AllBridgesActive",
     "AllBondsHealthy": "NoBonds",
     "Ready": "AllChecksPassed",
+}
+_IN_SERVICE: Final = {
+    "Ready": "True",
+    "HaEnabled": "True",
+    "HypervisorDisabled": "False",
+    "FenceDevicesProven": "True",  # a later pass adds it
+    "NetworkHealthy": "True",
+    "AgentReporting": "True",
 }
 
 
@@ -128,7 +140,7 @@ class Site:
     """See the module.
 
     Args:
-        server: on which nothing else is.
+        server: the only one of its users now; what others have left there goes.
         compute: `direct` or `nova`.
     """
 
@@ -160,7 +172,8 @@ class Site:
     # -- making and unmaking -------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Have every host in service."""
+        """Have every host in service, and nothing on the server but them."""
+        await self.clean()
         self.machines.shared.add(arrangements.SHARED)
         self.nova.world.add_aggregate("zone-a", zone="zone-a")
         self.nova.world.add_aggregate("general")
@@ -176,7 +189,7 @@ class Site:
         await self.start_operator()
         self.run(self._follow())
         self.run(self._live())
-        await self.until(self._in_service, 600)
+        assert await self.until(self._in_service, 600), await self.rest.good("GET", HYPERVISORS)
 
     def _add_guest(self, host: Host, number: int) -> None:
         made = guests.domain(host.name, number)
@@ -227,12 +240,12 @@ class Site:
         )
 
     async def _in_service(self) -> bool:
+        """Whether every host is as it stays when nothing happens to it."""
         found = (await self.rest.good("GET", HYPERVISORS))["items"]
         return len(found) == len(HOSTS) and all(
-            condition(one, "Ready") == "True/Ready"
-            and condition(one, "HaEnabled")[:4] == "True"
-            and condition(one, "FenceDevicesProven")  # a later pass adds it
+            condition(one, type_).partition("/")[0] == status
             for one in found
+            for type_, status in _IN_SERVICE.items()
         )
 
     async def start_operator(self) -> None:
@@ -319,31 +332,37 @@ class Site:
         await self.rest.aclose()
 
     async def clean(self) -> None:
-        """Delete every object that a site or an attack makes."""
+        """Delete every object that a site or an attack makes, and every host that others made."""
         spaced = [
             LEASES,
             OVS_LEASES,
             OVSNODES,
             EVENTS,
-            MIGRATIONS,
             f"/api/v1/namespaces/{rights.NAMESPACE}/secrets",
             f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificaterequests",
             f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificates",
             "/apis/apps/v1/namespaces/kube-system/deployments",
             "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets",
         ]
-        paths = [EVICTIONS, HYPERVISORS, NODES, *spaced]
+        paths = [EVICTIONS, HYPERVISORS, NODES, *_OF_ALL_NAMESPACES, *spaced]
         await asyncio.gather(*(self._empty(path) for path in paths))
 
     async def _empty(self, path: str) -> None:
-        found = await self.rest.send("GET", path)
-        for item in found.body["items"] if found.code == 200 else ():
-            name = item["metadata"]["name"]
+        if not (found := await self._items(path)):
+            return
+        for item in found:
+            named = _path_of(path, item["metadata"])
             if item["metadata"].get("finalizers"):
                 free: Json = {"metadata": {"finalizers": None}}
-                await self.rest.send("PATCH", f"{path}/{name}", free)
+                await self.rest.send("PATCH", named, free)
             options = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
-            await self.rest.send("DELETE", f"{path}/{name}", options)
+            await self.rest.send("DELETE", named, options)
+        left = await self._items(path)
+        assert not left, f"cannot be deleted: {[_path_of(path, it['metadata']) for it in left]}"
+
+    async def _items(self, path: str) -> list[Body]:
+        found = await self.rest.send("GET", path)
+        return list(found.body["items"]) if found.code == 200 else []
 
     # -- the honest hosts ----------------------------------------------------------------------
 
@@ -605,6 +624,14 @@ class _Follower:
 
     def on_delete(self, obj: Hypervisor) -> None:
         """It is gone."""
+
+
+def _path_of(path: str, meta: Body) -> str:
+    """Of an object, by the list of its kind in one namespace or in all."""
+    root, _, plural = path.rpartition("/")
+    space = meta.get("namespace", "")
+    inside = f"{root}/namespaces/{space}/{plural}" if space and "/namespaces/" not in path else path
+    return f"{inside}/{meta['name']}"
 
 
 def condition(body: Body, type_: str) -> str:

@@ -14,11 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.captured import credentials
+from tests.conformance.captured.credentials import NODE_AGENT
 from tests.conformance.captured.known import BY_NAME, KNOWN, Informed, Known
 from tests.conformance.captured.machine import CapturedHost
 from tests.conformance.captured.put_back import Change, without_names, without_writers
+from tests.conformance.captured.site import OTHERS
 from tests.conformance.captured.virtual_time import SkippingLoop, counted
-from tests.conformance.prepare import install_definitions
+from tests.conformance.hosts import BY_NAME as BY_KIND
+from tests.conformance.prepare import call, install_definitions
 from tests.conformance.real import Server
 from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 from tests.sockets import left_to_the_collector
@@ -53,6 +56,25 @@ def captured(
             yield Informed
     finally:
         credentials.remove(found)
+
+
+def test_every_host_is_in_service_at_first_whatever_others_have_left(
+    captured: type[CapturedHost],
+) -> None:
+    """All tests share the servers: a host of theirs with an Eviction is not this site's."""
+    kinds = [BY_KIND["kvm.cloud.sap", plural] for plural in ("hypervisors", "evictions")]
+    for kind in kinds:
+        call(captured.server, "POST", kind.path(), kind.body(OTHERS[0]))
+    machine = captured()
+    try:
+        machine.begins(NODE_AGENT, "nova")
+        there = machine.effects.before
+    finally:
+        machine.teardown()
+    hosts = {key: it["conditions"] for key, it in there.items() if key.endswith(" Hypervisor")}
+    disabled = {key: conditions["HypervisorDisabled"] for key, conditions in hosts.items()}
+    assert disabled == {f"{name} Hypervisor": "False/Succeeded" for name in OTHERS}
+    assert [key for key in there if key.startswith(f"{OTHERS[0]} Eviction")] == []
 
 
 @pytest.mark.parametrize("group", KNOWN, ids=lambda group: group[-1].name)
