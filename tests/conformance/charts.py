@@ -90,21 +90,33 @@ def over(own: Json, given: Json) -> Json:
     }
 
 
-def lab_rights() -> str:
-    """What of the charts is about rights, as the lab installs them: `lab/rights.yaml`."""
+def lab_rights() -> dict[str, str]:
+    """What of the charts is about rights, as the lab installs them: text of each file by name."""
+    nova, direct = _lab_rights("nova"), _lab_rights("direct")
+    held = {rights.key(body): body for body in nova}
+    assert held.keys() <= {rights.key(body) for body in direct}, "rights of Nova alone"
+    more = [body for body in direct if held.get(rights.key(body)) != body]
+    return {
+        name: yaml.safe_dump_all(bodies, sort_keys=False, width=100)
+        for name, bodies in ((rights.DATA, nova), (rights.DIRECT, more))
+    }
+
+
+def _lab_rights(compute: rights.Compute) -> list[Body]:
     env = {
         "agentNamespaces": rights.NAMESPACE,
         "certificateNamespace": rights.NAMESPACE,
-        "compute": "direct",
+        "compute": compute,
     }
     charts: dict[str, Body] = {
         "hypercobalt-node-agent": {
             "env": {"namespace": rights.NAMESPACE},
-            "storeDefinitions": True,
+            "storeDefinitions": compute == "direct",
         },
         "hypercobalt-ovs-agent": {"env": {"namespace": rights.OVS_NAMESPACE}},
         "hypercobalt-operator": {
             "controllerManager": {"manager": {"env": env}},
+            "openstack": {"cloudsSecret": "clouds"},
             "ovs": {"enabled": True, "namespace": rights.OVS_NAMESPACE},
             "ha": {"fenceDevices": "devices: []"},  # for the right to their credentials
         },
@@ -119,4 +131,4 @@ def lab_rights() -> str:
         found += [body for body in objects if body["kind"] in wanted]
     for body in found:
         body["metadata"].pop("labels", None)
-    return yaml.safe_dump_all(found, sort_keys=False, width=100)
+    return found

@@ -287,7 +287,7 @@ async def bind(kube: Kube, person: str, role: str) -> None:
     """Give a person a role of the charts, on all hosts."""
     (found,) = (
         one
-        for one in rights.of_charts()
+        for one in rights.of_charts("direct")
         if isinstance(one, ClusterRole) and one.metadata.name == role
     )
     meta = ObjectMeta(name=f"{role}-{person}")

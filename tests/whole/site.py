@@ -14,25 +14,35 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
+import msgspec
+
 from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.api.workloads import Container, Pod, PodSpec
 from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.lab import operator as lab_operator
 from hypercobalt.lab import processes, rights
+from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
 from hypercobalt.lab.commands import Finished, cobalt_command, execute
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.openstack import seed
+from hypercobalt.lab.openstack import computes, seed
 from hypercobalt.lab.openstack.client import Json, Session
 from hypercobalt.lab.openstack.site import OpenStack
-from hypercobalt.runtime import Kube
+from hypercobalt.lab.ready import Ready
+from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
+from hypercobalt.runtime import Kube, load_connection
 from tests.openstack.computes import DISABLED, provider_id, service, traits
-from tests.openstack.servers import PLACEMENT, Servers, until
+from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
 T = TypeVar("T")
 WITHIN = 120  # seconds for one step, on a busy machine
+_PATIENT = timedelta(seconds=WITHIN + 30)  # for a command whose own deadline comes first
 _STEP = 0.2
+_AGENTS = (computes.SERVICE, NODE_AGENT, OVS_AGENT)
 _NO_CONTENT = 204
 _ORDERS = """exec 3<>"$1"; shift
 for order; do echo "$order" >&3; grep -qm1 "ok ${order%% *}" <&3 || exit 1; done"""
@@ -114,6 +124,51 @@ class Site:
         for eviction in (await self.kube.list(Eviction)).items:
             await self.kube.delete(Eviction, eviction.metadata.name)
 
+    async def services(self, name: str) -> list[Json]:
+        """The compute services of a host in Nova: one, or none."""
+        path = f"/os-services?binary=nova-compute&host={name}"
+        found: list[Json] = (await self.admin("compute", "GET", path, version=VERSION)).ok()[
+            "services"
+        ]
+        return found
+
+    async def provider_code(self, provider: str) -> int:
+        """What Placement answers about a resource provider."""
+        path = f"/resource_providers/{provider}"
+        return (await self.admin("placement", "GET", path, version=PLACEMENT)).code
+
+    async def set_maintenance(self, name: str, maintenance: str) -> None:
+        """Put a host into maintenance, or take it out of it."""
+        wanted = {"spec": {"maintenance": maintenance}}
+        await self.kube.merge_patch(Hypervisor, name, wanted)
+
+    @asynccontextmanager
+    async def pod_of_agents(self, name: str) -> AsyncIterator[None]:
+        """Have a pod on a host meanwhile, for the agents that are services in a lab.
+
+        At its end they are stopped as a kubelet ends them, and then the pod is gone.
+        """
+        meta = ObjectMeta(name=f"agents-{name}", namespace=rights.NAMESPACE)
+        spec = PodSpec(nodeName=name, containers=(Container(name="agents", image="none"),))
+        await self.kube.create(Pod(metadata=meta, spec=spec))
+        try:
+            yield
+            await self.host(name).run("systemctl", "stop", *_AGENTS, within=_PATIENT)
+        finally:
+            await self.kube.delete(Pod, meta.name, rights.NAMESPACE, grace=timedelta(0))
+
+    async def leave(self, name: str) -> None:
+        """Delete the Node of a host, as whoever gives machines out does, and wait for the rest."""
+        await self.kube.delete(Node, name)
+        await awaited(lambda: self.kube.get(Hypervisor, name), lambda one: one is None, WITHIN)
+
+    async def join(self, name: str) -> None:
+        """Take a host in that has left."""
+        await self.host(name).run("systemctl", "start", computes.SERVICE)
+        lab = self.openstack.lab
+        await lab.join_control_plane(self.host(name), lab.running, Ready.now())
+        await self.all_in_service()
+
     # -- Evictions -------------------------------------------------------------------------------
 
     async def evictions(self, host: str) -> list[Eviction]:
@@ -163,7 +218,8 @@ class Site:
             LabError: it does not answer in time.
         """
         tty = (await self.host(host).run("virsh", "ttyconsole", server)).strip()
-        await self.host(host).run("timeout", "30", "bash", "-c", _ORDERS, "bash", tty, *orders)
+        command = ("bash", "-c", _ORDERS, "bash", tty, *orders)
+        await self.host(host).run("timeout", str(WITHIN), *command, within=_PATIENT)
 
     def emulators(self, server: str) -> tuple[Emulator, ...]:
         """The QEMUs of a server, on all hosts."""
@@ -246,7 +302,7 @@ class Site:
 
     async def restart(self, name: str, *units: str) -> None:
         """Restart services of a host, all at once."""
-        await self.host(name).run("systemctl", "restart", *units)
+        await self.host(name).run("systemctl", "restart", *units, within=_PATIENT)
 
     # -- network ---------------------------------------------------------------------------------
 
@@ -267,6 +323,26 @@ class Site:
         body = {"security_group_rule": {key: rule[key] for key in kept}}
         (await self.admin("network", "POST", "/v2.0/security-group-rules", body)).ok()
 
+    async def ports(self, host: str) -> tuple[PortReport, ...]:
+        """The ports of a host's switch, as its agent shows them to people."""
+        done = await self.cobalt("ports", host, "--output=json")
+        assert done.code == 0, done.stderr
+        return msgspec.json.decode(done.stdout, type=PortsReport).ports
+
+    @asynccontextmanager
+    async def foreign_port(self, host: str, server: str) -> AsyncIterator[str]:
+        """Have a port beside those of a server that Neutron does not know; its name."""
+        name, run = "foreign0", self.host(host).run
+        ids = (f"external_ids:iface-id={uuid.uuid4()}", f"external_ids:vm-uuid={server}")
+        await run(
+            *("ovs-vsctl", "add-port", "br-int", name, "--"),
+            *("set", "Interface", name, "type=internal", *ids),
+        )
+        try:
+            yield name
+        finally:
+            await run("ovs-vsctl", "--if-exists", "del-port", "br-int", name)
+
     async def traced(self, host: str, tap: str, port: str) -> str:
         """What becomes of a ping from a tap to a port, on the last host that it reaches."""
         done = await self.cobalt("trace", host, f"--from={tap}", f"--to={port}", "--output=json")
@@ -274,6 +350,12 @@ class Site:
         report = json.loads(done.stdout)
         last = report["hops"][-1]["report"] if report["hops"] else report
         return str(last["outcome"])
+
+    # -- rights ----------------------------------------------------------------------------------
+
+    def as_operator(self) -> Kube:
+        """A client with the token of the operator; close it after use."""
+        return Kube(load_connection(self.openstack.lab.layout.operator_kubeconfig))
 
     # -- people ----------------------------------------------------------------------------------
 
@@ -283,7 +365,7 @@ class Site:
         return await execute(
             (str(cobalt_command()), *arguments),
             env=os.environ | {"KUBECONFIG": kubeconfig},
-            within=timedelta(seconds=60),
+            within=_PATIENT,
         )
 
 

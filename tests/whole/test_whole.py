@@ -23,15 +23,21 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.api.sealed_definitions import SealedDefinitions
+from hypercobalt.lab import rights
 from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
 from hypercobalt.lab.openstack import computes
+from hypercobalt.lab.openstack.client import Json
 from hypercobalt.lab.ovn import CONTROLLER, Part
-from tests.openstack.computes import service
+from hypercobalt.runtime import ForbiddenError
+from tests.openstack.computes import provider_id, service
 from tests.whole.site import WITHIN, Site, awaited, condition, runs
 
 pytestmark = pytest.mark.timeout(400, func_only=True)
 
 FIRST, SECOND = "kvm-1", "kvm-2"
+_NOT_FOUND = 404
 _POWER_SYNC = 20  # seconds: Nova compares states every 15 s, and 15 s after an event of libvirt
 
 
@@ -46,19 +52,49 @@ def _outcome(eviction: Eviction) -> str:
     return str(found.reason) if found else ""
 
 
-async def test_server_is_an_instance_of_its_host_and_its_port_one_of_the_switch(
+async def test_ports_are_neutrons_and_rules_change_while_the_southbound_database_is_away(
     site: Site,
 ) -> None:
     here, there = await asyncio.gather(site.boot(FIRST), site.boot(SECOND))
+    await _instances_and_ports_are_those_of_nova_and_neutron(site, here, there)
 
+    port, other = await site.bound(here, FIRST), await site.bound(there, SECOND)
+    traced = partial(site.traced, FIRST, _tap(port), other["id"])
+    await awaited(traced, lambda outcome: outcome == "Delivered", WITHIN)
+    central = site.openstack.lab.central
+    (group,) = other["security_groups"]
+    rules = await site.rules_of_members(group)
+    assert rules
+
+    async with site.foreign_port(SECOND, there) as foreign:
+        await central.stop((Part.SB,))
+        try:
+            for rule in rules:
+                await site.remove_rule(rule)
+        finally:
+            await central.repair((Part.SB,))
+
+        await awaited(traced, lambda outcome: outcome == "Dropped", WITHIN)
+        for rule in rules:
+            await site.add_rule(rule)
+        await awaited(traced, lambda outcome: outcome == "Delivered", WITHIN)
+        await _only_the_foreign_port_is_left_over(site, SECOND, foreign)
+    for name in (FIRST, SECOND):
+        switch = partial(site.switch, name)
+        await awaited(switch, lambda found: found.status.issues == (), WITHIN)
+    assert len(site.emulators(here)) == len(site.emulators(there)) == 1
+
+
+async def _instances_and_ports_are_those_of_nova_and_neutron(
+    site: Site, here: str, there: str
+) -> None:
     await site.until_host(FIRST, lambda hv: runs(hv, here) and not runs(hv, there))
     await site.until_host(SECOND, lambda hv: runs(hv, there) and not runs(hv, here))
     port, other = await site.bound(here, FIRST), await site.bound(there, SECOND)
-    tap = f"tap{port['id'][:11]}"
-    words = await site.host(FIRST).run("ovs-vsctl", "get", "Interface", tap, "external_ids")
-    assert f'iface-id="{port["id"]}"' in words
-    assert f'vm-uuid="{here}"' in words
-    traced = await site.cobalt("trace", FIRST, f"--from={tap}", f"--to={other['id']}")
+    for name, one, server in ((FIRST, port, here), (SECOND, other, there)):
+        shown = {found.name: found for found in await site.ports(name)}[_tap(one)]
+        assert (shown.iface_id, shown.instance) == (one["id"], server)
+    traced = await site.cobalt("trace", FIRST, f"--from={_tap(port)}", f"--to={other['id']}")
     assert (traced.code, traced.stderr) == (0, "")
     assert other["id"] in traced.stdout
     checked = await site.cobalt("network", "check")
@@ -67,61 +103,75 @@ async def test_server_is_an_instance_of_its_host_and_its_port_one_of_the_switch(
         assert [issue.code for issue in (await site.switch(name)).status.issues] == []
 
 
-async def test_security_group_that_changes_while_the_southbound_database_is_away_holds_after_it(
+async def _only_the_foreign_port_is_left_over(site: Site, host: str, foreign: str) -> None:
+    """Check that a host names the port that Neutron does not know, and no port of Neutron's."""
+    left_over = {(IssueCode.ORPHAN_PORT_NO_BINDING, foreign)}
+    await awaited(
+        partial(site.switch, host),
+        lambda found: {(one.code, one.object) for one in found.status.issues} == left_over,
+        WITHIN,
+    )
+    issues = {one.name: one.issues for one in await site.ports(host) if one.issues}
+    assert issues == {foreign: (IssueCode.ORPHAN_PORT_NO_BINDING,)}
+
+
+def _tap(port: Json) -> str:
+    """The name of the device that Nova makes for a port of Neutron's."""
+    return f"tap{port['id'][:11]}"
+
+
+async def test_operator_on_nova_has_no_right_to_definitions(site: Site) -> None:
+    async with site.as_operator() as operator:
+        assert await operator.get(Hypervisor, FIRST) is not None
+        with pytest.raises(ForbiddenError):
+            await operator.get(SealedDefinitions, FIRST, rights.NAMESPACE)
+
+
+async def test_crashed_guest_and_one_that_its_watchdog_powers_off_are_started_again_once(
     site: Site,
 ) -> None:
-    here, there = await asyncio.gather(site.boot(FIRST), site.boot(SECOND))
-    port, other = await site.bound(here, FIRST), await site.bound(there, SECOND)
-    traced = partial(site.traced, FIRST, f"tap{port['id'][:11]}", other["id"])
-    await awaited(traced, lambda outcome: outcome == "Delivered", WITHIN)
-    central = site.openstack.lab.central
-    (group,) = other["security_groups"]
-    rules = await site.rules_of_members(group)
-    assert rules
+    async with site.watched_flavor() as flavor:
+        crashed, starved = await asyncio.gather(site.boot(FIRST), site.boot(FIRST, flavor))
+    await site.until_host(FIRST, lambda hv: runs(hv, crashed) and runs(hv, starved))
+    (watched,) = site.emulators(starved)
 
-    await central.stop((Part.SB,))
-    try:
-        for rule in rules:
-            await site.remove_rule(rule)
-    finally:
-        await central.repair((Part.SB,))
+    killed = _kill_qemu(site, crashed)
+    await site.order(starved, FIRST, "pet 2", "starve")
 
-    await awaited(traced, lambda outcome: outcome == "Dropped", WITHIN)
-    for rule in rules:
-        await site.add_rule(rule)
-    await awaited(traced, lambda outcome: outcome == "Delivered", WITHIN)
-    for name in (FIRST, SECOND):
-        switch = partial(site.switch, name)
-        await awaited(switch, lambda found: found.status.issues == (), WITHIN)
-    assert len(site.emulators(here)) == len(site.emulators(there)) == 1
+    pids: dict[str, int] = {}
+    for server, trigger, before in (
+        (crashed, Trigger.INSTANCE_CRASH, killed),
+        (starved, Trigger.WATCHDOG, watched.pid),
+    ):
+        ended = await site.ended(FIRST, partial(_is_about, server))
+        assert ended.spec.trigger == trigger
+        assert _outcome(ended) == "Succeeded"
+        shown = await site.servers.until(server, _is_at_rest)
+        assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 1)
+        (emulator,) = site.emulators(server)
+        assert emulator.pid != before
+        pids[server] = emulator.pid
+        await site.until_beats(server)
+        await site.bound(server, FIRST)
+
+    async def are_left_alone() -> bool:
+        found = {server: [one.pid for one in site.emulators(server)] for server in pids}
+        return found == {server: [pid] for server, pid in pids.items()}
+
+    await site.stays(are_left_alone, _POWER_SYNC)
+    for server in pids:
+        # Nova's power sync, each 15 s, may come first: it stops what it finds stopped.
+        actions = await site.servers.actions(server)
+        assert actions in (["reboot", "create"], ["start", "stop", "create"])
+    assert len(await site.evictions(FIRST)) == len(pids)
 
 
-async def test_crashed_guest_is_started_again_once_whether_nova_finds_it_stopped_or_not(
-    site: Site,
-) -> None:
-    server = await site.boot(FIRST)
-    await site.until_host(FIRST, partial(runs, server=server))
+def _is_about(server: str, eviction: Eviction) -> bool:
+    return eviction.spec.instances == (server,)
 
-    killed = _kill_qemu(site, server)
 
-    ended = await site.ended(FIRST, lambda one: True)
-    assert ended.spec.trigger == Trigger.INSTANCE_CRASH
-    assert _outcome(ended) == "Succeeded"
-    shown = await site.servers.until(server, lambda one: one["OS-EXT-STS:task_state"] is None)
-    assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 1)
-    (emulator,) = site.emulators(server)
-    assert emulator.pid != killed
-    await site.until_beats(server)
-    await site.bound(server, FIRST)
-
-    async def is_left_alone() -> bool:
-        pids = {one.pid for one in site.emulators(server)}
-        return pids == {emulator.pid}
-
-    await site.stays(is_left_alone, _POWER_SYNC)
-    # Nova's power sync, each 15 s, may come first: it stops what it finds stopped.
-    actions = await site.servers.actions(server)
-    assert actions in (["reboot", "create"], ["start", "stop", "create"])
+def _is_at_rest(shown: Json) -> bool:
+    return bool(shown["status"] == "ACTIVE" and shown["OS-EXT-STS:task_state"] is None)
 
 
 async def test_guest_that_nova_found_stopped_first_is_started_while_all_daemons_restart(
@@ -145,45 +195,32 @@ async def test_guest_that_nova_found_stopped_first_is_started_while_all_daemons_
     assert await site.servers.actions(server) == ["start", "stop", "create"]
 
 
-async def test_guest_that_its_watchdog_powers_off_is_started_again_once(site: Site) -> None:
-    async with site.watched_flavor() as flavor:
-        server = await site.boot(FIRST, flavor)
-    await site.until_host(FIRST, partial(runs, server=server))
-    (before,) = site.emulators(server)
-
-    await site.order(server, FIRST, "pet 2", "starve")
-
-    ended = await site.ended(FIRST, lambda one: True)
-    assert ended.spec.trigger == Trigger.WATCHDOG
-    assert _outcome(ended) == "Succeeded"
-    await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
-    await site.until_beats(server)
-    (emulator,) = site.emulators(server)
-    assert emulator.pid != before.pid
-    assert len(await site.evictions(FIRST)) == 1
-
-
-@pytest.mark.parametrize("part", ["mariadb", "rabbitmq"])
 async def test_crash_while_what_nova_stands_on_hangs_is_recovered_once_after_it(
-    site: Site, part: str
+    site: Site,
 ) -> None:
-    server = await site.boot(FIRST)
-    await site.until_host(FIRST, partial(runs, server=server))
-    async with site.hanging(f"openstack/{part}"):
-        killed = _kill_qemu(site, server)
+    servers = await asyncio.gather(site.boot(FIRST), site.boot(FIRST))
+    for part, server in zip(("mariadb", "rabbitmq"), servers, strict=True):
+        await site.until_host(FIRST, partial(runs, server=server))
+        async with site.hanging(f"openstack/{part}"):
+            killed = _kill_qemu(site, server)
 
-        async def is_left_alone() -> bool:
-            return all(one.pid == killed for one in site.emulators(server))
+            await awaited(partial(_evictions_of, site, server), bool, WITHIN)
+            await site.stays(partial(_none_but, site, server, killed), 5)
 
-        await awaited(partial(site.evictions, FIRST), bool, WITHIN)
-        await site.stays(is_left_alone, 5)
+        ended = await site.ended(FIRST, partial(_is_about, server))
 
-    ended = await site.ended(FIRST, lambda one: True)
+        assert _outcome(ended) == "Succeeded", part
+        await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
+        await site.until_beats(server)
+        assert len(site.emulators(server)) == 1
 
-    assert _outcome(ended) == "Succeeded"
-    await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
-    await site.until_beats(server)
-    assert len(site.emulators(server)) == 1
+
+async def _evictions_of(site: Site, server: str) -> list[Eviction]:
+    return [one for one in await site.evictions(FIRST) if _is_about(server, one)]
+
+
+async def _none_but(site: Site, server: str, pid: int) -> bool:
+    return all(one.pid == pid for one in site.emulators(server))
 
 
 async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced(
@@ -268,19 +305,35 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_age
     await site.kube.delete(Eviction, name)
 
 
-async def test_host_in_maintenance_is_emptied_and_serves_again(site: Site) -> None:
+async def test_host_serves_again_after_maintenance_and_leaves_and_comes_back(site: Site) -> None:
     server = await site.boot(FIRST)
     await site.until_host(FIRST, partial(runs, server=server))
 
-    await _set_maintenance(site, "auto")
+    await site.set_maintenance(FIRST, "auto")
     await site.until_host(FIRST, lambda hv: bool(hv.status.evicted))
 
     assert await site.servers.host(server) == SECOND
     assert (await service(site.admin, FIRST))["status"] == "disabled"
-    await _set_maintenance(site, "")
+    await site.set_maintenance(FIRST, "")
     await site.all_in_service()
 
+    provider = await provider_id(site.admin, SECOND)
+    async with site.pod_of_agents(SECOND):
+        await site.set_maintenance(SECOND, "termination")
+        waits = "AgentPodsRunning"
+        await site.until_host(
+            SECOND, lambda hv: condition(hv, "AgentPodsEvicted").endswith(waits), WITHIN
+        )
+        assert await site.servers.host(server) == FIRST
+        assert (await service(site.admin, SECOND))["status"] == "disabled"
+    await site.until_host(SECOND, lambda hv: condition(hv, "Offboarded") == "True/Offboarded")
+    assert await site.services(SECOND) == []
+    assert await site.provider_code(provider) == _NOT_FOUND
+    await site.leave(SECOND)
+    assert await site.provider_code(provider) == _NOT_FOUND
 
-async def _set_maintenance(site: Site, maintenance: str) -> None:
-    wanted = {"spec": {"maintenance": maintenance}}
-    await site.kube.merge_patch(Hypervisor, FIRST, wanted)
+    await site.join(SECOND)
+
+    assert (await site.servers.show(server))["status"] == "ACTIVE"
+    await site.until_beats(server)
+    assert await site.allocated(server) == {FIRST}

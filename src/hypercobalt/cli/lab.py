@@ -21,7 +21,7 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.lab import Lab, Setup
 from hypercobalt.lab.lab import down as take_down
-from hypercobalt.lab.locks import locked
+from hypercobalt.lab.locks import locked, refuse_beside_another
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import MIB, Demand, Readiness
 from hypercobalt.lab.state import NODE_GRACE, Layout
@@ -109,6 +109,7 @@ async def _up(
     if vms < 0:
         raise LabRequestError(f"--vms {vms}: must be 0 or more")
     layout = Layout.at(data)
+    refuse_beside_another(layout)
     openstack = _has_openstack(layout, requested=openstack)
     demand = await _demand(layout, Demand(hosts, vms, openstack=openstack))
     readiness = preflight.decide(await facts.observe(data), demand)

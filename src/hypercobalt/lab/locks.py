@@ -18,6 +18,25 @@ _RESTART_SECONDS: Final = 100  # longer than the supervisor gives a start
 _LOCK_STEP: Final = 0.05
 
 
+def refuse_beside_another(layout: Layout) -> None:
+    """Refuse early what `locked` will refuse: before anything is checked, asked or installed.
+
+    Raises:
+        LabError: another command is changing the lab, or its lock cannot be read.
+    """
+    try:
+        file = layout.lock.open("rb")
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise LabError(f"data directory {layout.data}: {why(exc)}") from exc
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _busy(layout) from None
+
+
 @contextlib.contextmanager
 def locked(layout: Layout, *, ends: bool = False) -> Generator[None]:
     """Be the only command that changes the lab, and wait until its supervisor starts nothing.
@@ -42,15 +61,20 @@ def locked(layout: Layout, *, ends: bool = False) -> Generator[None]:
         else:  # `down` takes the file away while it holds it
             busy = not layout.lock.exists() or not layout.lock.samefile(f"/dev/fd/{file.fileno()}")
         if busy:
-            raise LabError(
-                f"another command is changing the lab in {layout.data}; wait for it to end"
-            )
+            raise _busy(layout)
         if ends:
             yield
             return
         with layout.restart_lock.open("ab") as restarts:
             _wait_for(restarts, layout)
             yield
+
+
+def _busy(layout: Layout) -> LabError:
+    return LabError(
+        f"another command is changing the lab in {layout.data}; wait for it to end, or name "
+        "another directory with --data"
+    )
 
 
 def _wait_for(file: BinaryIO, layout: Layout) -> None:

@@ -1,13 +1,15 @@
 """The rights of the lab's own processes: what their charts give, and a role for each heartbeat.
 
-`rights.yaml` is the charts as Helm would install them, without labels: `scripts/extract-rights`
-writes it, and the conformance suite fails when it is out of date.
+`rights.yaml` is the charts as Helm would install them for an operator on Nova, without labels, and
+`rights-direct.yaml` what the charts give instead of it, or beside it, with `--compute direct`.
+`scripts/extract-rights` writes both, and the conformance suite fails when they are out of date.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources as package_files
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import yaml
@@ -42,7 +44,13 @@ OVS_AGENT: Final = "hypercobalt-ovs-agent"
 """ServiceAccount of every host's OVS agent, in `OVS_NAMESPACE`."""
 OPERATOR: Final = "hypercobalt-operator-controller-manager"
 """ServiceAccount of the operator."""
+
+Manifest = Mapping[str, object]
+Compute = Literal["nova", "direct"]
+"""What the operator moves instances by."""
 DATA: Final = "rights.yaml"
+DIRECT: Final = "rights-direct.yaml"
+"""Objects by which the charts differ with `direct`; none is of Nova alone."""
 
 KINDS: Final[tuple[type[Object], ...]] = (
     ServiceAccount,
@@ -56,10 +64,24 @@ KINDS: Final[tuple[type[Object], ...]] = (
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
-def of_charts() -> tuple[Object, ...]:
+def manifests(compute: Compute) -> tuple[Manifest, ...]:
+    """What the charts give the operator and the agents, as documents."""
+    found: dict[tuple[str, str, str], Manifest] = {}
+    for name in (DATA, DIRECT) if compute == "direct" else (DATA,):
+        text = (package_files.files("hypercobalt.lab") / name).read_text(encoding="utf-8")
+        found |= {key(manifest): manifest for manifest in yaml.safe_load_all(text)}
+    return tuple(found.values())
+
+
+def key(manifest: Manifest) -> tuple[str, str, str]:
+    """Kind, namespace and name of an object."""
+    metadata = msgspec.convert(manifest["metadata"], ObjectMeta)
+    return str(manifest["kind"]), metadata.namespace or "", metadata.name
+
+
+def of_charts(compute: Compute) -> tuple[Object, ...]:
     """What the charts give the operator and the agents, in the order of `KINDS`."""
-    text = (package_files.files("hypercobalt.lab") / DATA).read_text(encoding="utf-8")
-    found = list(yaml.safe_load_all(text))
+    found = manifests(compute)
     return tuple(
         msgspec.convert(manifest, type_)
         for type_ in KINDS
@@ -108,12 +130,16 @@ def _rule(group: str, resource: str, verb: str, name: str) -> PolicyRule:
     )
 
 
-async def install(kube: Kube) -> None:
+async def install(kube: Kube, compute: Compute) -> None:
     """Give the operator and the agents what their charts give.
+
+    Args:
+        kube: an administrator's client.
+        compute: of the operator.
 
     Raises:
         HypercobaltError: the server refuses.
     """
     await kube.apply(Namespace(metadata=ObjectMeta(name=OVS_NAMESPACE)), force=True)
-    for obj in of_charts():
+    for obj in of_charts(compute):
         await kube.apply(obj, force=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import resources
 from typing import Final, cast
 
-import yaml
 from tests.conformance.captured.site import CAPTURED
 from tests.conformance.permitted import object_path
 from tests.conformance.prepare import call
@@ -85,8 +83,7 @@ def _put(server: Server, path: str, body: Body) -> Body:
 
 
 def _charts() -> list[Body]:
-    text = (resources.files("hypercobalt.lab") / rights.DATA).read_text(encoding="utf-8")
-    return list(yaml.safe_load_all(text))
+    return [cast("Body", one) for one in rights.manifests("direct")]
 
 
 def _kubelet() -> list[Body]:

@@ -79,7 +79,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         serve(Options(layout.api, port=0, manifests=MANIFESTS)) as server,
         Kube(load_connection(server.kubeconfig)) as admin,
     ):
-        await rights.install(admin)
+        await rights.install(admin, "direct")
         for name in (OWN, OTHER):
             await admin.create(Node(metadata=ObjectMeta(name=name)))
             await admin.create(Hypervisor(metadata=ObjectMeta(name=name)))

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
-import yaml
+import pytest
 
 from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding, ServiceAccount
+from hypercobalt.api.rbac import (
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    ServiceAccount,
+)
+from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.lab import rights
 
-
-def test_every_right_of_a_chart_is_in_the_lab() -> None:
-    text = (resources.files("hypercobalt.lab") / rights.DATA).read_text(encoding="utf-8")
-    given = {(one["kind"], str(one["metadata"])): one for one in yaml.safe_load_all(text)}
-    written = [to_builtins(one) for one in rights.of_charts()]
-    assert {(one["kind"], str(one["metadata"])): one for one in written} == given
+both = pytest.mark.parametrize("compute", ["nova", "direct"])
 
 
-def test_every_account_that_gets_a_token_is_bound() -> None:
-    objects = rights.of_charts()
+@both
+def test_every_right_of_a_chart_is_in_the_lab(compute: rights.Compute) -> None:
+    given = {rights.key(one): one for one in rights.manifests(compute)}
+    written = [to_builtins(one) for one in rights.of_charts(compute)]
+    assert {rights.key(one): one for one in written} == given
+
+
+@both
+def test_every_account_that_gets_a_token_is_bound(compute: rights.Compute) -> None:
+    objects = rights.of_charts(compute)
     accounts = {one.metadata.name for one in objects if isinstance(one, ServiceAccount)}
     assert accounts == {rights.NODE_AGENT, rights.OVS_AGENT, rights.OPERATOR}
     bindings = [one for one in objects if isinstance(one, ClusterRoleBinding | RoleBinding)]
@@ -32,10 +41,22 @@ def test_every_account_that_gets_a_token_is_bound() -> None:
     }
 
 
-def test_no_role_has_every_verb() -> None:
-    roles = [one for one in rights.of_charts() if isinstance(one, ClusterRole | Role)]
-    assert roles
-    assert not [r for one in roles for r in one.rules if "*" in (*r.verbs, *r.resources)]
+@both
+def test_no_role_has_every_verb(compute: rights.Compute) -> None:
+    rules = _rules(compute)
+    assert rules
+    assert not [rule for rule in rules if "*" in (*rule.verbs, *rule.resources)]
+
+
+def test_operator_on_nova_and_its_agents_have_no_right_to_definitions() -> None:
+    definitions = SealedDefinitions.resource.plural
+    assert not [rule for rule in _rules("nova") if definitions in rule.resources]
+    assert [rule for rule in _rules("direct") if definitions in rule.resources]
+
+
+def _rules(compute: rights.Compute) -> list[PolicyRule]:
+    roles = [one for one in rights.of_charts(compute) if isinstance(one, ClusterRole | Role)]
+    return [rule for one in roles for rule in one.rules]
 
 
 def test_a_heartbeat_may_touch_nothing_but_its_own_node_and_lease() -> None:

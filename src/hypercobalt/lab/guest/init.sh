@@ -107,6 +107,11 @@ obey() {
       if [ -e /dev/watchdog ]; then
         end "$petter"
         watchdog -F -T "$argument" -t 1 /dev/watchdog & petter=$!
+        # It is armed once it is open: `starve` must not end who pets it before that.
+        until [ "$(readlink "/proc/$petter/fd/3")" = /dev/watchdog ]; do
+          kill -0 "$petter" 2>/dev/null || { error "it cannot be opened"; return; }
+          sleep 0.1
+        done
         ok "$argument"
       else error "there is no watchdog device"; fi ;;
     starve) end "$petter"; petter=; ok ;;
