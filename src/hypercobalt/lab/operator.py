@@ -56,8 +56,8 @@ _QUICK: Final = (
     "--ha-healthy-delay=5s",
     "--ha-cool-down=10s",
 )
-# A host counts as living while its agent's Lease lasts, from before its Node is Unknown, and for one
-# call to its libvirtd more, 10 s: a dead host is not to be taken for one that lives.
+# A host counts as living while its agent's Lease lasts, and for one call to its libvirtd more, of
+# up to 10 s: a dead host is not to be taken for one that lives.
 _LIVE: Final = "--ha-live-timeout=45s"
 _LIVE_BY_SHORT_LEASE: Final = "--ha-live-timeout=30s"
 
