@@ -1,7 +1,7 @@
 """The agent's Lease: shows that the agent lives, and keeps a second agent of a host from writing.
 
 The holder of the Lease works; another agent waits until the Lease is released, has run out, or its
-holder is known to have died. It is renewed as often as the kubelet renews its own. An API that is
+holder is known to have died. It is renewed four times in its duration. An API that is
 away changes nothing: only another holder, seen, ends the work. If the API refuses Leases
 altogether, the agent works without: one missing right must not cost the whole host's status.
 
@@ -28,12 +28,15 @@ from hypercobalt.runtime.leader import renewed
 
 log = get_logger(__name__)
 
-RENEW: Final = timedelta(seconds=10)
-DURATION: Final = timedelta(seconds=40)
 LOOK: Final = timedelta(seconds=2)
 """Between looks at another agent's Lease, and attempts after an error."""
 
 _RELEASE: Final = timedelta(seconds=2)
+
+
+def renewal(duration: timedelta) -> timedelta:
+    """Time between two renewals of a Lease: three may be lost before it runs out."""
+    return duration / 4
 
 
 class AnotherAgentError(HypercobaltError):
@@ -49,6 +52,7 @@ class AgentLease:
         me: unique among processes.
         is_over: whether it is certain that the holder of that name does not run any more.
         owner: gives the object that the Lease goes with; None while there is none.
+        duration: how long the Lease lasts without a renewal.
 
     Attributes:
         held: set once the agent may work.
@@ -65,10 +69,12 @@ class AgentLease:
         *,
         is_over: Callable[[str], bool],
         owner: Callable[[], Object | None],
+        duration: timedelta,
         clock: Clock,
     ) -> None:
         self._kube, self._name, self._namespace, self._me = kube, name, namespace, me
         self._is_over, self._owner, self._clock = is_over, owner, clock
+        self._duration = duration
         self._lease: Lease | None = None  # as last seen
         self._seen_at = 0.0  # when it was last seen to change
         self._complaint = ""
@@ -88,7 +94,7 @@ class AgentLease:
         """
         try:
             while True:
-                wait = RENEW if await self._attempt() else LOOK
+                wait = renewal(self._duration) if await self._attempt() else LOOK
                 await asyncio.sleep(wait.total_seconds())
         finally:
             await self._release()
@@ -127,7 +133,7 @@ class AgentLease:
         holder = found.spec.holderIdentity
         if not holder or holder == self._me:
             return True
-        lasts = found.spec.leaseDurationSeconds or DURATION.total_seconds()
+        lasts = found.spec.leaseDurationSeconds or self._duration.total_seconds()
         return self._clock.monotonic() - self._seen_at >= lasts or self._is_over(holder)
 
     def _wait_for(self, holder: str) -> None:
@@ -159,7 +165,7 @@ class AgentLease:
         return replace(meta, ownerReferences=(owner_reference(owner),)) if owner else meta
 
     def _renewed(self, old: LeaseSpec) -> LeaseSpec:
-        return renewed(old, self._me, DURATION, self._clock.now())
+        return renewed(old, self._me, self._duration, self._clock.now())
 
     async def _release(self) -> None:
         """Let the next agent begin at once."""

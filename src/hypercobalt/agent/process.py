@@ -106,6 +106,7 @@ class Agent:
             str(here),
             is_over=is_over,
             owner=owner,
+            duration=settings.lease,
             clock=manager.clock,
         )
         self.observe("lease", self._lease.run)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import Address
+
+LEASE: Final = timedelta(seconds=40)
+"""As the kubelet's own Lease."""
+SHORTEST_LEASE: Final = timedelta(seconds=8)
+"""A renewal that fails is tried again after 2 s: several have to fail before the Lease runs out."""
+LONGEST_LEASE: Final = timedelta(minutes=10)
+"""The operator counts no longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,7 @@ class AgentSettings:
     Args:
         node: name of the Node.
         namespace: of the agent's Lease, and of its other objects that have one.
+        lease: how long the agent's Lease lasts without a renewal.
         kubeconfig: file; None looks where kubectl and pods do.
         metrics: where `/metrics` is served; None: nowhere.
         metrics_secure: over TLS, to those whom the API server allows it.
@@ -35,6 +44,7 @@ class AgentSettings:
     node: str
     _: KW_ONLY
     namespace: str
+    lease: timedelta = LEASE
     kubeconfig: Path | None = None
     metrics: Address | None = None
     metrics_secure: bool = False
@@ -48,6 +58,20 @@ class AgentSettings:
 
 
 S = TypeVar("S", bound=AgentSettings)
+
+
+def lease_duration(given: timedelta) -> timedelta:
+    """Check the duration of an agent's Lease.
+
+    Raises:
+        ConfigurationError: it is too short or too long.
+    """
+    if not SHORTEST_LEASE <= given <= LONGEST_LEASE:
+        raise ConfigurationError(
+            f"--lease-duration {given.total_seconds():g}s: must be "
+            f"{SHORTEST_LEASE.total_seconds():.0f} to {LONGEST_LEASE.total_seconds():.0f} s"
+        )
+    return given
 
 
 def encode_settings(settings: AgentSettings) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from hypercobalt.agent.settings import LEASE
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.cli.agent_start import start
 from hypercobalt.cli.common_flags import (
@@ -20,6 +21,7 @@ from hypercobalt.cli.common_flags import (
     LogFlags,
     MetricsAddress,
     MetricsSecure,
+    Span,
     Version,
 )
 from hypercobalt.errors import ConfigurationError
@@ -42,6 +44,7 @@ def node_agent(
     libvirt_uri: str | None = None,
     units: str | None = None,
     namespace: str | None = None,
+    lease_duration: Span = LEASE,
     pki_path: Path | None = None,
     certificate_source: CertificateSource | None = None,
     pki_ca_file: Path | None = None,
@@ -80,6 +83,9 @@ def node_agent(
     namespace
         Of the Lease, Migrations, stored definitions and CertificateRequests; else NAMESPACE, else
         monsoon3.
+    lease_duration
+        How long the agent's Lease lasts without a renewal, 8 to 600 s; it is renewed four times in
+        that. The operator counts a host's agent as silent after it, and reads it from the Lease.
     pki_path
         Directory for the TLS files; else PKI_PATH. Without either, none are installed.
     certificate_source
@@ -126,6 +132,7 @@ def node_agent(
             node=node,
             libvirt_uri=libvirt_uri,
             namespace=namespace,
+            lease=lease_duration,
             units=None if units is None else [unit for unit in units.split(",") if unit],
             kubeconfig=kubeconfig,
             pki_path=pki_path,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from hypercobalt.agent.settings import LEASE
 from hypercobalt.cli.agent_start import start
 from hypercobalt.cli.common_flags import (
     DiagnosticsAddress,
@@ -17,6 +18,7 @@ from hypercobalt.cli.common_flags import (
     LogFlags,
     MetricsAddress,
     MetricsSecure,
+    Span,
     Version,
 )
 from hypercobalt.ovs_agent.settings import settings
@@ -29,6 +31,7 @@ def ovs_agent(
     kubeconfig: Kubeconfig = None,
     node: str | None = None,
     namespace: str | None = None,
+    lease_duration: Span = LEASE,
     ovs_rundir: Path | None = None,
     ovn_rundir: Path | None = None,
     host_root: Path = Path("/"),
@@ -52,6 +55,9 @@ def ovs_agent(
         name.
     namespace
         Of the OVSNode and the Lease; else NAMESPACE, else ovn-system.
+    lease_duration
+        How long the agent's Lease lasts without a renewal, 8 to 600 s; it is renewed four times in
+        that. The operator counts a host's agent as silent after it, and reads it from the Lease.
     ovs_rundir
         Run directory of ovsdb-server and ovs-vswitchd; else OVS_RUNDIR, else /run/openvswitch.
     ovn_rundir
@@ -77,6 +83,7 @@ def ovs_agent(
             hostname=socket.gethostname(),
             node=node,
             namespace=namespace,
+            lease=lease_duration,
             kubeconfig=kubeconfig,
             ovs_rundir=ovs_rundir,
             ovn_rundir=ovn_rundir,

@@ -12,7 +12,7 @@ from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage, is_ready
 
 RECOVERY = 180.0
-"""Seconds until instances run elsewhere: silence of the Lease (40), peers, fencing, boot."""
+"""Seconds until instances run elsewhere: silence of the Lease (16), peers, fencing, boot."""
 _BACK = 180.0
 
 

@@ -17,8 +17,8 @@ from hypercobalt.lab.bmc.faults import Fault as BmcFault
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.storage.faults import Fault
 
-_AWAY = 65.0
-"""Seconds: longer than a Lease (40), the wait after it (5) and the answers of peers (5)."""
+_AWAY = 50.0
+"""Seconds: longer than a Lease (16), calls to libvirt (20), the wait after it (5) and peers (5)."""
 _BACK = 120.0
 _HELD = 15.0
 

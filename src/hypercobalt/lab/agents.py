@@ -5,13 +5,16 @@ Source: systemd.service(5).
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from hypercobalt.agent.settings import LEASE
 from hypercobalt.lab import rights, tokens
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
+from hypercobalt.lab.state import State
 
 KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
 """In a host: the kubeconfig of its node agent, readable by root only; its token is beside it."""
@@ -26,6 +29,8 @@ OVS_AGENT: Final = "hypercobalt-ovs-agent.service"
 NODE_DIAGNOSTICS: Final = 9187
 OVS_DIAGNOSTICS: Final = 9188
 """Ports at which people are served, as with the charts."""
+SHORT_LEASE: Final = timedelta(seconds=16)
+"""Where Nodes are soon Unknown; not shorter: a busy machine may hold up an agent for seconds."""
 _UNITS: Final = "/etc/systemd/system"
 
 _UNIT = """\
@@ -44,32 +49,49 @@ WantedBy=multi-user.target
 """
 
 
-def node_agent_unit(cobalt: Path, node: str, *, definitions: bool = True) -> str:
+def lease_of(state: State) -> timedelta:
+    """How long the Leases of a lab's agents last.
+
+    As at a site where there is an OpenStack: Nova has to miss a host before its agent's Lease ends.
+    """
+    return SHORT_LEASE if state.is_quick and not state.openstack else LEASE
+
+
+def node_agent_unit(
+    cobalt: Path, node: str, *, definitions: bool = True, lease: timedelta = LEASE
+) -> str:
     """The unit file of the node agent on a host.
 
     Args:
         cobalt: the program.
         node: name of the host's Node.
         definitions: whether the agent stores the definitions of domains, for `--compute direct`.
+        lease: how long its Lease lasts.
     """
     stored = " --store-definitions" if definitions else ""
     flags = (
         f"{cobalt} node-agent --kubeconfig {KUBECONFIG} --node {node}",
         f"--libvirt-uri qemu+tcp://127.0.0.1/system --namespace {NAMESPACE}{stored}",
         f"--state-dir {STATE} --diagnostics-bind-address=:{NODE_DIAGNOSTICS}",
+        *_lasting(lease),
     )
     after = "dbus.service network.target"
     return _unit("hypercobalt node agent", after, flags)
 
 
-def ovs_agent_unit(cobalt: Path, node: str) -> str:
+def ovs_agent_unit(cobalt: Path, node: str, *, lease: timedelta = LEASE) -> str:
     """The unit file of the OVS agent on a host."""
     flags = (
         f"{cobalt} ovs-agent --kubeconfig {OVS_KUBECONFIG} --node {node}",
         f"--namespace {rights.OVS_NAMESPACE} --diagnostics-bind-address=:{OVS_DIAGNOSTICS}",
+        *_lasting(lease),
     )
     after = "openvswitch-switch.service network.target"
     return _unit("hypercobalt OVS agent", after, flags)
+
+
+def _lasting(lease: timedelta) -> tuple[str, ...]:
+    return () if lease == LEASE else (f"--lease-duration {lease.total_seconds():g}s",)
 
 
 def _unit(description: str, after: str, flags: tuple[str, ...]) -> str:
@@ -83,7 +105,12 @@ def installed(host: Host) -> bool:
 
 
 async def install(
-    host: Host, control: ControlPlane, *, ovs: bool, definitions: bool = True
+    host: Host,
+    control: ControlPlane,
+    *,
+    ovs: bool,
+    definitions: bool = True,
+    lease: timedelta = LEASE,
 ) -> None:
     """Write the agents' files and start them; one that runs is left alone.
 
@@ -92,16 +119,18 @@ async def install(
         control: where they report.
         ovs: the OVS agent, too: OVN is there for it to report.
         definitions: the node agent stores the definitions of domains.
+        lease: how long the agents' Leases last.
 
     Raises:
         LabError: the host is off, the API server has never run, or a unit does not start.
         HypercobaltError: the API server gives no token; the host has no Node.
     """
     cobalt, disk = cobalt_command(), host.disk
-    units = {NODE_AGENT: node_agent_unit(cobalt, host.name, definitions=definitions)}
+    unit = node_agent_unit(cobalt, host.name, definitions=definitions, lease=lease)
+    units = {NODE_AGENT: unit}
     given = {KUBECONFIG: tokens.OF_NODE_AGENT}
     if ovs:
-        units[OVS_AGENT] = ovs_agent_unit(cobalt, host.name)
+        units[OVS_AGENT] = ovs_agent_unit(cobalt, host.name, lease=lease)
         given[OVS_KUBECONFIG] = tokens.OF_OVS_AGENT
     async with control.client() as kube:
         for kubeconfig, token in given.items():

@@ -303,7 +303,10 @@ class Lab:
         await self.control.register(host.name, record.index)
         await kubelet.install(host, self.control, timedelta(seconds=self.state.node_grace))
         definitions = not self.state.openstack  # Nova keeps those of its servers
-        await agents.install(host, self.control, ovs=setup.ovn, definitions=definitions)
+        lease = agents.lease_of(self.state)
+        await agents.install(
+            host, self.control, ovs=setup.ovn, definitions=definitions, lease=lease
+        )
         if not host.wire.is_cut:
             await self.control.wait_for_node(host.name)
 

@@ -25,7 +25,7 @@ from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import GUESTS, SHARED
 from hypercobalt.lab.ovn import Central
-from hypercobalt.lab.state import NODE_GRACE, Layout, State
+from hypercobalt.lab.state import Layout, State
 from hypercobalt.runtime import Kube
 
 ROLE: Final = "operator"
@@ -48,16 +48,18 @@ _NOVA: Final = (
     "--test-aggregate=",  # hosts are onboarded without a smoke test
 )
 
-# In a lab whose Nodes are soon Unknown, the other waits are short as well; a host counts as living
-# while its agent's Lease lasts, which is 40 s.
+# In a lab whose Nodes are soon Unknown, the other waits are short as well.
 _QUICK: Final = (
     "--ha-timeout=5s",
-    "--ha-live-timeout=45s",
     "--ha-reboot-grace=30s",
     "--ha-peer-timeout=5s",
     "--ha-healthy-delay=5s",
     "--ha-cool-down=10s",
 )
+# A host counts as living while its agent's Lease lasts, and for one call to its libvirtd more, of
+# up to 10 s: a dead host is not to be taken for one that lives.
+_LIVE: Final = "--ha-live-timeout=45s"
+_LIVE_BY_SHORT_LEASE: Final = "--ha-live-timeout=30s"
 
 
 class Operator:
@@ -136,8 +138,13 @@ class Operator:
             "--ha=internal",
             f"--fence-devices={self._devices}",
             f"--fence-namespace={agents.NAMESPACE}",
-            *(_QUICK if self._state.node_grace < NODE_GRACE.total_seconds() else ()),
+            *(self._quick if self._state.is_quick else ()),
         )
+
+    @property
+    def _quick(self) -> tuple[str, ...]:
+        is_short = agents.lease_of(self._state) == agents.SHORT_LEASE
+        return (*_QUICK, _LIVE_BY_SHORT_LEASE if is_short else _LIVE)
 
     @property
     def _direct(self) -> tuple[str, ...]:

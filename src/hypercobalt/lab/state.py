@@ -56,6 +56,11 @@ class State(msgspec.Struct, frozen=True):
         return f"hc{self.number}"
 
     @property
+    def is_quick(self) -> bool:
+        """Whether its waits are short: a Node is Unknown sooner than at a site."""
+        return self.node_grace < NODE_GRACE.total_seconds()
+
+    @property
     def bridge(self) -> str:
         return f"{self.prefix}br"
 

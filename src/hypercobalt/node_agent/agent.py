@@ -118,6 +118,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         renewals=lambda: agent.renewals,
         ended=ended,
         clock=manager.clock,
+        lease=settings.lease,
     )
     listeners: list[Callable[[Event], None]] = [migrations.on_event, order.on_event]
     agent.act("fencing-order", order.run)

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from hypercobalt.adapters.host.model import UnitNameError, check_unit_name
-from hypercobalt.agent.settings import AgentSettings
+from hypercobalt.agent.settings import LEASE, AgentSettings, lease_duration
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.api.names import namespace_name, node_name
@@ -120,6 +120,7 @@ def settings(
     node: str | None = None,
     libvirt_uri: str | None = None,
     namespace: str | None = None,
+    lease: timedelta = LEASE,
     units: Sequence[str] | None = None,
     kubeconfig: Path | None = None,
     pki_path: Path | None = None,
@@ -160,6 +161,7 @@ def settings(
         label=env.get("NODE_LABEL") or name,
         libvirt_uri=libvirt_uri or uri_from(env),
         namespace=own_namespace,
+        lease=lease_duration(lease),
         units=DEFAULT_UNITS if units is None else _units(units),
         kubeconfig=kubeconfig,
         pki=pki,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import Paths
-from hypercobalt.agent.settings import AgentSettings
+from hypercobalt.agent.settings import LEASE, AgentSettings, lease_duration
 from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import parse_address
@@ -59,6 +59,7 @@ def settings(
     hostname: str,
     node: str | None = None,
     namespace: str | None = None,
+    lease: timedelta = LEASE,
     kubeconfig: Path | None = None,
     ovs_rundir: Path | None = None,
     ovn_rundir: Path | None = None,
@@ -97,6 +98,7 @@ def settings(
         namespace=namespace_name(
             "--namespace", namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
         ),
+        lease=lease_duration(lease),
         kubeconfig=kubeconfig,
         ovs_rundir=ovs_rundir or Path(env.get("OVS_RUNDIR") or Paths().ovs),
         ovn_rundir=ovn_rundir or Path(env.get("OVN_RUNDIR") or Paths().ovn),

@@ -13,6 +13,7 @@ from tests.integration.operator.lifecycle import agent_reports, message, site
 from tests.integration.operator.service import in_service
 
 from hypercobalt.agent.lease import AgentLease
+from hypercobalt.agent.settings import LEASE
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.directory import place
@@ -159,6 +160,7 @@ async def test_real_agents_lease_is_understood(kube: Kube, kubeconfig: Path, nam
             "me",
             is_over=lambda _: False,
             owner=lambda: None,
+            duration=LEASE,
             clock=SystemClock(),
         )
         running = asyncio.create_task(presence.run())

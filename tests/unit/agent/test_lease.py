@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 
 import pytest
 from tests.integration.runtime.scripted import Reply, Request, ScriptedServer
 from tests.unit.runtime.memory import memory_kube
 
-from hypercobalt.agent.lease import DURATION, LOOK, RENEW, AgentLease, AnotherAgentError
+from hypercobalt.agent.lease import LOOK, AgentLease, AnotherAgentError, renewal
+from hypercobalt.agent.settings import LEASE as DURATION
 from hypercobalt.api.coordination import Lease
 from hypercobalt.runtime import FakeClock, Kube
 
@@ -23,7 +25,9 @@ MOMENT = 0.5
 class Agent:
     """One process: its hold on the host, and its own way to the API."""
 
-    def __init__(self, server: ScriptedServer, me: str, *dead: str) -> None:
+    def __init__(
+        self, server: ScriptedServer, me: str, *dead: str, duration: timedelta = DURATION
+    ) -> None:
         clock = FakeClock(source=asyncio.get_running_loop().time)
         self.online = True
         self.kube: Kube = memory_kube(server, clock, reachable=lambda: self.online)
@@ -34,6 +38,7 @@ class Agent:
             me,
             is_over=lambda holder: holder in dead,
             owner=lambda: None,
+            duration=duration,
             clock=clock,
         )
         self.task = asyncio.create_task(self.presence.run())
@@ -78,13 +83,31 @@ async def test_the_lease_is_renewed_by_one_write_each_ten_seconds() -> None:
         assert agent.works
         before = await lease(agent)
         written = server.calls["patch"]
-        await asyncio.sleep(3 * RENEW.total_seconds())
+        await asyncio.sleep(3 * renewal(DURATION).total_seconds())
         after = await lease(agent)
 
     assert server.calls["patch"] - written == 4  # the release is one
     assert (after.spec.holderIdentity, after.spec.leaseDurationSeconds) == ("one", 40)
     assert after.spec.acquireTime == before.spec.acquireTime
     assert after.spec.renewTime != before.spec.renewTime
+
+
+async def test_a_short_lease_is_renewed_as_often_in_its_time_and_taken_as_soon_as_it_ends() -> None:
+    server, short = ScriptedServer(), timedelta(seconds=12)
+    one = Agent(server, "one", duration=short)
+    await asyncio.sleep(MOMENT)
+    written = server.calls["patch"]
+    await asyncio.sleep(short.total_seconds())
+    assert server.calls["patch"] - written == 4
+    assert (await lease(one)).spec.leaseDurationSeconds == 12
+
+    await one.kill()
+    other = Agent(server, "other")  # what is taken over lasts as its holder has said
+    async with agents(other):
+        await asyncio.sleep(short.total_seconds() - MOMENT)
+        assert not other.works
+        await asyncio.sleep(LOOK.total_seconds() + 2 * MOMENT)
+        assert other.works
 
 
 async def test_second_agent_waits_until_the_first_releases_the_lease(
@@ -168,7 +191,7 @@ async def test_without_the_right_to_leases_the_agent_works(
     server.faults.append(refuse)
     agent = Agent(server, "one")
     async with agents(agent):
-        await asyncio.sleep(3 * RENEW.total_seconds())
+        await asyncio.sleep(3 * renewal(DURATION).total_seconds())
         assert agent.works
 
     logged = [record for record in caplog.records if "lease_refused" in record.message]

@@ -69,7 +69,7 @@ class OpenStack:
         self.lab = lab
         state, layout = lab.state, lab.layout
         # In a lab whose Nodes are soon Unknown, Nova misses a host before its agent's Lease ends.
-        silence = _QUICK if state.node_grace < NODE_GRACE.total_seconds() else _PATIENT
+        silence = _QUICK if state.is_quick else _PATIENT
         folder, programs = layout.openstack, Path(state.openstack)
         self.place = Place(state.id, state.address, folder, layout.log, programs, silence)
 

@@ -21,7 +21,8 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.events import DomainEvent, Event, EventKind
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
-from hypercobalt.agent.lease import RENEW
+from hypercobalt.agent.lease import renewal
+from hypercobalt.agent.settings import LEASE
 from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
@@ -42,8 +43,8 @@ _LONGEST: Final = timedelta(seconds=16)
 """For one reading of an API that is slow: each that fails gives the next one more time."""
 _SAME: Final = 100
 """Readings that fail before they are given twice the time."""
-LATE: Final = RENEW + timedelta(seconds=2)
-"""How often it looks whether the Lease was renewed meanwhile."""
+_LATE: Final = timedelta(seconds=2)
+"""How long after its time a renewal is missed."""
 
 
 class FencingOrder:
@@ -57,6 +58,7 @@ class FencingOrder:
         boot: the boot that this process runs in; "" obeys nothing.
         renewals: how often the agent's Lease was renewed so far.
         ended: takes the guests that are ended.
+        lease: duration of the agent's Lease.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class FencingOrder:
         renewals: Callable[[], int],
         ended: Ended,
         clock: Clock,
+        lease: timedelta = LEASE,
     ) -> None:
+        self._late = renewal(lease) + _LATE
         self._renewals, self._missed = renewals, 0
         self._obeying = asyncio.Lock()
         self._kube, self._libvirt, self._board = kube, libvirt, board
@@ -111,7 +115,7 @@ class FencingOrder:
         """Read the order whenever the Lease is not renewed: the host may be cut off."""
         known = self._renewals()
         while True:
-            await asyncio.sleep(LATE.total_seconds())
+            await asyncio.sleep(self._late.total_seconds())
             before, known = known, self._renewals()
             seen = self._hypervisor.value
             if seen is None or not known or known != before:

@@ -29,6 +29,7 @@ from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
 from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.ha.fences import Fences, vanished
+from hypercobalt.operator.ha.looks import Looks
 from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.ha.settings import HaSettings
@@ -116,7 +117,7 @@ class Observation:
         self._began = False
         self._listing: tuple[float, Fleet] | None = None
         self._hindrance = ""  # of the compute service, as of that listing
-        self._lock = asyncio.Lock()
+        self._lock, self._looks = asyncio.Lock(), Looks(clock)
 
     def is_quiet(self, name: str) -> bool:
         """Whether the host is well and nothing of it has to be brought to an end."""
@@ -320,10 +321,7 @@ class Observation:
             return _Compute(problem=str(error))
         if host is None:
             return _Compute()
-        try:
-            fresh = await hosts.get(host.name, fresh=True)
-        except ComputeError:
-            return _Compute(host, host.up)  # libvirt of that host alone does not answer
+        fresh = await self._looks.at(hosts, host, hypervisor.status.bootID or "")
         return _Compute(fresh, fresh.up) if fresh is not None else _Compute()
 
     async def _list(self) -> Fleet:
