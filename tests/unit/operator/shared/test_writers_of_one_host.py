@@ -10,11 +10,11 @@ from tests.unit.operator.samples import LABELS, NOW, condition, hypervisor, node
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.agent_pods import AgentPods
-from hypercobalt.operator.contested import Contested, Rivals
-from hypercobalt.operator.hypervisor import HypervisorReconciler
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION
-from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.agents.pods import AgentPods
+from hypercobalt.operator.nodes.contested import Contested, Rivals
+from hypercobalt.operator.nodes.hypervisor import HypervisorReconciler
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION
+from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import (
     Cache,
     ConflictError,
