@@ -114,7 +114,8 @@ async def all_come_into_service(kube: Kube, names: list[str]) -> None:
             elif in_service(found):
                 waited_for.discard(host)
             if not waited_for:
-                return
+                break
+    assert not waited_for, "the watch ended"
 
 
 @pytest.mark.timeout(WHOLE_FLEET + 60)
