@@ -40,7 +40,7 @@ from hypercobalt.node_agent.emulated import emulated_host
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
 HOST = "node0"

@@ -19,9 +19,9 @@ from time import monotonic
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab, Setup, down
-from hypercobalt.lab.overview import is_taken_up
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
+from hypercobalt.views.lab import is_taken_up
 
 BARE = Setup(control_plane=False, ovn=False)
 REPORT_SECONDS = 60

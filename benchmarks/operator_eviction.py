@@ -41,7 +41,7 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 HOST = "node0"

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.runtime_sample import describe, table, write_json
 
 from hypercobalt.api.coordination import LeaseGlance
-from hypercobalt.operator.agent_leases import AgentLeases
+from hypercobalt.operator.agents.leases import AgentLeases
 from hypercobalt.runtime import Kube, ListResult, Metrics
 from hypercobalt.runtime.client.watch import read_events
 

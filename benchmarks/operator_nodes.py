@@ -34,7 +34,7 @@ from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, No
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,

@@ -37,7 +37,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.node_facts import TRAITS_ANNOTATION
+from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube, load_connection
 from hypercobalt.runtime.client.requests import Selection
 

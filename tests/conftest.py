@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from hypercobalt import logs
-from tests import rings
+from tests import first, rings
 from tests.cost import spare_the_collector
 
 # A shell makes its background jobs ignore Ctrl-C, and what the tests start would inherit that.
@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     rings.configure(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests before pytest selects some of them by their markers."""
+    first.mark(items)
 
 
 def pytest_collection_finish() -> None:

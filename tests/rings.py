@@ -18,8 +18,8 @@ import pytest
 BUDGETS: Final[dict[str, float]] = tomllib.loads(
     Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8")
 )
-AT_MOST: Final = 2
-"""Tests that may need a second try in all rings together; more of them hide a race."""
+AT_MOST: Final = 4
+"""Tests of all rings, some 3,500, that may need a second try; more of them hide a race."""
 _FAILED, _SEED = "cache/lastfailed", "rings/seed"
 
 

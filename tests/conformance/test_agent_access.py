@@ -11,7 +11,7 @@ from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.contracts.agent_access import CASES, Case, Engine, agent, settled, shown_by
 
-from hypercobalt.apiserver.access.certificates import make_ca
+from hypercobalt.pki.certificates import make_ca
 from hypercobalt.runtime import Kube, load_connection
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned

@@ -46,7 +46,7 @@ from hypercobalt.api.workloads import Pod, PodSpec
 from hypercobalt.node_agent.agent import Host, register
 from hypercobalt.node_agent.host.shutdown_drain import make_eviction
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
-from hypercobalt.operator.agent_pods import still_running
+from hypercobalt.operator.agents.pods import still_running
 from hypercobalt.runtime import (
     Address,
     ForbiddenError,

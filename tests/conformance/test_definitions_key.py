@@ -18,7 +18,7 @@ from tests.conformance.wire import Body
 from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 
 from hypercobalt.api.core import Secret
-from hypercobalt.operator.definitions_keys import DefinitionsKeys
+from hypercobalt.operator.definitions.keys import DefinitionsKeys
 from hypercobalt.runtime import Kube, load_connection
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time

@@ -24,9 +24,9 @@ from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.operator.gardener import IMAGE, Signal, decide
-from hypercobalt.operator.gardener import NAMESPACE as SPACE
-from hypercobalt.operator.node_facts import HYPERVISOR_LABEL
+from hypercobalt.operator.nodes.gardener import IMAGE, Signal, decide
+from hypercobalt.operator.nodes.gardener import NAMESPACE as SPACE
+from hypercobalt.operator.shared.node_facts import HYPERVISOR_LABEL
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 

@@ -29,7 +29,7 @@ from hypercobalt.api.diagnostics import path
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.api.times import micro_time
-from hypercobalt.operator.agent_leases import OVS_AGENT
+from hypercobalt.operator.agents.leases import OVS_AGENT
 from hypercobalt.ovs_agent.agent import NAME, REPORTER, register
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import (

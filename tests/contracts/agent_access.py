@@ -37,9 +37,9 @@ from hypercobalt.api.rbac import (
 from hypercobalt.api.rbac import (
     Subject as Bound,
 )
-from hypercobalt.apiserver.access.pki import Pair
 from hypercobalt.errors import TransientError
 from hypercobalt.lab import rights
+from hypercobalt.pki import Pair
 from hypercobalt.runtime import Address, AlreadyExistsError, Kube, Manager, Metrics
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned, RefusedError, call

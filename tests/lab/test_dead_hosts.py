@@ -20,8 +20,8 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
 from hypercobalt.lab.lab import Lab, Setup, down
-from hypercobalt.lab.overview import STALE, rows
 from hypercobalt.runtime import Kube, SystemClock
+from hypercobalt.views.lab import STALE, rows
 from tests.following import follow
 
 T = TypeVar("T", Hypervisor, Node)

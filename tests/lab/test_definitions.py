@@ -12,7 +12,7 @@ from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.lab.agents import NAMESPACE
 from hypercobalt.lab.disk import LOCAL
-from hypercobalt.operator.definitions_reader import opened
+from hypercobalt.operator.definitions.reader import opened
 from hypercobalt.runtime import Kube
 from hypercobalt.runtime.client.patch import JsonObject
 from tests.integration.runtime.scripted import eventually

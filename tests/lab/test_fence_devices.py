@@ -16,6 +16,7 @@ from uuid import UUID
 
 import pytest
 
+from hypercobalt import pki
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import Device, Identity
 from hypercobalt.adapters.fencing.port import (
@@ -25,7 +26,6 @@ from hypercobalt.adapters.fencing.port import (
     FenceFailure,
     PowerState,
 )
-from hypercobalt.apiserver.access import pki
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.boards import Protocol

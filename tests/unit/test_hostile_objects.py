@@ -26,16 +26,16 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
-from hypercobalt.operator import gardener, hypervisor
-from hypercobalt.operator.definitions_reader import DefinitionsUnreadableError, opened
-from hypercobalt.operator.from_node import first
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.definitions.reader import DefinitionsUnreadableError, opened
+from hypercobalt.operator.nodes import gardener, hypervisor
+from hypercobalt.operator.nodes.from_node import first
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     COPIED_LABELS,
     HYPERVISOR_LABEL,
     TRAITS_ANNOTATION,
 )
-from hypercobalt.operator.node_names import claims, names_of
+from hypercobalt.operator.shared.node_names import claims, names_of
 from hypercobalt.runtime.client.collection import read_page
 
 KEY, OWNER = PrivateKey.make(), Owner("kvm-a", "uid")

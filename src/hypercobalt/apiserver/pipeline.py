@@ -16,13 +16,13 @@ import msgspec
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access import reviews
-from hypercobalt.apiserver.access.aggregation import Aggregation
 from hypercobalt.apiserver.access.attributes import attributes_of
 from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
 from hypercobalt.apiserver.access.escalation import guarded
 from hypercobalt.apiserver.access.impersonation import acting_as
 from hypercobalt.apiserver.access.node_restriction import node_of, restricted
 from hypercobalt.apiserver.access.rbac import CLUSTER_ROLES, Rbac
+from hypercobalt.apiserver.aggregation import Aggregation
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
 from hypercobalt.apiserver.errors import JSONObject, StatusError
@@ -72,9 +72,9 @@ class Api:
     def __init__(
         self, store: Store, registry: Registry, hub: Hub, authenticator: Authenticator
     ) -> None:
-        self._store, self._registry, self._aside = store, registry, Offload()
+        self._store, self._registry, self._offload = store, registry, Offload()
         self._reader = Reader(store, hub)
-        self.writer = Writer(store, self._aside, Policies(store, registry, self._aside))
+        self.writer = Writer(store, self._offload, Policies(store, registry, self._offload))
         self._discovery, self._health = Discovery(registry), Health(store)
         self.rbac, self._accounts = Rbac(store), authenticator.accounts
         self._reviews = reviews.Reviews(authenticator, self.rbac)
@@ -212,7 +212,7 @@ class Api:
         if kind not in allowed:
             raise errors.unsupported_media_type(allowed)
         most = MAX_VALUES_OF_A_HOST if request.user.is_of_a_host else MAX_VALUES
-        return await self._aside.run(len(request.body), decode, kind, request.body, most)
+        return await self._offload.run(len(request.body), decode, kind, request.body, most)
 
 
 def _check_subresource(call: Call) -> None:

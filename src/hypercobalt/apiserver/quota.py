@@ -15,8 +15,7 @@ from collections import Counter
 from typing import Final
 
 from hypercobalt.apiserver import errors
-from hypercobalt.apiserver.access.rbac import MASTERS
-from hypercobalt.apiserver.requests.request import User
+from hypercobalt.apiserver.requests.request import MASTERS, User
 from hypercobalt.apiserver.storage.objects import Event, Key
 
 MIB: Final = 2**20

@@ -17,8 +17,7 @@ import yaml
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.errors import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.kinds import tables
-from hypercobalt.apiserver.kinds.builtin import events
-from hypercobalt.apiserver.kinds.resources import Resource
+from hypercobalt.apiserver.kinds.versions import in_version, to_version
 from hypercobalt.apiserver.requests.bodies import JSON_TYPE, YAML_TYPE
 from hypercobalt.apiserver.requests.request import Call, Request, Response
 from hypercobalt.apiserver.storage.objects import Stored
@@ -59,20 +58,6 @@ def accepted(request: Request) -> Accepted:
     raise errors.not_acceptable([JSON_TYPE, YAML_TYPE])
 
 
-def to_version(resource: Resource, data: bytes) -> JSONObject:
-    """A stored object as `resource`'s version shows it."""
-    return _in_version(resource, resource.conformed(data))
-
-
-def _in_version(resource: Resource, conformed: bytes) -> JSONObject:
-    obj: JSONObject = msgspec.json.decode(conformed)
-    if resource.group == "events.k8s.io":
-        return events.from_core(obj)
-    if resource.version == resource.storage_version:
-        return obj
-    return {**obj, "apiVersion": resource.api_version}
-
-
 class Renderer:
     """Shows stored objects in the form and version that a call accepts.
 
@@ -111,7 +96,7 @@ class Renderer:
         conformed = self.resource.conformed(data, remember=remember)
         if self.plain:
             return conformed
-        obj = _in_version(self.resource, conformed)
+        obj = in_version(self.resource, conformed)
         match self.shown_as:
             case "Table":
                 version = text_at(obj, "metadata", "resourceVersion")

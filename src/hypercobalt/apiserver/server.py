@@ -19,8 +19,9 @@ from typing import Any
 
 import msgspec
 
+from hypercobalt import pki
 from hypercobalt.apiserver import http
-from hypercobalt.apiserver.access import bootstrap, client_ca, jwt, kubeconfig, pki
+from hypercobalt.apiserver.access import bootstrap, client_ca, jwt, kubeconfig
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
 from hypercobalt.apiserver.access.renewal import keeping_current
 from hypercobalt.apiserver.access.tokens import Accounts

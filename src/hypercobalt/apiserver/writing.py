@@ -67,8 +67,8 @@ class Admitter(Protocol):
 class Writer:
     """The write verbs."""
 
-    def __init__(self, store: Store, aside: Offload, *admitters: Admitter) -> None:
-        self._store, self._aside, self._admitters = store, aside, admitters
+    def __init__(self, store: Store, offload: Offload, *admitters: Admitter) -> None:
+        self._store, self._offload, self._admitters = store, offload, admitters
         self._quota = Quota()
         store.listen(self._quota.follow)
 
@@ -197,7 +197,7 @@ class Writer:
             size *= DEFINITION_FACTOR
         elif schema.has_rules():
             size *= RULES_FACTOR
-        return await self._aside.run(size, decide, call, *args, **kwargs)
+        return await self._offload.run(size, decide, call, *args, **kwargs)
 
     async def _commit(
         self, call: Call, key: Key, prepared: Prepared, held: Stored | None

@@ -15,7 +15,7 @@ from cyclopts import Parameter, validators
 
 from hypercobalt import logs
 from hypercobalt.cli import exit_codes
-from hypercobalt.cli.tables import Output, print_json
+from hypercobalt.cli.tables import Output, print_json, print_table
 from hypercobalt.drills import drill as drills
 from hypercobalt.drills import timeline
 from hypercobalt.drills.catalogue import DRILLS
@@ -67,8 +67,7 @@ def drill(
     except HypercobaltError as error:
         return exit_codes.report_error("drill", error)
     if not wanted:
-        for one in known.values():
-            print(f"{one.name:22}{one.purpose}")
+        print_table(("DRILL", "SHOWS"), ((one.name, one.purpose) for one in known.values()))
         return 0
     logs.configure(level=logging.WARNING)
     results: list[Result] = []

@@ -22,10 +22,10 @@ from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
 from hypercobalt.api.meta import owner_reference
 from hypercobalt.cli import api_command
 from hypercobalt.cli.api_command import Kubeconfig, Node
-from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube
+from hypercobalt.views.eviction_progress import outcome
 
 REASON: Final = "cobalt evict"
 

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import UNDER_WAY, Eviction, EvictionInstance, InstancePhase
-from hypercobalt.cli.evict_progress import Follower, summary
-from hypercobalt.operator.wording import printable
+from hypercobalt.operator.shared.wording import printable
+from hypercobalt.views.eviction_progress import Follower, summary
 
 _REFRESH_SECONDS = 0.5  # ages; what the API reports is shown when it comes
 _BAR = 24  # characters: the text behind it still fits on a terminal of 80

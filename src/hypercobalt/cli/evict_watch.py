@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-from hypercobalt.api.eviction import (
-    Eviction,
-    has_ended,
-)
+from hypercobalt.api.eviction import Eviction, EvictionReason, evicting, has_ended
 from hypercobalt.cli import exit_codes
-from hypercobalt.cli.evict_progress import Follower, exit_code, outcome, summary
 from hypercobalt.cli.following import follow
 from hypercobalt.runtime import Kube
+from hypercobalt.views.eviction_progress import Follower, outcome, summary
+
+_EXIT = {
+    EvictionReason.SUCCEEDED: 0,
+    EvictionReason.FAILED: exit_codes.FAILED,
+    EvictionReason.CANCELLED: exit_codes.CANCELLED,
+}
 
 
 async def watch(kube: Kube, eviction: Eviction) -> int:
@@ -25,7 +28,7 @@ async def watch(kube: Kube, eviction: Eviction) -> int:
         print(f"eviction/{name} was deleted", flush=True)
         return exit_codes.CANCELLED
     print(outcome(last), flush=True)
-    return exit_code(last)
+    return _exit_code(last)
 
 
 async def _show(follower: Follower) -> None:
@@ -49,3 +52,9 @@ async def _lines(follower: Follower) -> None:
             shown = text
         await follower.changed.wait()
         follower.changed.clear()
+
+
+def _exit_code(eviction: Eviction) -> int:
+    """The exit code for the end of an Eviction, 0 before it."""
+    found = evicting(eviction.status)
+    return _EXIT.get(EvictionReason(found.reason), 0) if found else 0

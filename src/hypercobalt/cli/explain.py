@@ -22,14 +22,15 @@ from hypercobalt.cli.api_command import Kubeconfig
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
-from hypercobalt.operator.explain import eviction as evictions
-from hypercobalt.operator.explain import hypervisor as hypervisors
-from hypercobalt.operator.explain import migration as migrations
-from hypercobalt.operator.explain.model import Explanation
-from hypercobalt.operator.explain.reporters import KUBELET_NAMESPACE, Reporters
-from hypercobalt.operator.ha.evictions import is_recovery, succeeded
+from hypercobalt.operator.ha.evictions import succeeded
+from hypercobalt.operator.shared.evictions import is_recovery
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 from hypercobalt.runtime.client.errors import TerminalApiError
+from hypercobalt.views.explain import eviction as evictions
+from hypercobalt.views.explain import hypervisor as hypervisors
+from hypercobalt.views.explain import migration as migrations
+from hypercobalt.views.explain.model import Explanation
+from hypercobalt.views.explain.reporters import KUBELET_NAMESPACE, Reporters
 
 _KINDS: Final = {
     **dict.fromkeys(("hypervisor", "hypervisors", "hv", "node", "nodes"), "hypervisor"),

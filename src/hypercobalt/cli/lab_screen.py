@@ -29,7 +29,13 @@ from hypercobalt.lab import bond, processes
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Readiness
-from hypercobalt.lab.overview import (
+from hypercobalt.lab.progress import Progress, Report
+from hypercobalt.lab.supervision import journal, supervisor
+from hypercobalt.lab.vms.fleet import Inventory
+from hypercobalt.lab.vms.request import ListedVm
+from hypercobalt.runtime import Informer, Metrics
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.views.lab import (
     UNSUPERVISED,
     Row,
     is_taken_up,
@@ -38,12 +44,6 @@ from hypercobalt.lab.overview import (
     rows,
     stopped,
 )
-from hypercobalt.lab.progress import Progress, Report
-from hypercobalt.lab.supervision import journal, supervisor
-from hypercobalt.lab.vms.fleet import Inventory
-from hypercobalt.lab.vms.request import ListedVm
-from hypercobalt.runtime import Informer, Metrics
-from hypercobalt.runtime.client.requests import Selection
 
 _COLUMNS = (
     "NODE",

@@ -12,7 +12,7 @@ from hypercobalt.cli import api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.following import follow
 from hypercobalt.errors import InvalidRequestError
-from hypercobalt.operator.wording import printable
+from hypercobalt.operator.shared.wording import printable
 from hypercobalt.runtime import Kube
 
 

@@ -14,11 +14,11 @@ from hypercobalt.cli import api_command, exit_codes, ovn, switches
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table, table
 from hypercobalt.errors import InvalidRequestError
-from hypercobalt.operator.explain.model import age
 from hypercobalt.operator.network.fleet_check import FleetFinding
 from hypercobalt.operator.network.fleet_check import check as compare
-from hypercobalt.operator.wording import count, printable
+from hypercobalt.operator.shared.wording import count, printable
 from hypercobalt.runtime import SystemClock
+from hypercobalt.views.explain.model import age
 
 FOUND: Final = 1
 NOT_CHECKED: Final = 2

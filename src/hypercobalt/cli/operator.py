@@ -29,7 +29,7 @@ from hypercobalt.cli.operator_flags import (
 from hypercobalt.cli.operator_start import become
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Options
-from hypercobalt.operator.gardener import IMAGE, NAMESPACE
+from hypercobalt.operator.nodes.gardener import IMAGE, NAMESPACE
 from hypercobalt.operator.process import COMPONENT, Kind, ProcessSettings
 from hypercobalt.runtime import load_connection, parse_address
 

@@ -17,11 +17,12 @@ from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.ha.guard import CEILING, Limits
 from hypercobalt.ha.node_failure import Waits
-from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.eviction.model.policy import Doubt, Order, Policy, StuckHelp
-from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaMode, HaSettings
+from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaSettings
 from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
 from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import Address, parse_address
 
 _SITE: Final = Settings()

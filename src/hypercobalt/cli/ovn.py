@@ -12,7 +12,7 @@ from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, table
-from hypercobalt.operator.wording import printable
+from hypercobalt.operator.shared.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import BridgeReport, ControllerReport
 
 _LOCAL: Final = 65534

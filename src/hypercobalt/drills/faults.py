@@ -24,7 +24,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.ovn import Part
 from hypercobalt.lab.storage.faults import Fault as StorageFault
-from hypercobalt.operator.ha.evictions import is_recovery
+from hypercobalt.operator.shared.evictions import is_recovery
 
 BMC: Final = "the BMC of "
 _ANSWER: Final = 15.0

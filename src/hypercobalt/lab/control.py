@@ -12,18 +12,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from hypercobalt import pki
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.apiserver.access import kubeconfig, pki
+from hypercobalt.apiserver.access import kubeconfig
 from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.bmc import boards
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,
@@ -191,7 +192,7 @@ class ControlPlane:
         Raises:
             LabError: the server has never run.
         """
-        from hypercobalt.apiserver.access.certificates import (  # noqa: PLC0415 - slow, seldom needed
+        from hypercobalt.pki.certificates import (  # noqa: PLC0415 - slow, seldom needed
             make_client,
         )
 

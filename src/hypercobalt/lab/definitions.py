@@ -12,8 +12,8 @@ from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import Owner
 from hypercobalt.lab import rights
 from hypercobalt.lab.operator import DEFINITIONS_SECRET
-from hypercobalt.operator.definitions_keys import ring
-from hypercobalt.operator.definitions_reader import opened
+from hypercobalt.operator.definitions.keys import ring
+from hypercobalt.operator.definitions.reader import opened
 from hypercobalt.runtime import Kube
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.apiserver.access import pki
+from hypercobalt import pki
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.state import Layout
@@ -30,7 +30,7 @@ def install(host: Host, layout: Layout) -> None:
         raise LabError(f"certificates in {layout.pki}: {error}") from error
     if host.disk.read(_CA) == authority.certificate:
         return
-    from hypercobalt.apiserver.access.certificates import make_peer  # noqa: PLC0415 - slow
+    from hypercobalt.pki.certificates import make_peer  # noqa: PLC0415 - slow
 
     own = make_peer(authority, host.name, (host.address, host.name))
     for role in ("server", "client"):
@@ -43,7 +43,7 @@ def _authority(layout: Layout) -> pki.Pair:
     try:
         return pki.load(layout.pki, "ca")
     except FileNotFoundError:
-        from hypercobalt.apiserver.access.certificates import make_ca  # noqa: PLC0415 - slow
+        from hypercobalt.pki.certificates import make_ca  # noqa: PLC0415 - slow
 
         layout.pki.mkdir(mode=0o700, exist_ok=True)
         return pki.store(layout.pki, "ca", make_ca("cobalt-lab-migrations"))

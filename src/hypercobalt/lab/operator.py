@@ -13,10 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from hypercobalt import pki
 from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import agents, processes, rights, tokens
 from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.commands import cobalt_command

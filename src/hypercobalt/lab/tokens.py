@@ -20,12 +20,12 @@ from typing import Final
 
 from hypercobalt.api.access import BoundObjectReference, TokenRequest, TokenRequestSpec
 from hypercobalt.api.rbac import ServiceAccount
-from hypercobalt.apiserver.access.pki import write_secret
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import rights
 from hypercobalt.lab import state as records
 from hypercobalt.lab.disk import Disk
 from hypercobalt.lab.state import Layout
+from hypercobalt.pki import write_secret
 from hypercobalt.runtime import Kube, load_connection
 
 OF_NODE_AGENT: Final = "/etc/hypercobalt/token"

@@ -9,7 +9,7 @@ import sys
 from hypercobalt import logs
 from hypercobalt.errors import HypercobaltError, InvalidRequestError
 from hypercobalt.operator.process import decode_settings, run
-from hypercobalt.operator.wording import printable
+from hypercobalt.operator.shared.wording import printable
 from hypercobalt.runtime.allocator import use_one_arena
 from hypercobalt.runtime.memory import bound_memory
 

@@ -1,7 +1,7 @@
 """Puts the operator's controllers together under one manager, with shared informers.
 
 Nodes and Hypervisors are chosen on the server, by labels; so are Deployments and disruption
-budgets. Pods are watched on single Nodes only (`agent_pods`).
+budgets. Pods are watched on single Nodes only (`agents.pods`).
 
 Source: openstack-hypervisor-operator, cmd/main.go.
 """
@@ -25,42 +25,38 @@ from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.compute.connect import ReadDefinitions
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator import (
-    agent_reporting,
-    gardener,
-    hypervisor,
-    ready,
-    taint,
-)
-from hypercobalt.operator.agent_leases import AgentLeases
-from hypercobalt.operator.agent_pods import AgentPods
-from hypercobalt.operator.agent_reporting import AgentReportingReconciler
-from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
-from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.agents import reporting
+from hypercobalt.operator.agents.leases import AgentLeases
+from hypercobalt.operator.agents.pods import AgentPods
+from hypercobalt.operator.agents.reporting import AgentReportingReconciler
+from hypercobalt.operator.certificates.assembly import add_approval, add_certificates
+from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
-from hypercobalt.operator.contested import (
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
+from hypercobalt.operator.ha.device_assembly import add_fence_devices
+from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.ha.template_fences import BY_DEVICE, Open, connections
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.network.assembly import add_network
+from hypercobalt.operator.network.switches import Switches
+from hypercobalt.operator.network.verdict import unwatched
+from hypercobalt.operator.nodes import gardener, hypervisor, ready, taint
+from hypercobalt.operator.nodes.contested import (
     BY_IDENTITY,
     Contested,
     addresses_changed,
     identity_changed,
     identity_of,
 )
-from hypercobalt.operator.eviction.model.policy import Policy
-from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
-from hypercobalt.operator.ha.device_assembly import add_fence_devices
-from hypercobalt.operator.ha.fences import Fences
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
-from hypercobalt.operator.ha.template_fences import BY_DEVICE, Open, connections
-from hypercobalt.operator.lifecycle.assembly import INDEXES, Shared
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.network.assembly import add_network
-from hypercobalt.operator.network.switches import Switches
-from hypercobalt.operator.network.verdict import unwatched
-from hypercobalt.operator.new_nodes import NewNodes
-from hypercobalt.operator.node_facts import HYPERVISOR_LABEL, copied_labels
-from hypercobalt.operator.node_names import BY_CLAIM, claims
-from hypercobalt.operator.shared_storage import BY_STORAGE, add_shared_storage, storages_of
-from hypercobalt.operator.status_writer import StatusWriter
+from hypercobalt.operator.nodes.new_nodes import NewNodes
+from hypercobalt.operator.nodes.shared_storage import BY_STORAGE, add_shared_storage, storages_of
+from hypercobalt.operator.shared.ha_mode import HaMode
+from hypercobalt.operator.shared.hypervisors import INDEXES, Shared
+from hypercobalt.operator.shared.node_facts import HYPERVISOR_LABEL, copied_labels
+from hypercobalt.operator.shared.node_names import BY_CLAIM, claims
+from hypercobalt.operator.shared.status_writer import StatusWriter
 from hypercobalt.runtime import (
     Controller,
     Informer,
@@ -162,7 +158,7 @@ def add_controllers(
         read = None
         if options.definitions_secret:
             # Imported here: what opens sealed definitions takes 8 MiB.
-            from hypercobalt.operator.definitions_assembly import (  # noqa: PLC0415
+            from hypercobalt.operator.definitions.assembly import (  # noqa: PLC0415
                 add_definitions,
             )
 
@@ -249,7 +245,7 @@ def _shared(
 
     def computed(found: Hypervisor) -> tuple[Condition, ...]:
         now = manager.clock.now()
-        agent = agent_reporting.initial(found, leases.glance(found.metadata.name), now)
+        agent = reporting.initial(found, leases.glance(found.metadata.name), now)
         network = unwatched(found, now) if switches is None else switches.condition(found, now)
         mine = (*agent, *network)
         kept = (one for one in found.conditions if get_condition(mine, one.type) is None)
@@ -338,7 +334,7 @@ def _add_agents(manager: Manager, shared: Shared, leases: AgentLeases) -> None:
     manager.add_check("agent-leases", leases.unread, readiness=True)
     manager.add(
         Controller(
-            agent_reporting.NAME,
+            reporting.NAME,
             AgentReportingReconciler(
                 manager.kube,
                 leases,
@@ -348,7 +344,7 @@ def _add_agents(manager: Manager, shared: Shared, leases: AgentLeases) -> None:
                 events=shared.events,
             ),
             watches=(
-                primary(shared.informer, when=agent_reporting.worth_a_pass),
+                primary(shared.informer, when=reporting.worth_a_pass),
                 leases.source.watch,
             ),
         )

@@ -6,18 +6,20 @@ import asyncio
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.agent_leases import AgentLeases
+from hypercobalt.operator.agents.leases import AgentLeases
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.ha.assembly import add_ha
 from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.power import PowerReader
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
-from hypercobalt.operator.lifecycle.assembly import Shared, add_lifecycle
+from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.lifecycle.assembly import add_lifecycle
 from hypercobalt.operator.lifecycle.ha_enabled import Fencing
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.metrics import Overview
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.ha_mode import HaMode
+from hypercobalt.operator.shared.hypervisors import Shared
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import Manager, Metrics
 
 

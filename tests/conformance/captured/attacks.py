@@ -38,8 +38,9 @@ from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.lab import rights
-from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.ha.facts import BEFORE
+from hypercobalt.operator.shared.evictions import FINALIZER
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,

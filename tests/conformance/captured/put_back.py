@@ -35,7 +35,7 @@ from hypercobalt.operator.ha.reconciler import HostFailureReconciler
 from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.shared.node_facts import host_names
 from hypercobalt.runtime import AlreadyExistsError
 
 Change = Callable[[list[Body]], None]

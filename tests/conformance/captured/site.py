@@ -32,10 +32,11 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.ha.guard import Limits
 from hypercobalt.lab import rights
 from hypercobalt.operator.assembly import Options
-from hypercobalt.operator.certificates import Issuing
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.ha_mode import HaMode
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,

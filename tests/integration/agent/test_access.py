@@ -31,11 +31,11 @@ from hypercobalt.agent.diagnostics.serving import MOST_AT_ONCE
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.apiserver.access.certificates import make_ca
-from hypercobalt.apiserver.access.pki import Pair, load
 from hypercobalt.apiserver.server import Server
 from hypercobalt.cli import agents
 from hypercobalt.errors import HypercobaltError, InvalidRequestError, TransientError
+from hypercobalt.pki import Pair, load
+from hypercobalt.pki.certificates import make_ca
 from hypercobalt.runtime import ForbiddenError, Kube, Metrics, load_connection
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import PinError, Pinned, call

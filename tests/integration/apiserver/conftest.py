@@ -19,8 +19,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from hypercobalt import pki
 from hypercobalt.api import crd
-from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.server import Options, serve
 
 TOKENS = """\

@@ -16,11 +16,11 @@ import msgspec
 import pytest
 import yaml
 
-from hypercobalt.apiserver.access import pki
-from hypercobalt.apiserver.access.certificates import make_client
-from hypercobalt.apiserver.access.pki import Pair
+from hypercobalt import pki
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.pki import Pair
+from hypercobalt.pki.certificates import make_client
 
 from .conftest import Client, no_check
 

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from hypercobalt import pki
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node, NodeSystemInfo
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver import node_lifecycle
-from hypercobalt.apiserver.access import pki
-from hypercobalt.apiserver.access.certificates import make_client
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.lab import heartbeat, rights
 from hypercobalt.lab.control import lease
 from hypercobalt.lab.heartbeat import HeartbeatError, Machine
+from hypercobalt.pki.certificates import make_client
 from hypercobalt.runtime import Kube, SystemClock, load_connection
 from tests.following import follow
 

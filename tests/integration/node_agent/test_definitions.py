@@ -33,7 +33,7 @@ from hypercobalt.node_agent.libvirt.stored_definitions import (
     directories_of,
 )
 from hypercobalt.node_agent.status.parts import Board
-from hypercobalt.operator.definitions_reader import opened
+from hypercobalt.operator.definitions.reader import opened
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.patch import JsonObject
 from hypercobalt.runtime.client.requests import Selection

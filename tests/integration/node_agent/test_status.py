@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor_conditions import AgentReportingReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.operator.agent_reporting import LeaseVerdict, unknown
+from hypercobalt.operator.agents.reporting import LeaseVerdict, unknown
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

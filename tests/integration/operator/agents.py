@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
-from hypercobalt.operator.agent_leases import NODE_AGENT
+from hypercobalt.operator.agents.leases import NODE_AGENT
 from hypercobalt.runtime import Kube, SystemClock
 
 NAMESPACE = "monsoon3"  # of the agents' Certificates, where they keep their Leases, too

@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.nova.service import Nova
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, ZONE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Kube
 
 MANAGED: Final = HypervisorSpec(lifecycleEnabled=True, highAvailability=False)

@@ -34,7 +34,8 @@ from hypercobalt.ha.guard import Limits
 from hypercobalt.ha.node_failure import Waits
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.ha.fences import Setup
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
 S = timedelta(seconds=1)

@@ -6,7 +6,7 @@ from tests.integration.operator.conftest import add_node, reason, until
 from tests.integration.operator.lifecycle import agent_reports
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 

@@ -10,7 +10,7 @@ from tests.integration.operator.conftest import SWITCHES
 from hypercobalt.api.conditions import Condition, set_condition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
-from hypercobalt.operator.agent_leases import OVS_AGENT
+from hypercobalt.operator.agents.leases import OVS_AGENT
 from hypercobalt.runtime import Kube
 
 GOOD = {

@@ -19,8 +19,8 @@ from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.eviction import observe
-from hypercobalt.operator.from_node import RECORD
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.nodes.from_node import RECORD
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     LIFECYCLE_LABEL,

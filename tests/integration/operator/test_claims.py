@@ -11,7 +11,7 @@ from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -18,7 +18,7 @@ from tests.integration.operator.dying import Dying
 
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

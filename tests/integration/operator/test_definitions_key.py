@@ -28,9 +28,9 @@ from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import TransientError
-from hypercobalt.operator import definitions_publishing
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.definitions_keys import CURRENT, ring
+from hypercobalt.operator.definitions import publishing
+from hypercobalt.operator.definitions.keys import CURRENT, ring
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -75,7 +75,7 @@ class Site:
 async def running(
     kubeconfig: Path, person: Kube, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Site]:
-    monkeypatch.setattr(definitions_publishing, "REREAD", timedelta(milliseconds=50))
+    monkeypatch.setattr(publishing, "REREAD", timedelta(milliseconds=50))
     account, reads = kubeconfig.with_name(ACCOUNT), list[ReadDefinitions]()
     mine = account if account.exists() else kubeconfig
 

@@ -35,7 +35,7 @@ from hypercobalt.api.workloads import (
     PodStatus,
     Toleration,
 )
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     OFFBOARDING_TAINT,

@@ -23,7 +23,7 @@ from tests.simulated_openstack.world import World
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     TRAITS_ANNOTATION,

@@ -28,7 +28,7 @@ from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
 from hypercobalt.operator.eviction.unlocking import UnlockingReconciler
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import (
     Informer,
     Kube,

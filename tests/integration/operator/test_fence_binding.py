@@ -33,7 +33,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
 from hypercobalt.runtime import Kube
 
 PORT = "node-restriction.kubernetes.io/bmc-port"

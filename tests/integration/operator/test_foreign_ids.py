@@ -17,7 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host, Server, Size
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

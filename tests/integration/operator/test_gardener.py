@@ -16,7 +16,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.apiserver.server import serve
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, is_offboarding
+from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL, is_offboarding
 from hypercobalt.runtime import Kube, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -24,8 +24,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import MicroTime
 from hypercobalt.operator.ha.contract import MANAGER, Contract
-from hypercobalt.operator.lifecycle.assembly import BY_HOST, hosts_of
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL
+from hypercobalt.operator.shared.hypervisors import BY_HOST, hosts_of
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
 from hypercobalt.runtime import Address, Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.endpoints import Endpoints

@@ -34,8 +34,8 @@ from hypercobalt.api.core import ConfigMap, Node, NodeAddress, NodeCondition, No
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.workloads import Container, Pod, PodSpec
-from hypercobalt.operator.from_node import RECORD
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.nodes.from_node import RECORD
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     OFFBOARDING_TAINT,

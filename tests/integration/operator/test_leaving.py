@@ -20,7 +20,7 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]

@@ -12,7 +12,7 @@ from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.model import Server
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Address, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

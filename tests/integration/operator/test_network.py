@@ -31,7 +31,7 @@ from hypercobalt.compute.direct.directory import place
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator import agent_leases
+from hypercobalt.operator.agents import leases
 from hypercobalt.operator.network.silence import NAME as SILENCE
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
@@ -196,7 +196,7 @@ async def applier(kube: Kube, name: str, written: list[OVSNodeStatus]) -> AsyncI
 async def test_ovsnode_of_an_agent_without_a_lease_becomes_unknown(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_leases, "DURATION", timedelta(seconds=1))
+    monkeypatch.setattr(leases, "DURATION", timedelta(seconds=1))
     agent = OVSAgent(kube, name)
     await agent.appears()
     await agent.lease.ends()

@@ -21,7 +21,7 @@ from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     TRAITS_ANNOTATION,

@@ -35,7 +35,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Server
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     LIFECYCLE_LABEL,

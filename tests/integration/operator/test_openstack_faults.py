@@ -28,7 +28,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     TRAITS_ANNOTATION,

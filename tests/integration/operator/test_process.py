@@ -36,7 +36,7 @@ from tests.simulated_openstack.world import World
 
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

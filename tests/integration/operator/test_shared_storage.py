@@ -13,7 +13,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.shared_storage import ALONE
+from hypercobalt.operator.nodes.shared_storage import ALONE
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -19,7 +19,7 @@ from tests.simulated_openstack.world import World
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.nova.settings import SmokeSettings
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]

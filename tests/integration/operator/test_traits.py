@@ -13,7 +13,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import ConflictError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import ProviderTraits
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
+from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]

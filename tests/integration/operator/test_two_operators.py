@@ -35,7 +35,7 @@ from hypercobalt.compute.model import Host, Server, Size
 from hypercobalt.errors import TransientError
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.eviction.model.policy import Policy
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import (
     Election,
     Kube,

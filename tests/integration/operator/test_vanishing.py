@@ -17,8 +17,8 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.operator.ha.facts import FINALIZER
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.evictions import FINALIZER
+from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

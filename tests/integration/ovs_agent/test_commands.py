@@ -37,7 +37,6 @@ from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName, LocalBin
 from hypercobalt.agent.diagnostics.use import Use
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.apiserver.access.pki import load
 from hypercobalt.apiserver.server import Server
 from hypercobalt.cli.network import bridges
 from hypercobalt.cli.ovn import ovn
@@ -45,6 +44,7 @@ from hypercobalt.cli.ports import ports
 from hypercobalt.cli.trace import trace
 from hypercobalt.ovs_agent.diagnostics.uses import uses
 from hypercobalt.ovs_agent.facts import Reading
+from hypercobalt.pki import load
 from hypercobalt.runtime import Kube, load_connection
 
 __all__ = ["certificates", "server"]

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
+from hypercobalt import pki
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import Device
 from hypercobalt.adapters.fencing.port import Credentials
-from hypercobalt.apiserver.access import pki
 from hypercobalt.lab.bmc.board import USER, Board
 from hypercobalt.lab.bmc.boards import Protocol
 from hypercobalt.lab.bmc.faults import FaultFile

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypercobalt.apiserver.access import pki
+from hypercobalt import pki
 from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.openstack import venv
 from tests.lab.kit import oracle

@@ -10,7 +10,7 @@ from hypercobalt.agent.lease import LOOK
 from hypercobalt.agent.settings import LONGEST_LEASE, SHORTEST_LEASE, lease_duration
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import settings as of_node_agent
-from hypercobalt.operator import agent_leases
+from hypercobalt.operator.agents import leases
 from hypercobalt.ovs_agent.settings import settings as of_ovs_agent
 
 A_MOMENT = timedelta(milliseconds=1)
@@ -27,4 +27,4 @@ def test_a_lease_too_short_or_too_long_is_refused_with_the_flag_and_the_limits(
 
 def test_the_limits_leave_time_to_try_again_and_are_counted_by_the_operator() -> None:
     assert lease_duration(SHORTEST_LEASE) >= 4 * LOOK
-    assert lease_duration(LONGEST_LEASE) <= agent_leases.LONGEST
+    assert lease_duration(LONGEST_LEASE) <= leases.LONGEST

@@ -18,7 +18,7 @@ from hypercobalt.api.hypervisor_conditions import (
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
 from hypercobalt.api.schema import CustomObject, Writer
-from hypercobalt.operator.status_writer import FIELDS, TYPES
+from hypercobalt.operator.shared.status_writer import FIELDS, TYPES
 from hypercobalt.ovs_agent.rules.conditions import OWN
 from hypercobalt.ovs_agent.status.compose import FIELDS as OVS_FIELDS
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cost import cpu
 
+from hypercobalt.apiserver.decisions.patches import json_patch, merge_patch, strategic_merge
 from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.ownership.patches import json_patch, merge_patch, strategic_merge
 from hypercobalt.apiserver.schema.node import Node
 
 JSON = Any

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.apiserver.access.pki import Pair, Pki
 from hypercobalt.apiserver.access.renewal import keeping_current
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.pki import Pair, Pki
 
 DAY = timedelta(days=1)
 

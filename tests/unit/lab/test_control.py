@@ -5,7 +5,7 @@ import pytest
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.control import is_ready, lease, node_labels
-from hypercobalt.operator.node_facts import LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL
 
 
 def test_a_node_has_the_labels_of_a_hypervisor() -> None:

@@ -9,7 +9,7 @@ from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeSpec, Nod
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LABELS = {HYPERVISOR_LABEL: "libvirt", HOSTNAME_LABEL: "kvm-a", ZONE_LABEL: "zone-a"}

@@ -25,16 +25,16 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
-from hypercobalt.operator import ready
 from hypercobalt.operator.lifecycle import ha_enabled, maintenance_eviction, offboarding, onboarding
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.nodes import ready
 
-ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent")
+ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent", "views")
 ALLOWED = {
     ("compute/nova/reasons.py", "_fetch"),  # a state in Nova's API, which has no other field for it
     ("node_agent/host/os_update.py", "_in_message"),  # of agents that had no field for it
-    ("operator/explain/recovery.py", "details"),  # one line on the screen for each gate
+    ("views/explain/recovery.py", "details"),  # one line on the screen for each gate
 }
 READS = {"startswith", "endswith", "partition", "rpartition", "split", "find", "removeprefix"}
 

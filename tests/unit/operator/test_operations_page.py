@@ -28,11 +28,11 @@ from hypercobalt.operator.election import lease_name
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.planning.preflight import of_host, of_instances, of_recovery
-from hypercobalt.operator.from_node import RECORD
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.lifecycle import holding
 from hypercobalt.operator.network.fleet_check import FleetCode
-from hypercobalt.operator.node_facts import (
+from hypercobalt.operator.nodes.from_node import RECORD
+from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
     HYPERVISOR_LABEL,
@@ -41,7 +41,7 @@ from hypercobalt.operator.node_facts import (
     TRAITS_ANNOTATION,
     ZONE_LABEL,
 )
-from hypercobalt.operator.status_writer import TYPES
+from hypercobalt.operator.shared.status_writer import TYPES
 
 PATH = ROOT / "docs/operations.md"
 PAGE = PATH.read_text()

@@ -15,11 +15,12 @@ from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.ha.guard import Limits
 from hypercobalt.operator.assembly import Options
-from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.process import ProcessSettings, decode_settings, encode_settings
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import Address
 
 HOSTS = {f"kvm-{number:05d}": {"ip": f"2001:db8::{number:x}"} for number in range(4000)}

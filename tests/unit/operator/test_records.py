@@ -15,7 +15,6 @@ from hypercobalt.ha.fencing_record import holds, unproven
 
 ROOT = Path(hypercobalt.__file__).parent
 SHOWS = {
-    "operator/explain/recovery.py",  # for people
     "operator/ha/decide.py",  # adopts it, without its proof
     "operator/ha/observe.py",  # compares it with the record
     "operator/ha/assembly.py",  # looks again when it has changed

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
-from hypercobalt.apiserver.access.pki import write_secret
+from hypercobalt.pki import write_secret
 
 _SIZE = 32  # bytes of each number on P-256
 _ALGORITHM = ec.ECDSA(hashes.SHA256())

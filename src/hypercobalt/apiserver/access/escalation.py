@@ -15,7 +15,7 @@ import msgspec
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.attributes import Attributes, forbidden
-from hypercobalt.apiserver.access.rbac import GROUP, MASTERS, Rbac, RoleRef
+from hypercobalt.apiserver.access.rbac import GROUP, Rbac, RoleRef
 from hypercobalt.apiserver.access.rules import (
     ALL,
     Grants,
@@ -25,7 +25,7 @@ from hypercobalt.apiserver.access.rules import (
     missing_rules,
 )
 from hypercobalt.apiserver.errors import JSONObject, StatusError, quote
-from hypercobalt.apiserver.requests.request import Call, User
+from hypercobalt.apiserver.requests.request import MASTERS, Call, User
 from hypercobalt.apiserver.values import list_at, object_at, text_at
 
 _EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), nonResourceURLs=(ALL,)))

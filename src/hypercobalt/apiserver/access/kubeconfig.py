@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from hypercobalt.apiserver.access.pki import Pair, write_secret
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.pki import Pair, write_secret
 
 NAME = "cobalt"  # of the cluster, the user and the context
 

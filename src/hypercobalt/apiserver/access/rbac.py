@@ -18,7 +18,7 @@ import msgspec
 from hypercobalt.apiserver.access.attributes import Attributes, forbidden
 from hypercobalt.apiserver.access.rules import Grants, Rule
 from hypercobalt.apiserver.errors import aggregate
-from hypercobalt.apiserver.requests.request import User
+from hypercobalt.apiserver.requests.request import MASTERS, User
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.logs import get_logger
@@ -29,7 +29,6 @@ T = TypeVar("T")
 GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
-MASTERS = "system:masters"  # its members may do everything, whatever is stored
 ALWAYS_ALLOWED = ("/healthz", "/livez", "/readyz")  # --authorization-always-allow-paths
 
 Scope = tuple[str, str]  # namespace ("" for the whole cluster), subject

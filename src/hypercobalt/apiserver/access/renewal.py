@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
 
-from hypercobalt.apiserver.access.pki import Pki
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
+from hypercobalt.pki import Pki
 from hypercobalt.runtime.tasks import beside
 
 log = get_logger(__name__)

@@ -18,13 +18,13 @@ from itertools import islice
 import msgspec
 
 from hypercobalt.apiserver import errors
-from hypercobalt.apiserver.decisions import admission, deletion
+from hypercobalt.apiserver.decisions import admission, deletion, patches
 from hypercobalt.apiserver.decisions.decoding import check_body, check_types
 from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.kinds.builtin import events, strategies
 from hypercobalt.apiserver.kinds.resources import Resource
-from hypercobalt.apiserver.ownership import fieldset, managed, patches
-from hypercobalt.apiserver.rendering import to_version
+from hypercobalt.apiserver.kinds.versions import to_version
+from hypercobalt.apiserver.ownership import fieldset, managed
 from hypercobalt.apiserver.requests.bodies import (
     JSON_PATCH,
     MAX_VALUES_OF_A_HOST,

@@ -27,8 +27,8 @@ BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
 class Policies:
     """Every policy with its bindings: an admitter of writes."""
 
-    def __init__(self, store: Store, registry: Registry, aside: Offload) -> None:
-        self._store, self._registry, self._aside = store, registry, aside
+    def __init__(self, store: Store, registry: Registry, offload: Offload) -> None:
+        self._store, self._registry, self._offload = store, registry, offload
         self._policies: dict[str, tuple[str, Policy]] = {}  # with uid and generation
         self._bindings: dict[str, Binding] = {}
         self._bound: tuple[Bound, ...] = ()
@@ -52,7 +52,7 @@ class Policies:
         space = self._store.get(Key("namespaces", "", call.namespace)) if call.namespace else None
         endpoints = self._endpoints(call)
         attributes = Attributes(call, write.new, write.old, endpoints, space.data if space else b"")
-        call.request.warnings += await self._aside.run(size, review, self._bound, attributes)
+        call.request.warnings += await self._offload.run(size, review, self._bound, attributes)
 
     def _endpoints(self, call: Call) -> tuple[Endpoint, ...]:
         """Where the call goes to, and the other versions in which the same objects are served."""

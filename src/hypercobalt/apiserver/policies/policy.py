@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.policies.attributes import Attributes
-from hypercobalt.apiserver.policies.expressions import Program, Scope
 from hypercobalt.apiserver.policies.matching import Constraints
 from hypercobalt.apiserver.schema.cel import EvaluationError
+from hypercobalt.apiserver.schema.expressions import Program, Scope
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 MAX_MESSAGE = 5 * 1024  # bytes of a messageExpression's result

@@ -73,6 +73,7 @@ class User:
 
 
 AUTHENTICATED = "system:authenticated"  # the group of all authenticated users
+MASTERS = "system:masters"  # its members may do everything, whatever is stored
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 SYSTEM_USER = User("system:apiserver", groups=("system:masters",))
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from hypercobalt.apiserver.access import pki
+from hypercobalt import pki
 from hypercobalt.lab import shared_mount
 from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards, Feed

@@ -17,7 +17,7 @@ from typing import Final
 
 import yaml
 
-from hypercobalt.apiserver.access import pki
+from hypercobalt import pki
 from hypercobalt.lab import processes
 from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.faults import FaultFile

@@ -34,7 +34,7 @@ from hypercobalt.operator.eviction.model.actions import (
     is_evacuation,
 )
 from hypercobalt.operator.eviction.model.states import Mode
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime.tasks import sole
 
 log = get_logger(__name__)

@@ -17,7 +17,7 @@ from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import (
     Controller,
     Informer,

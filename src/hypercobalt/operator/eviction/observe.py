@@ -36,7 +36,7 @@ from hypercobalt.operator.eviction.observing.lookups import (
 )
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning.settled import settled
-from hypercobalt.operator.node_facts import host_names, is_its_own
+from hypercobalt.operator.shared.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.tasks import sole
 

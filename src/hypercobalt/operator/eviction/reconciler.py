@@ -34,7 +34,7 @@ from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import as_of
 from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
-from hypercobalt.operator.wording import Note
+from hypercobalt.operator.shared.wording import Note
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache

@@ -9,7 +9,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.agent_leases import AgentLeases
+from hypercobalt.operator.agents.leases import AgentLeases
 from hypercobalt.operator.ha import fleet
 from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.metrics import HaMetrics
@@ -18,7 +18,8 @@ from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.ha.reconciler import NAME, HostFailureReconciler
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.lifecycle.assembly import BY_HYPERVISOR, Shared
+from hypercobalt.operator.shared.evictions import BY_HYPERVISOR
+from hypercobalt.operator.shared.hypervisors import Shared
 from hypercobalt.runtime import Controller, Manager, Metrics, NotLeadingError, mapped, primary
 
 WORKERS = 8

@@ -15,8 +15,8 @@ from hypercobalt.api.hypervisor_conditions import (
     RecoveryBlockedReason,
 )
 from hypercobalt.operator.ha.facts import Plan
-from hypercobalt.operator.status_writer import Part
-from hypercobalt.operator.wording import Note
+from hypercobalt.operator.shared.status_writer import Part
+from hypercobalt.operator.shared.wording import Note
 
 _Type = HypervisorConditionType
 TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})

@@ -40,7 +40,7 @@ from hypercobalt.ha.node_failure import (
     Well,
 )
 from hypercobalt.operator.ha.crash_loop import named
-from hypercobalt.operator.ha.evictions import failed_before, is_recovery, recovery
+from hypercobalt.operator.ha.evictions import failed_before, recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
     Action,
@@ -57,6 +57,7 @@ from hypercobalt.operator.ha.keeping import is_empty, is_silent, is_undone
 from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then
 from hypercobalt.operator.ha.returning import back, maintenance_of, reboot, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.shared.evictions import is_recovery
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 """Modes that `ha` replaces; the others are a person's, or an automation's."""

@@ -14,7 +14,7 @@ from hypercobalt.operator.ha.device_check import (
     node_changed,
 )
 from hypercobalt.operator.ha.template_fences import BY_DEVICE, Open, TemplateFences
-from hypercobalt.operator.lifecycle.assembly import Shared
+from hypercobalt.operator.shared.hypervisors import Shared
 from hypercobalt.runtime import Controller, Manager, mapped, primary
 
 WORKERS = 8

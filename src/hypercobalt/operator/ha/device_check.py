@@ -32,7 +32,7 @@ from hypercobalt.operator.ha.device_identity import (
 )
 from hypercobalt.operator.ha.proving import LONGEST, read_systems
 from hypercobalt.operator.ha.template_fences import Bound, TemplateFences
-from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Cache, Clock, Recorder, Result
 from hypercobalt.runtime.write_cache import WriteCache
 

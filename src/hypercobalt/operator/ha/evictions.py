@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.eviction import (
@@ -18,10 +17,9 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.operator.shared.evictions import PREFIX
 
-_PREFIX: Final = "ha-"
 _LONGEST: Final = 200  # characters of a host's name in that of the Eviction
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None) -> Eviction:
@@ -41,7 +39,7 @@ def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None)
     owners = () if going else (owner_reference(hypervisor, controller=True, blocks=True),)
     what = "is proven dead" if mode is EvictionMode.EVACUATE else "is not Ready, but alive"
     return Eviction(
-        metadata=ObjectMeta(name=f"{_PREFIX}{host[:_LONGEST]}-{digest}", ownerReferences=owners),
+        metadata=ObjectMeta(name=f"{PREFIX}{host[:_LONGEST]}-{digest}", ownerReferences=owners),
         spec=EvictionSpec(
             hypervisor=host,
             reason=f"High availability: the host {what}",
@@ -49,33 +47,6 @@ def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None)
             mode=mode,
         ),
     )
-
-
-def is_whole(eviction: Eviction) -> bool:
-    """Whether all instances of its host are to leave, as far as they can in its mode."""
-    return not eviction.spec.instances and eviction.spec.mode != EvictionMode.RESTART
-
-
-def is_recovery(eviction: Eviction) -> bool:
-    """Whether the HA service has made it for a host that has failed."""
-    return (
-        eviction.metadata.name.startswith(_PREFIX)
-        and eviction.spec.trigger == Trigger.NODE_FAILURE
-        and is_whole(eviction)
-    )
-
-
-def present(evictions: Iterable[Eviction]) -> Eviction | None:
-    """The one that recovers the host now: one that runs, else the newest; None if there is none.
-
-    A host that failed again before it was given back has one of each failure.
-    """
-
-    def rank(one: Eviction) -> tuple[bool, datetime]:
-        return not has_ended(one.status), one.metadata.creationTimestamp or _EPOCH
-
-    ours = (one for one in evictions if is_recovery(one))
-    return max((o for o in ours if o.metadata.deletionTimestamp is None), key=rank, default=None)
 
 
 def succeeded(eviction: Eviction) -> bool:

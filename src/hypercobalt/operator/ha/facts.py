@@ -18,11 +18,6 @@ from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import HostVerdict, Question
 from hypercobalt.operator.ha.fences import Setup
 
-FINALIZER: Final = "kvm.cloud.sap/recovery"
-"""Keeps the Hypervisor of a silent or dead host, whose Node was deleted, until its instances run
-elsewhere: the boot to be fenced, the proof, the Eviction and the definitions of the instances would
-go with it."""
-
 BEFORE: Final = "kvm.cloud.sap/maintenance-before-ha"
 """Annotation of a Hypervisor: the mode that comes back when the HA service gives the host back."""
 

@@ -19,7 +19,7 @@ from hypercobalt.api.hypervisor import (
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.ha.guard import Census, HostState, census
-from hypercobalt.operator.agent_leases import LeaseState, Sighting
+from hypercobalt.operator.agents.leases import LeaseState, Sighting
 from hypercobalt.runtime import Clock
 
 KEPT: Final = 1.0

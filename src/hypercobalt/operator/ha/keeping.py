@@ -16,8 +16,9 @@ from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.ha.fencing_record import may_act_late
 from hypercobalt.ha.node_failure import Dead, RebootGrace, Suspected
-from hypercobalt.operator.ha.evictions import is_recovery, succeeded
+from hypercobalt.operator.ha.evictions import succeeded
 from hypercobalt.operator.ha.facts import Facts
+from hypercobalt.operator.shared.evictions import is_recovery
 
 _SETTLED: Final = timedelta(minutes=1)
 """How old a list of the compute service may be, which still has what has just left."""

@@ -25,10 +25,9 @@ from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.doubts import Latest, held
 from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
 from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
-from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
-from hypercobalt.operator.ha.evictions import is_whole
-from hypercobalt.operator.ha.facts import FINALIZER, Facts
+from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.ha.fences import Fences, vanished
 from hypercobalt.operator.ha.looks import Looks
 from hypercobalt.operator.ha.peers import Peers
@@ -45,7 +44,8 @@ from hypercobalt.operator.ha.signs import (
     with_record,
 )
 from hypercobalt.operator.ha.silenced import is_kept, silenced
-from hypercobalt.operator.node_facts import host_names, is_its_own
+from hypercobalt.operator.shared.evictions import FINALIZER, is_whole
+from hypercobalt.operator.shared.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 

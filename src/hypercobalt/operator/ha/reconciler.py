@@ -32,10 +32,8 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
 from hypercobalt.operator.ha.decide import decide
 from hypercobalt.operator.ha.departed import departed, without
-from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
-    FINALIZER,
     AskPeers,
     DeleteEviction,
     Evict,
@@ -61,7 +59,8 @@ from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.shared.evictions import FINALIZER, is_recovery
+from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import AlreadyExistsError, Clock, Recorder, Result
 from hypercobalt.runtime.client.errors import ConflictError as StaleError
 from hypercobalt.runtime.finalizer import Finalizer

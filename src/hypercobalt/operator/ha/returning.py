@@ -14,7 +14,6 @@ from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.ha import fencing, fencing_record, rebooting, unfencing
-from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.facts import (
     BEFORE,
     DeleteEviction,
@@ -28,6 +27,7 @@ from hypercobalt.operator.ha.facts import (
 from hypercobalt.operator.ha.fleet import healthy_since
 from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then, time_until
 from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.shared.evictions import is_recovery
 
 _Why = RecoveryBlockedReason
 

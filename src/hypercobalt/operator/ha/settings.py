@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 
 from hypercobalt.ha.fencing import Pace
 from hypercobalt.ha.guard import Limits
 from hypercobalt.ha.node_failure import Waits
-from hypercobalt.operator.node_facts import ZONE_LABEL
+from hypercobalt.operator.shared.ha_mode import HaMode
+from hypercobalt.operator.shared.node_facts import ZONE_LABEL
 
 DOMAIN_LABELS: Final = (ZONE_LABEL, "kubernetes.metal.cloud.sap/bb")
-
-
-class HaMode(StrEnum):
-    """Which component reacts to failures of hosts."""
-
-    INTERNAL = "internal"
-    """This operator: it sets maintenance `ha`, fences, evacuates and takes hosts back."""
-    EXTERNAL = "external"
-    """Another service sets maintenance `ha`; the operator does not act on such a host."""
-    OFF = "off"
-    """None: failures are reported only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from hypercobalt.api.hypervisor_conditions import (
     RegisteredReason,
 )
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
+from hypercobalt.operator.ha.facts import BEFORE
 from hypercobalt.operator.ha.fleet import instances
+from hypercobalt.operator.shared.evictions import FINALIZER
 
 _Type = HypervisorConditionType
 _SERVES: Final = frozenset({OnboardingReason.SUCCEEDED, OnboardingReason.HANDOVER})

@@ -25,7 +25,7 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import ZONE_LABEL
+from hypercobalt.operator.shared.node_facts import ZONE_LABEL
 
 log = get_logger(__name__)
 

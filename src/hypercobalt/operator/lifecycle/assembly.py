@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from hypercobalt.api.core import Node
@@ -12,7 +11,7 @@ from hypercobalt.api.hypervisor import Hypervisor, is_claimed
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
-from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
+from hypercobalt.operator.lifecycle.claims import wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
 from hypercobalt.operator.lifecycle.ha_enabled import Fencing, HaEnabledSync
@@ -26,64 +25,27 @@ from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Step
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
-from hypercobalt.operator.status_writer import StatusWriter
+from hypercobalt.operator.shared.evictions import BY_HYPERVISOR, hypervisor_of
+from hypercobalt.operator.shared.hypervisors import (
+    BY_HOST,
+    BY_SERVICE,
+    Shared,
+    short_name,
+    short_names,
+)
 from hypercobalt.runtime import (
     Cache,
     Controller,
-    Informer,
     Kube,
     Manager,
     Metrics,
-    Recorder,
     mapped,
     primary,
 )
-from hypercobalt.runtime.precedence import Precedence
 from hypercobalt.runtime.write_cache import WriteCache
 
 WORKERS: Final = 32
 """Passes at once: they wait for OpenStack, each for its own host's calls."""
-
-BY_SERVICE: Final = "service"
-BY_HOST: Final = "host"
-BY_HYPERVISOR: Final = "hypervisor"
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What the operator's controllers share.
-
-    Args:
-        nodes: those that are hypervisors.
-        informer: of Hypervisors, with the indexes `BY_SERVICE` and `BY_HOST`.
-        hypervisors: their newest state.
-        statuses: writes their status.
-        events: records Events.
-        creation: of Hypervisors, which goes before the rest of what a new Node needs.
-    """
-
-    nodes: Informer[Node]
-    informer: Informer[Hypervisor]
-    hypervisors: WriteCache[Hypervisor]
-    statuses: StatusWriter
-    events: Recorder
-    creation: Precedence = field(default_factory=Precedence)
-
-
-def service_of(hypervisor: Hypervisor) -> Iterable[str]:
-    """Index function of `BY_SERVICE`."""
-    return (hypervisor.status.serviceId,) if hypervisor.status.serviceId else ()
-
-
-def hosts_of(hypervisor: Hypervisor) -> Iterable[str]:
-    """Index function of `BY_HOST`."""
-    return short_names(hypervisor)
-
-
-INDEXES: Final[Mapping[str, Callable[[Hypervisor], Iterable[str]]]] = {
-    BY_SERVICE: service_of,
-    BY_HOST: hosts_of,
-}
 
 
 def claimants_of(hypervisors: Cache[Hypervisor], found: Host) -> Iterable[Hypervisor]:
@@ -100,11 +62,6 @@ def turned_away_by(hypervisors: Cache[Hypervisor], changed: Hypervisor) -> Itera
         for one in hypervisors.find(BY_HOST, host):
             if is_claimed(one):
                 yield one.metadata.name
-
-
-def hypervisor_of(eviction: Eviction) -> Iterable[str]:
-    """Index function of `BY_HYPERVISOR`."""
-    return (eviction.spec.hypervisor,)
 
 
 def concerned_by(eviction: Eviction) -> Iterable[str]:

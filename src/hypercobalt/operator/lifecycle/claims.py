@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import EMPTYING, Hypervisor
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.shared.hypervisors import short_name, short_names
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -28,16 +28,6 @@ def wants_host(hypervisor: Hypervisor) -> bool:
     spec = hypervisor.spec
     emptied = spec.maintenance in EMPTYING
     return bool(spec.lifecycleEnabled or hypervisor.status.serviceId or emptied)
-
-
-def short_name(name: str) -> str:
-    """The first label of a host's name."""
-    return name.partition(".")[0]
-
-
-def short_names(hypervisor: Hypervisor) -> frozenset[str]:
-    """The first labels of the names that a compute service may have for the host."""
-    return frozenset(short_name(name) for name in host_names(hypervisor))
 
 
 def owner(found: Host, own: Hypervisor, others: Iterable[Hypervisor]) -> Hypervisor:

@@ -32,7 +32,7 @@ from hypercobalt.compute.port import Aggregates, ComputeService, Fleet, Traits
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.step import POLL, Facts
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.shared.node_facts import host_names
 from hypercobalt.runtime import Clock, Source
 from hypercobalt.runtime.tasks import sleep_unless
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended
-from hypercobalt.operator.ha.evictions import is_whole
+from hypercobalt.operator.shared.evictions import is_whole
 from hypercobalt.runtime.write_cache import WriteCache
 
 REASON: Final = "openstack-hypervisor-operator maintenance"

@@ -22,9 +22,9 @@ from hypercobalt.api.hypervisor_conditions import HaEnabledReason, OnboardingRea
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_silent
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 

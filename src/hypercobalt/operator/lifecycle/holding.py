@@ -14,7 +14,7 @@ from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
-from hypercobalt.operator.node_facts import is_terminating
+from hypercobalt.operator.shared.node_facts import is_terminating
 from hypercobalt.runtime import Kube
 
 FINALIZER: Final = "kvm.cloud.sap/lifecycle"

@@ -36,8 +36,6 @@ from hypercobalt.compute.errors import ComputeError, RefusedError, UnreachableEr
 from hypercobalt.compute.model import Move
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha.evictions import present
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
@@ -48,7 +46,9 @@ from hypercobalt.operator.lifecycle.step import (
     Type,
     is_onboarding,
 )
-from hypercobalt.operator.wording import count, incoming_moves
+from hypercobalt.operator.shared.evictions import present
+from hypercobalt.operator.shared.ha_mode import HaMode
+from hypercobalt.operator.shared.wording import count, incoming_moves
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 
 log = get_logger(__name__)

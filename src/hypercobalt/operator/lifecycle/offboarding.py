@@ -23,8 +23,8 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, host_names
-from hypercobalt.operator.wording import incoming_moves
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, host_names
+from hypercobalt.operator.shared.wording import incoming_moves
 
 log = get_logger(__name__)
 

@@ -26,10 +26,10 @@ from typing import Final
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.holding import is_tested
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import POLL, Facts, Type
+from hypercobalt.operator.shared.ha_mode import HaMode
 
 NAME: Final = "onboarding"
 _Why = OnboardingReason

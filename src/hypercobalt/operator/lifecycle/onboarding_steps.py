@@ -25,7 +25,7 @@ from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.smoke_test import Next
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, ZONE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Cache, Kube
 
 log = get_logger(__name__)

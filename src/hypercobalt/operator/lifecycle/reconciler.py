@@ -24,7 +24,7 @@ from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import FINALIZER, has_node, is_needed, is_tested
 from hypercobalt.operator.lifecycle.reads import Inputs, LastPass, Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
-from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache, version_of

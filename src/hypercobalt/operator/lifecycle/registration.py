@@ -25,7 +25,7 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.claims import owner, wants_host
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, host_names
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, host_names
 from hypercobalt.runtime import Recorder
 
 NAME: Final = "registration"

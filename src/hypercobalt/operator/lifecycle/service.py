@@ -38,10 +38,10 @@ from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import Evictions, keeps_disabled
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type, is_onboarding
+from hypercobalt.operator.shared.ha_mode import HaMode
 
 log = get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hypercobalt.operator.ha.settings import HaMode
+from hypercobalt.operator.shared.ha_mode import HaMode
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hypercobalt.operator.agent_leases import OVS_AGENT, AgentLeases
+from hypercobalt.operator.agents.leases import OVS_AGENT, AgentLeases
 from hypercobalt.operator.network.silence import NAME, SilenceReconciler
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import Controller, Manager, Metrics, Recorder

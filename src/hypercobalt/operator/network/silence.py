@@ -25,7 +25,7 @@ from hypercobalt.api.ovsnode_glance import OVSNodeConditions, WrittenStatus
 from hypercobalt.api.ovsnode_reasons import ReadyReason
 from hypercobalt.api.times import format_time
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import Clock, Kube, NotFoundError, Recorder, Result
 

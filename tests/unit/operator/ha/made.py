@@ -23,7 +23,8 @@ from hypercobalt.ha.node_failure import Dead
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.facts import BEFORE, Facts
 from hypercobalt.operator.ha.fences import Setup
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.shared.ha_mode import HaMode
 
 S = timedelta(seconds=1)
 SETTINGS = HaSettings(mode=HaMode.INTERNAL)

@@ -42,7 +42,6 @@ from hypercobalt.operator.ha import decide as rules
 from hypercobalt.operator.ha.conditions import part
 from hypercobalt.operator.ha.facts import (
     BEFORE,
-    FINALIZER,
     AskPeers,
     DeleteEviction,
     Evict,
@@ -58,7 +57,7 @@ from hypercobalt.operator.ha.facts import (
 from hypercobalt.operator.ha.fences import Setup, vanished
 from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.reconciler import new_deadline
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
+from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.ha.signs import (
     asserted_death,
     declared_dead,
@@ -69,6 +68,8 @@ from hypercobalt.operator.ha.signs import (
     with_record,
 )
 from hypercobalt.operator.ha.silenced import is_kept
+from hypercobalt.operator.shared.evictions import FINALIZER
+from hypercobalt.operator.shared.ha_mode import HaMode
 
 S = timedelta(seconds=1)
 SETTINGS = HaSettings(mode=HaMode.INTERNAL)

@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.operator.ha.conditions import notes, part
 from hypercobalt.operator.ha.facts import Plan
-from hypercobalt.operator.status_writer import FIELDS, Part
+from hypercobalt.operator.shared.status_writer import FIELDS, Part
 
 LATER = NOW + timedelta(minutes=5)
 LIFE = "the kubelet reports boot b2"

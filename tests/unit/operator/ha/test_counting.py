@@ -15,13 +15,14 @@ from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.ha.facts import FINALIZER, Facts
+from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.ha.fleet import Fleet
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.peers import Peers
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler
-from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.shared.evictions import FINALIZER
+from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import FakeClock, Recorder
 
 BEFORE = timedelta(hours=1)

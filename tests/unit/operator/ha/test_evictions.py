@@ -14,12 +14,10 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.ha.evictions import (
     failed_before,
-    is_recovery,
-    is_whole,
-    present,
     recovery,
     succeeded,
 )
+from hypercobalt.operator.shared.evictions import is_recovery, is_whole, present
 
 
 def host(name: str = "kvm-a", boot: str = "b1") -> Hypervisor:

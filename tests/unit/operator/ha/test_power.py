@@ -27,7 +27,7 @@ from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.doubts import Power
 from hypercobalt.operator.ha.fences import Setup
 from hypercobalt.operator.ha.power import PowerReader
-from hypercobalt.operator.proofs import Proofs
+from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import Cache, FakeClock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 

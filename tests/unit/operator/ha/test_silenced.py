@@ -15,8 +15,9 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.ha.facts import BEFORE, FINALIZER
+from hypercobalt.operator.ha.facts import BEFORE
 from hypercobalt.operator.ha.silenced import silenced
+from hypercobalt.operator.shared.evictions import FINALIZER
 
 SPEC = HypervisorSpec(highAvailability=True, lifecycleEnabled=True)
 IN_SERVICE = condition("Onboarding", "False", "Succeeded")

@@ -10,7 +10,7 @@ from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL, ZONE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 
 HOST = Host("kvm-a", "hypervisor-1", "service-1", enabled=True)
 ON = HypervisorSpec(lifecycleEnabled=True, highAvailability=False)

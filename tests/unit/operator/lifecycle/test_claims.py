@@ -12,8 +12,9 @@ from tests.unit.operator.samples import NOW, hypervisor
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.lifecycle.claims import owner, short_names, wants_host
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL
+from hypercobalt.operator.lifecycle.claims import owner, wants_host
+from hypercobalt.operator.shared.hypervisors import short_names
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
 
 SERVICE = "service-1"
 HOST = Host("kvm-1", "hypervisor-1", SERVICE, enabled=True)

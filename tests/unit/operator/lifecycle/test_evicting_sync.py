@@ -18,11 +18,11 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.ha.evictions import recovery
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.write_cache import WriteCache

@@ -13,9 +13,9 @@ from tests.unit.operator.samples import condition, hypervisor
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, Fencing, HaEnabledSync, decide
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.write_cache import WriteCache

@@ -11,9 +11,9 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
-from hypercobalt.operator.hypervisor import orphaned
 from hypercobalt.operator.lifecycle.holding import is_needed, stays
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.nodes.hypervisor import orphaned
 
 LEAVING = replace(ON, maintenance="termination")
 UNTESTED = replace(ON, skipTests=True)

@@ -13,7 +13,6 @@ from tests.unit.operator.samples import condition
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import SmokeTest
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.onboarding import (
     DELETED,
     LIFECYCLE_OFF,
@@ -27,6 +26,7 @@ from hypercobalt.operator.lifecycle.onboarding import (
 )
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.shared.ha_mode import HaMode
 
 SETTINGS = Settings()
 OFF = HypervisorSpec(lifecycleEnabled=False)

@@ -22,7 +22,7 @@ from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step
-from hypercobalt.operator.status_writer import Part, StatusWriter, compose
+from hypercobalt.operator.shared.status_writer import Part, StatusWriter, compose
 from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
 from hypercobalt.runtime.write_cache import WriteCache
 

@@ -18,10 +18,10 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.service import Desired, ServiceSync, desired, differs
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome
+from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime.write_cache import WriteCache
 
 

@@ -15,7 +15,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.api.ovsnode_glance import OVSNodeConditions, OVSNodeGlance
-from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.network.silence import AGAIN, SilenceReconciler, silence, unknown
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import FakeClock, Kube, NotFoundError, Recorder, Result

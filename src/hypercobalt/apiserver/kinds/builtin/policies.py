@@ -16,7 +16,7 @@ from cel_expr_python import cel
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.kinds import names
-from hypercobalt.apiserver.policies.expressions import Checked, Program, names_in
+from hypercobalt.apiserver.schema.expressions import Checked, Program, names_in
 from hypercobalt.apiserver.values import at, object_at, objects_at, same, text_at, texts_at
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"

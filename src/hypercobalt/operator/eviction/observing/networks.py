@@ -21,7 +21,7 @@ from hypercobalt.api.hypervisor import (
 )
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.operator.eviction.model.facts import Networks
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.shared.node_facts import host_names
 from hypercobalt.runtime import Cache
 
 BY_NETWORK: Final = "network"

@@ -33,7 +33,7 @@ from hypercobalt.operator.eviction.model.states import (
 from hypercobalt.operator.eviction.model.tracks import Recorded
 from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy
 from hypercobalt.operator.eviction.planning.polling import poll_deletion
-from hypercobalt.operator.wording import called, count
+from hypercobalt.operator.shared.wording import called, count
 
 LONGEST: Final = timedelta(minutes=2)
 """A deleted object must not stay for ever because a live move does not end. A cold one may take as

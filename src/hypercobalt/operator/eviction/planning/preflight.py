@@ -45,8 +45,8 @@ from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.planning.targets import Reservations, choose
-from hypercobalt.operator.ha.evictions import is_recovery
-from hypercobalt.operator.wording import called
+from hypercobalt.operator.shared.evictions import is_recovery
+from hypercobalt.operator.shared.wording import called
 
 _NAMED: Final = 10  # instances in one message; their entries have the rest
 _HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled", "RecoveryOn"}

@@ -24,7 +24,7 @@ from hypercobalt.operator.eviction.planning.cancel import (
 )
 from hypercobalt.operator.eviction.planning.polling import AWAY, IDLE, poll_deletion
 from hypercobalt.operator.eviction.planning.preflight import refusal, unproven
-from hypercobalt.operator.wording import count
+from hypercobalt.operator.shared.wording import count
 
 _STOPPED: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
 """What a deletion stops; an evacuation and a restart go on by themselves."""

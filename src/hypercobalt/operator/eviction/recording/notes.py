@@ -15,7 +15,7 @@ from hypercobalt.api.eviction import (
     evicting,
     has_ended,
 )
-from hypercobalt.operator.wording import Note, called, count
+from hypercobalt.operator.shared.wording import Note, called, count
 
 
 def notes(before: EvictionStatus, now: EvictionStatus, host: str) -> tuple[Note, ...]:

@@ -35,7 +35,7 @@ from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order
 from hypercobalt.operator.eviction.model.states import Assessment, Moment, Stranded, phase_of
 from hypercobalt.operator.eviction.planning.starts import in_order
-from hypercobalt.operator.wording import called, count, incoming_moves
+from hypercobalt.operator.shared.wording import called, count, incoming_moves
 
 _Type, _Reason = EvictionConditionType, EvictionReason
 

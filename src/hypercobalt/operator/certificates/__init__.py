@@ -1,0 +1,1 @@
+"""Certificates of hosts: requests for them, and their approval."""

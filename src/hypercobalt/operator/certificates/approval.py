@@ -1,0 +1,179 @@
+"""Approves the CertificateRequests of node agents: for the own host only, and denies all others.
+
+cert-manager issues nothing that is not approved. It writes down who has made a request; the Node is
+the one that the API server has put into the token of the agent's pod. So an agent gets a
+certificate with its Node's name and with addresses that are its host's (`node_names`), and no other
+host gets any. A request that another approver has decided is left as it is.
+
+Source: cert-manager, "CertificateRequest", approval and user information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.certificate import CertificateCondition, CertificateRequest
+from hypercobalt.api.core import Node
+from hypercobalt.api.duration import DurationError, parse_duration
+from hypercobalt.api.holders import way_out
+from hypercobalt.api.host_certificate import LIFETIME, USAGES
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.shared.node_names import BY_CLAIM, Holder, NodeNames, names_of
+from hypercobalt.runtime import Cache, Clock, Kube, Result, split_key
+from hypercobalt.runtime.write_cache import WriteCache
+
+log = get_logger(__name__)
+
+NAME: Final = "certificate-approval"
+APPROVER: Final = "kvm.cloud.sap"
+"""Reason of our conditions, where cert-manager's own approver has `cert-manager.io`."""
+
+BY_REQUESTER: Final = "requester"
+"""Index of CertificateRequests by `requester_node`."""
+
+_NODE: Final = "authentication.kubernetes.io/node-name"
+
+
+def requester_node(request: CertificateRequest) -> str:
+    """The Node of the pod whose token has made a request; "" without one."""
+    nodes = request.spec.extra.get(_NODE, ())
+    return nodes[0] if len(nodes) == 1 else ""
+
+
+def is_for(request: CertificateRequest, issuing: Issuing) -> bool:
+    """Whether a request names the hosts' issuer."""
+    issuer, wanted = request.spec.issuerRef, issuing.reference
+    return issuer is not None and wanted == replace(
+        issuer, kind=issuer.kind or "Issuer", group=issuer.group or "cert-manager.io"
+    )
+
+
+def refusal(
+    request: CertificateRequest, own: NodeNames | None, agent_namespaces: Collection[str]
+) -> str:
+    """Why a request is to be denied; "" if it is to be approved.
+
+    Args:
+        request: as read.
+        own: names and addresses of the requester's Node; None if its token names none.
+        agent_namespaces: where the agents' ServiceAccounts are.
+    """
+    spec, node = request.spec, requester_node(request)
+    accounts = tuple(f"system:serviceaccount:{namespace}:" for namespace in agent_namespaces)
+    if not spec.username.startswith(accounts):
+        spaces = ", ".join(agent_namespaces)
+        who = f"requester {spec.username[:64]!r}"
+        return f"{who} is not a ServiceAccount in one of the namespaces {spaces}"
+    if own is None:
+        return "the requester's token names no Node; node agents use the token of their pod"
+    if spec.isCA:
+        return "the certificate would be a CA's"
+    if set(spec.usages) != set(USAGES):
+        return f"the usages are not {', '.join(USAGES)}"
+    if not _is_short(spec.duration):
+        return f"duration {spec.duration[:32]!r} is not within {LIFETIME.days} days"
+    # Imported here: a site whose requests are all decided does not carry the library for them.
+    from hypercobalt.api.signing_request import SigningRequestError, read  # noqa: PLC0415
+
+    try:
+        names = read(spec.request)
+    except SigningRequestError as error:
+        return f"spec.request: {error}"
+    if names.name != node:
+        return f"it names {names.name[:64]!r}, but the requester runs on Node {node}"
+    if foreign := [address for address in names.addresses if address not in own.addresses]:
+        address = foreign[0]
+        if has := own.taken.get(address):
+            return f"host {has} holds {address}, which Node {node} lists as well: {way_out(has)}"
+        return f"{address} is not an address of Node {node}, or another Node has it too"
+    return ""
+
+
+def _is_short(duration: str) -> bool:
+    """Whether a certificate lives no longer than agents request; cert-manager's default does."""
+    try:
+        return 0 < parse_duration(duration).total_seconds() <= LIFETIME.total_seconds()
+    except DurationError:
+        return False
+
+
+class ApprovalReconciler:
+    """The shell around `refusal`.
+
+    Args:
+        requests: those of node agents, with the index `BY_REQUESTER`.
+        agent_namespaces: where the agents' ServiceAccounts are.
+        holder: of an address.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        nodes: Cache[Node],
+        requests: WriteCache[CertificateRequest],
+        issuing: Issuing,
+        agent_namespaces: Collection[str],
+        *,
+        holder: Holder,
+        clock: Clock,
+    ) -> None:
+        self._kube, self._clock = kube.as_manager(NAME), clock
+        self._nodes, self._requests = nodes, requests
+        self._issuing, self._agents, self._holder = issuing, agent_namespaces, holder
+
+    async def reconcile(self, key: str, /) -> Result:
+        namespace, name = split_key(key)
+        request = self._requests.get(name, namespace or "")
+        if request is None or not is_for(request, self._issuing) or _is_decided(request):
+            return Result()
+        node = requester_node(request)
+        own = await self._names(node) if node else None
+        if node and own is None:  # another shard's, or to be seen yet: then it wakes us
+            return Result()
+        await self._decide(request, refusal(request, own, self._agents))
+        return Result()
+
+    async def _names(self, name: str) -> NodeNames | None:
+        """The Node's names as it has them now: an address that is new is not denied for that."""
+        if self._nodes.get(name) is None:
+            return None
+        node = await self._kube.get(Node, name)
+        if node is None:
+            return None
+        return names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed), self._holder)
+
+    async def _decide(self, request: CertificateRequest, why: str) -> None:
+        name, requester = request.metadata.name, request.spec.username
+        if why:
+            log.warning(
+                "denying_certificate_request", request=name, requester=requester, reason=why
+            )
+            type_, text = "Denied", f"Certificate request has been denied by {APPROVER}: {why}"
+        else:
+            log.info("approving_certificate_request", request=name, requester=requester)
+            type_, text = "Approved", f"Certificate request has been approved by {APPROVER}"
+        condition = CertificateCondition(type_, "True", APPROVER, text, self._clock.now())
+        status = request.status
+        written = replace(status, conditions=(*status.conditions, condition))
+        self._requests.wrote(await self._kube.patch_status(request, written))
+
+
+def _is_decided(request: CertificateRequest) -> bool:
+    """Whether it is approved or denied already; neither can be taken back.
+
+    An approval by another than this operator is logged: it makes this one worthless.
+    """
+    found = [c for c in request.status.conditions if c.type in ("Approved", "Denied")]
+    for condition in found:
+        if condition.type == "Approved" and condition.reason != APPROVER:
+            log.warning(
+                "certificate_request_approved_elsewhere",
+                request=request.metadata.name,
+                approver=condition.reason,
+                way_out="take the approval of this issuer from it: docs/security.md",
+            )
+    return bool(found)

@@ -1,0 +1,1 @@
+"""The key for which agents seal definitions, and how they are read."""
