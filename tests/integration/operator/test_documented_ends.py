@@ -15,7 +15,7 @@ from tests.simulated_openstack.http import Request
 
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 TESTING = "Onboarding=True/Testing"
 LEAVING = replace(MANAGED, maintenance=Maintenance.TERMINATION)

@@ -18,7 +18,7 @@ from hypercobalt.operator.eviction.planning import polling
 from hypercobalt.operator.eviction.recording import status
 from hypercobalt.runtime import InvalidError, Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 DISABLED = "HypervisorDisabled=True/Succeeded"
 LIVE = {"os-migrateLive": {"host": None, "block_migration": False}}

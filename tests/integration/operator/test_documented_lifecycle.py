@@ -17,7 +17,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
 from hypercobalt.api.meta import ObjectMeta
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 SERVICES, TRAITS = "/os-services/*", "/resource_providers/*/traits"
 DISABLED = "HypervisorDisabled=True/Succeeded"

@@ -14,7 +14,7 @@ from tests.integration.operator.lifecycle import message
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 IDS = {"hypervisorId": "hypervisor", "serviceId": "service"}
 LIBVIRT = "LibVirtConnection=True/Connected"

@@ -30,7 +30,7 @@ from hypercobalt.operator.shared.node_facts import (
 )
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 LISTINGS = Settings(compare=timedelta(milliseconds=300), resync=timedelta(hours=1))
 """Nothing but the listings gets a host a pass."""

@@ -48,7 +48,7 @@ from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning import cancel, polling, settled
 from hypercobalt.runtime import Change, Kube, Metrics, SystemClock
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 QUICK = Policy(
     stall=timedelta(seconds=0.5),

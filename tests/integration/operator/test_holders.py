@@ -29,7 +29,7 @@ from hypercobalt.compute.direct.directory import HypervisorDirectory, Place
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 A_ADDRESS, B_ADDRESS, FREE = "198.51.100.1", "198.51.100.2", "198.51.100.3"
 A_UUID, B_UUID = "aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-2222-4222-8222-222222222222"

@@ -23,7 +23,7 @@ from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 GENERAL = {AGGREGATES_ANNOTATION: "general"}
 

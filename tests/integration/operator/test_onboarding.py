@@ -28,7 +28,7 @@ from hypercobalt.operator.shared.node_facts import (
 )
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 ON = {LIFECYCLE_LABEL: "true"}
 SKIP = {LIFECYCLE_LABEL: "skip-tests"}

@@ -44,7 +44,7 @@ from hypercobalt.operator.shared.node_facts import (
 )
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 WIPED: dict[str, object] = {"conditions": [], "serviceId": None}
 TESTED, SKIP = {LIFECYCLE_LABEL: "true"}, {LIFECYCLE_LABEL: "skip-tests"}

@@ -35,7 +35,7 @@ from hypercobalt.operator.shared.node_facts import (
 )
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 TOKENS = "identity POST /auth/tokens"
 READS = (

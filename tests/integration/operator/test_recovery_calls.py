@@ -26,7 +26,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.eviction.assessing.locks import Lock
 from hypercobalt.operator.eviction.model.policy import Policy
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 DISABLED = "HypervisorDisabled=True/Succeeded"
 DEAD = Fencing(

@@ -22,7 +22,7 @@ from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 BOOT = "compute POST /servers"
 NEW = "New compute service disabled due to config option."

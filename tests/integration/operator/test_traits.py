@@ -16,7 +16,7 @@ from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 UNSORTED = {TRAITS_ANNOTATION: "HW_CPU_X86_AVX2,CUSTOM_B,CUSTOM_A"}
 ALL = ("CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2", "HW_CPU_X86_VMX")
