@@ -24,7 +24,6 @@ test: setup unit first ## what to run first: unit tests, contracts, kubectl, rea
 
 test-all: lint types contract unit prepare test timed rest ## every check and test that .ci/run plays, in about an hour
 
-
 check: setup lint types contract unit ## what to run before every commit
 
 lint: setup ## ruff, spelling, unused dependencies
