@@ -6,12 +6,16 @@ when its service has gone already. Ids in the status name nothing that is delete
 could have written them. The service is the one that this very pass has found by the host's name, a
 provider that was left behind has to have the Node's name in Placement.
 
+A nova-compute that still runs makes its resource provider again, so a host that has left is looked
+at again, after a minute and in each later pass.
+
 Source: openstack-hypervisor-operator, internal/controller/offboarding_controller.go.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum, auto
 from typing import Final
 
@@ -45,6 +49,8 @@ class Next(Enum):
     WAIT = auto()
     REMOVE = auto()
     """Check in OpenStack that the host is empty, and remove it."""
+    LOOK_AGAIN = auto()
+    """It has left: remove what was made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ def decide(facts: Facts) -> Plan:
     if not spec.lifecycleEnabled or spec.maintenance != Maintenance.TERMINATION:
         return Plan(Next.NOTHING)
     if facts.holds(Type.OFFBOARDED, "True"):
-        return Plan(Next.NOTHING)
+        return Plan(Next.LOOK_AGAIN)
     onboarding = facts.condition(Type.ONBOARDING)
     if onboarding is not None and onboarding.status == "True":
         text = f"Waiting for the onboarding to be aborted: {onboarding.message}"
@@ -124,8 +130,11 @@ class Offboarding:
         try:
             host = await self._find(facts)
         except ComputeError as error:
-            after = _waits(facts, f"cannot find the host: {error}", "Host")
+            has_left = plan.next is Next.LOOK_AGAIN
+            after = facts if has_left else _waits(facts, f"cannot find the host: {error}", "Host")
             return Outcome(after, PATIENCE, error)
+        if host is None and plan.next is Next.LOOK_AGAIN:
+            return Outcome(facts, _again(facts))
         return await self._remove(facts, host)
 
     async def _remove(self, facts: Facts, host: Host | None) -> Outcome:
@@ -149,9 +158,8 @@ class Offboarding:
         done = done.with_condition(
             Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
         )
-        return Outcome(
-            done.with_condition(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, text)
-        )
+        done = done.with_condition(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, text)
+        return Outcome(done, PATIENCE)
 
     async def _incoming(self, facts: Facts, host: Host) -> Outcome | None:
         """What is waited for while servers are on their way to the host; None when none is."""
@@ -201,3 +209,10 @@ class Offboarding:
 def _waits(facts: Facts, text: str, what: str) -> Facts:
     reason = OffboardedReason.OFFBOARDING
     return facts.with_condition(Type.OFFBOARDED, "False", reason, text, waits_for=what)
+
+
+def _again(facts: Facts) -> timedelta | None:
+    """When to look again at a host that has left: once, a minute after that."""
+    found = facts.condition(Type.OFFBOARDED)
+    is_new = found is not None and facts.now - found.lastTransitionTime < PATIENCE
+    return PATIENCE if is_new else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
@@ -74,7 +74,7 @@ def deleted(of: Facts) -> Facts:
         ),
         pytest.param(
             (EVICTED, NO_AGENTS, condition("Offboarded", "True", "Offboarded")),
-            *(Next.NOTHING, ""),
+            *(Next.LOOK_AGAIN, ""),
             id="it has left",
         ),
         pytest.param((EVICTED, NO_AGENTS), Next.REMOVE, "", id="nothing is left"),
@@ -215,6 +215,65 @@ async def test_provider_of_a_host_that_nova_forgot_is_removed_if_it_is_found_by_
     assert (provider_of("kvm-a") not in compute.world.traits) is removed
     assert other.hypervisor_id in compute.world.traits
     assert not [call for call in compute.world.calls if call.startswith("hosts.remove ")]
+
+
+LEFT = condition("Offboarded", "True", "Offboarded")
+
+
+def left(compute: FakeCompute, now: datetime = NOW) -> Facts:
+    """A host that has left, whose nova-compute has made its resource provider again."""
+    given = leaving(compute)
+    del compute.world.hosts["kvm-a"]
+    return replace(given, host=None, now=now).with_status(
+        conditions=(*given.hypervisor.conditions, UNKNOWN, LEFT)
+    )
+
+
+async def test_provider_that_is_made_again_once_the_host_has_left_is_removed() -> None:
+    compute = FakeCompute(lambda: NOW)
+    done = await Offboarding(compute).run(left(compute))
+    assert (state_of(done.facts, "Offboarded"), done.look_again) == ("True/Offboarded", PATIENCE)
+    assert provider_of("kvm-a") not in compute.world.traits
+
+
+async def test_host_that_has_left_stays_so_while_nova_is_away() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given, away = left(compute), UnreachableError("no answer")
+    compute.world.fault = lambda what, _: away if what == "hosts.get" else None
+    done = await Offboarding(compute).run(given)
+    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+    assert (done.look_again, done.error) == (PATIENCE, away)
+
+
+async def test_provider_that_cannot_be_removed_again_is_shown() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given, refused = left(compute), UnreachableError("no answer")
+    compute.world.fault = lambda what, _: refused if what == "hosts.remove_provider" else None
+    done = await Offboarding(compute).run(given)
+    shown = done.facts.condition("Offboarded")
+    assert shown is not None
+    assert (shown.status, done.look_again, done.error) == ("False", PATIENCE, refused)
+
+
+@pytest.mark.parametrize(
+    ("since", "again"), [(timedelta(seconds=59), PATIENCE), (PATIENCE, None)], ids=str
+)
+async def test_host_that_has_left_is_looked_at_once_more(
+    since: timedelta, again: timedelta | None
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = left(compute, LEFT.lastTransitionTime + since)
+    compute.world.traits.clear()
+    assert (await Offboarding(compute).run(given)).look_again == again
+
+
+async def test_host_that_is_registered_again_leaves_again() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = leaving(compute)
+    again = given.with_status(conditions=(*given.hypervisor.conditions, LEFT))
+    done = await Offboarding(compute).run(again)
+    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+    assert "kvm-a" not in compute.world.hosts
 
 
 async def test_ids_that_nova_does_not_confirm_by_name_delete_nothing() -> None:
