@@ -35,6 +35,7 @@ from tests.conformance.captured.site import (
 from tests.conformance.wire import Body, Json
 
 from hypercobalt.api import holders
+from hypercobalt.api.coordination import OPERATOR_LEASE
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.ha_switch import HA_ENABLED
@@ -355,6 +356,19 @@ def secret(name: str, how: str) -> Attack:
             return (Request("PATCH", f"{path}?fieldManager=x&force=true", body, "apply"),)
         case "watch":
             return (Request("GET", f"{_SECRETS}?watch=1", watch=True),)
+        case "guess":  # the answer tells whether it was right
+            guess: Json = [{"op": "test", "path": "/data/password", "value": "eA=="}]
+            return (Request("PATCH", path, guess, "json"),)
+        case "replace":
+            about = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+            return (
+                Request("DELETE", path),
+                Request("POST", _SECRETS, {**about, "stringData": {"password": "x"}}),
+            )
+        case "token":  # of the account that may read them
+            account = "serviceaccounts/hypercobalt-operator-controller-manager/token"
+            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            return (Request("POST", f"{_SECRETS.rpartition('/')[0]}/{account}", review),)
         case "list":
             return (Request("GET", _SECRETS),)
         case _:
@@ -365,7 +379,9 @@ _NAMES: Final = ("lab-bmc", arrangements.KEY, "domains.${victim}", "domains.${ow
 _SECRET: Final = st.builds(
     secret,
     st.sampled_from(_NAMES),
-    st.sampled_from(["copy", "merge", "apply", "get", "list", "watch"]),
+    st.sampled_from(
+        ["copy", "merge", "apply", "get", "list", "watch", "guess", "replace", "token"]
+    ),
 )
 
 # -- Events, Leases, Migrations, requests ----------------------------------------------------------
@@ -402,6 +418,17 @@ REWRITTEN: Final = (
 """Another's Event, made one of the own host."""
 REPORTED: Final = (Request("POST", EVENTS, _event("hostile-2", "$victim", "x")),)
 """An Event of another host."""
+_SERIES: Final[Json] = {"count": 9, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+_CORE_EVENTS: Final = "/api/v1/namespaces/default/events"
+_CORE_EVENT: Final[Json] = {
+    "metadata": {"name": "hostile-4", "namespace": "default"},
+    "involvedObject": {**_REGARDING, "name": "$victim"},
+    "source": {"component": "kvm.cloud.sap/hypervisor-operator", "host": "$victim"},
+    "reason": "Fenced",
+    "type": "Warning",
+    "message": "x",
+}
+"""As the operator's, by the older API."""
 _EVENTS: Final = st.sampled_from(
     [
         (Request("POST", EVENTS, _event("hostile", "$own", "x")),),
@@ -412,6 +439,9 @@ _EVENTS: Final = st.sampled_from(
         ),
         REWRITTEN,
         (Request("DELETE", f"{EVENTS}/${{event}}"),),
+        (Request("DELETE", EVENTS),),
+        (Request("PATCH", f"{EVENTS}/${{event}}", {"series": _SERIES}),),
+        (Request("POST", _CORE_EVENTS, _CORE_EVENT),),
     ]
 )
 
@@ -420,6 +450,14 @@ def _lease(path: str, name: str, spec: Body) -> Attack:
     return (Request("PATCH", f"{path}/{name}", {"spec": spec}),)
 
 
+_OF_THE_OPERATOR: Final = st.sampled_from(
+    [
+        (Request("DELETE", f"{LEASES}/{OPERATOR_LEASE}"),),
+        (Request("PATCH", f"{LEASES}/{OPERATOR_LEASE}", {"spec": {"holderIdentity": "hostile"}}),),
+        (Request("DELETE", f"{LEASES}/node-agent-${{victim}}"),),
+    ]
+)
+"""Who leads, and that another host's agent lives."""
 _LEASE: Final = st.builds(
     _lease,
     st.just(LEASES),
@@ -434,6 +472,21 @@ _LEASE: Final = st.builds(
     ),
 )
 _ENDED: Final[Json] = {"type": "completed", "origin": "$victim", "destination": "$own"}
+
+
+def _migration(name: str, origin: str) -> Body:
+    server = name.rpartition("-20260101")[0]
+    return {
+        "apiVersion": "kvm.cloud.sap/v1alpha1",
+        "kind": "Migration",
+        "metadata": {
+            "name": name,
+            "labels": {"kvm.cloud.sap/origin": origin, "kvm.cloud.sap/server": server},
+        },
+        "spec": {},
+    }
+
+
 _MIGRATION: Final = st.sampled_from(
     [
         (
@@ -477,6 +530,30 @@ _MIGRATION: Final = st.sampled_from(
         ),
         (Request("DELETE", f"{MIGRATIONS}/${{their guest}}"),),
         (Request("DELETE", MIGRATIONS),),
+        (
+            Request("POST", MIGRATIONS, _migration("${their guest}-20260101-000001", "$victim")),
+            Request(
+                "PATCH",
+                f"{MIGRATIONS}/${{their guest}}-20260101-000001/status",
+                {"status": {**_ENDED, "origin": "$victim", "destination": "$victim"}},
+            ),
+        ),
+        (
+            Request("POST", MIGRATIONS, _migration("${guest}-20260101-000002", "$own")),
+            Request(
+                "PATCH",
+                f"{MIGRATIONS}/${{guest}}-20260101-000002",
+                {"metadata": {"labels": {"kvm.cloud.sap/origin": "$victim"}}},
+            ),
+        ),
+        (
+            Request("POST", MIGRATIONS, _migration("${their idle guest}-20260101-000003", "$own")),
+            Request(
+                "PATCH",
+                f"{MIGRATIONS}/${{their idle guest}}-20260101-000003",
+                {"metadata": {"finalizers": ["x.y/z"]}},
+            ),
+        ),
     ]
 )
 _READS: Final = st.sampled_from(
@@ -522,6 +599,7 @@ _NODE_AGENT: Final = st.one_of(
     _SECRET,
     _EVENTS,
     _LEASE,
+    _OF_THE_OPERATOR,
     _MIGRATION,
     st.one_of(_READS, _READS, st.sampled_from(LARGE)),
 )
