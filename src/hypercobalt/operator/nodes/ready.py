@@ -16,7 +16,6 @@ from hypercobalt.api.conditions import Condition, get_condition, is_true, next_c
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     AgentReportingReason,
-    DisabledReason,
     HypervisorConditionType,
     LibvirtConnectionReason,
     NodeHealthyReason,
@@ -114,7 +113,7 @@ def _libvirt_away(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
 def _reservations(hypervisor: Hypervisor) -> Iterator[str]:
     """What a person should read about a host that is ready."""
     disabled = get_condition(hypervisor.conditions, _Type.HYPERVISOR_DISABLED)
-    if disabled is not None and disabled.reason == DisabledReason.BY_OTHERS:
+    if disabled is not None and disabled.status == "True":
         yield f"no new servers are placed on it: {disabled.message}"
     network = get_condition(hypervisor.conditions, _Type.NETWORK_HEALTHY)
     if network is not None and network.status != "True":

@@ -38,6 +38,8 @@ UNREACHABLE = condition("NodeHealthy", "Unknown", "Unreachable", "kubelet: away"
 CLAIMED = condition("Registered", "False", "Claimed", "belongs to kvm-b")
 BY_OTHERS = condition("HypervisorDisabled", "True", "DisabledByOthers", "disabled: fan")
 
+BY_EVICTION = condition("HypervisorDisabled", "True", "Succeeded", "Eviction kvm-a: reboot")
+
 
 def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hypervisor:
     known = "00000000-0000-0000-0000-000000000001" if ids else None
@@ -148,6 +150,7 @@ def test_reason_of_ready_follows_from_the_conditions(given: Hypervisor, reason: 
         (of(ON, condition("Onboarding", "False", "Odd")), "not yet completed"),
         (of(MANUAL, condition("Evicting", "False", "Failed", "i1 is stuck")), "i1 is stuck"),
         (of(ON, DONE, LIBVIRT, BY_OTHERS), "disabled: fan"),
+        (of(ON, DONE, LIBVIRT, BY_EVICTION), "Eviction kvm-a: reboot"),
         (of(ON, DONE, LIBVIRT, NEVER), "keeps no Lease"),
         (of(ON, DONE, LIBVIRT, SILENT, UNREACHABLE), "kubelet: away"),
         (of(ON, DONE, LIBVIRT, SILENT), "Lease not renewed (since 2026-11-21T00:00:00Z)"),
