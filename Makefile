@@ -8,13 +8,16 @@ RING := scripts/ring
 RINGS := conformance conformance-operator test-lab test-openstack drills integration
 AND_REST := $(if $(REST), and not first)
 
-.PHONY: help setup lab test test-all check lint types contract unit first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
+.PHONY: help setup hooks lab test test-all check lint types contract unit first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv from the locked requirements
 	@scripts/setup
+
+hooks: ## have git check lint, format, spelling and the title of each commit
+	git config core.hooksPath scripts/hooks
 
 lab: setup ## set up, then boot three real hosts with the API that shows them (YES=1: ask nothing)
 	@$(BIN)/cobalt lab up
