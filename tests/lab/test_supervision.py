@@ -6,6 +6,7 @@ import asyncio
 import re
 import signal
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -41,7 +42,16 @@ def data(directory: Path) -> Path:
     """Of a lab that all tests share; each kills roles of its own, as deaths in a row slow down."""
     if not Layout.at(directory).state.exists():
         run(cobalt("up", "--hosts", "1", "--vms", "0", "--port", "0", "--yes", data=directory))
+        run(until(lambda: watches(Lab.find(directory)), ON_A_BUSY_MACHINE))
     return directory
+
+
+async def watches(lab: Lab) -> bool:
+    """Whether the supervisor holds the processes: how an earlier death came about is not known."""
+    files = Path("/proc", str(pid(lab, supervisor.ROLE)), "fd")
+    with suppress(FileNotFoundError):  # it has closed one meanwhile
+        return any("pidfd" in str(file.readlink()) for file in files.iterdir())
+    return False
 
 
 def pid(lab: Lab, role: str) -> int | None:
