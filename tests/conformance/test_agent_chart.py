@@ -32,6 +32,7 @@ from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
+from hypercobalt.api.address import Address
 from hypercobalt.api.certificate import CertificateRequest
 from hypercobalt.api.conditions import get_condition, set_condition
 from hypercobalt.api.coordination import Event, Lease
@@ -48,7 +49,6 @@ from hypercobalt.node_agent.host.shutdown_drain import make_eviction
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
 from hypercobalt.operator.agents.pods import still_running
 from hypercobalt.runtime import (
-    Address,
     ForbiddenError,
     Kube,
     Manager,

@@ -23,6 +23,7 @@ from tests.integration.operator.conftest import until
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.api.address import Address
 from hypercobalt.api.conditions import is_true, set_condition
 from hypercobalt.api.coordination import Event, Lease, ObjectReference
 from hypercobalt.api.diagnostics import path
@@ -33,7 +34,6 @@ from hypercobalt.operator.agents.leases import OVS_AGENT
 from hypercobalt.ovs_agent.agent import NAME, REPORTER, register
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import (
-    Address,
     ForbiddenError,
     Kube,
     Manager,

@@ -21,6 +21,7 @@ from hypercobalt.agent.diagnostics.server import Subject, diagnostics
 from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.access import TokenRequest, TokenRequestSpec
+from hypercobalt.api.address import Address
 from hypercobalt.api.core import Namespace
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.meta import ObjectMeta
@@ -40,7 +41,12 @@ from hypercobalt.api.rbac import (
 from hypercobalt.errors import TransientError
 from hypercobalt.lab import rights
 from hypercobalt.pki import Pair
-from hypercobalt.runtime import Address, AlreadyExistsError, Kube, Manager, Metrics
+from hypercobalt.runtime import (
+    AlreadyExistsError,
+    Kube,
+    Manager,
+    Metrics,
+)
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned, RefusedError, call
 from hypercobalt.runtime.routes import Answer, Stream

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Never
 
 from hypercobalt.agent.settings import AgentSettings, encode_settings
-from hypercobalt.runtime.self_signed import self_signed
 
 
 def become(module: str, settings: AgentSettings) -> Never:
@@ -30,6 +29,8 @@ def become(module: str, settings: AgentSettings) -> Never:
 
 
 def _inherited() -> int:
+    from hypercobalt.runtime.self_signed import self_signed  # noqa: PLC0415 - slow
+
     certificate = self_signed()
     os.set_inheritable(certificate, True)
     return certificate

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from hypercobalt.api.address import Address
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import Address
 
 LEASE: Final = timedelta(seconds=40)
 """As the kubelet's own Lease."""

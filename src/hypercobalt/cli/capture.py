@@ -16,8 +16,8 @@ from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.errors import InvalidRequestError
-from hypercobalt.operator.shared.wording import printable
 from hypercobalt.runtime.client.pinned import Reply
+from hypercobalt.text import printable
 
 _SPARE: Final = 15.0  # seconds of silence beyond the capture's own time
 _STDOUT: Final = "-"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import UNDER_WAY, Eviction, EvictionInstance, InstancePhase
-from hypercobalt.operator.shared.wording import printable
+from hypercobalt.text import printable
 from hypercobalt.views.eviction_progress import Follower, summary
 
 _REFRESH_SECONDS = 0.5  # ages; what the API reports is shown when it comes

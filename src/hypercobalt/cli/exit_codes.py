@@ -10,7 +10,7 @@ import sys
 from typing import Final
 
 from hypercobalt.errors import HypercobaltError, InvalidRequestError
-from hypercobalt.operator.shared.wording import printable
+from hypercobalt.text import printable
 
 UNAVAILABLE: Final = 1
 INVALID_REQUEST: Final = 2

@@ -12,8 +12,8 @@ from hypercobalt.cli import api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.following import follow
 from hypercobalt.errors import InvalidRequestError
-from hypercobalt.operator.shared.wording import printable
 from hypercobalt.runtime import Kube
+from hypercobalt.text import printable
 
 
 def maintain(

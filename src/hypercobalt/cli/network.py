@@ -16,8 +16,9 @@ from hypercobalt.cli.tables import Output, number, print_json, print_table, tabl
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.network.fleet_check import FleetFinding
 from hypercobalt.operator.network.fleet_check import check as compare
-from hypercobalt.operator.shared.wording import count, printable
+from hypercobalt.operator.shared.wording import count
 from hypercobalt.runtime import SystemClock
+from hypercobalt.text import printable
 from hypercobalt.views.explain.model import age
 
 FOUND: Final = 1

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from hypercobalt.api.address import parse_address
 from hypercobalt.api.names import namespace_name
 from hypercobalt.cli.common_flags import (
     HealthAddress,
@@ -31,7 +32,7 @@ from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Options
 from hypercobalt.operator.nodes.gardener import IMAGE, NAMESPACE
 from hypercobalt.operator.process import COMPONENT, Kind, ProcessSettings
-from hypercobalt.runtime import load_connection, parse_address
+from hypercobalt.runtime import load_connection
 
 _CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _HA, _DIRECT, _NOVA, _LOG = (
     CertificateFlags(),

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, parse
+from hypercobalt.api.address import Address, parse_address
 from hypercobalt.api.certificate import IssuerKind
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.names import namespace_name
@@ -23,7 +24,6 @@ from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaSettings
 from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.shared.ha_mode import HaMode
-from hypercobalt.runtime import Address, parse_address
 
 _SITE: Final = Settings()
 _TEST: Final = SmokeSettings()

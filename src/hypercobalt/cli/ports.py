@@ -12,8 +12,8 @@ from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table
-from hypercobalt.operator.shared.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
+from hypercobalt.text import printable
 
 _LOCAL: Final = 65534
 """OpenFlow's number of a bridge's own port."""

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from hypercobalt.operator.shared.wording import printable
+from hypercobalt.text import printable
 
 Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 

@@ -18,8 +18,8 @@ from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.cli.trace_text import Hop, lines
 from hypercobalt.cli.trace_words import parameters
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.operator.shared.wording import printable
 from hypercobalt.ovs_agent.diagnostics.report import TraceReport
+from hypercobalt.text import printable
 
 PIPED: Final = 10_000
 """Width where no terminal cuts lines."""

@@ -16,11 +16,11 @@ from urllib.parse import quote, urlsplit
 
 from hypercobalt.adapters.host.model import UnitNameError, check_unit_name
 from hypercobalt.agent.settings import LEASE, AgentSettings, lease_duration
+from hypercobalt.api.address import parse_address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import parse_address
 
 DEFAULT_URI: Final = "qemu:///system"
 DEFAULT_NAMESPACE: Final = "monsoon3"

@@ -9,9 +9,9 @@ import sys
 from hypercobalt import logs
 from hypercobalt.errors import HypercobaltError, InvalidRequestError
 from hypercobalt.operator.process import decode_settings, run
-from hypercobalt.operator.shared.wording import printable
 from hypercobalt.runtime.allocator import use_one_arena
 from hypercobalt.runtime.memory import bound_memory
+from hypercobalt.text import printable
 
 
 def main() -> int:

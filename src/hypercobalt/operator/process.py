@@ -16,6 +16,7 @@ from typing import Final, Literal
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from hypercobalt.api.address import Address
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.connect import connect_direct, connect_nova
 from hypercobalt.compute.direct.settings import DirectSettings
@@ -23,7 +24,12 @@ from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.operator.assembly import Connect, Options, add_controllers
 from hypercobalt.operator.election import election
 from hypercobalt.operator.ha.contract import add_contract
-from hypercobalt.runtime import Address, Kube, Manager, Metrics, load_connection
+from hypercobalt.runtime import (
+    Kube,
+    Manager,
+    Metrics,
+    load_connection,
+)
 from hypercobalt.runtime.guard import guard
 
 COMPONENT: Final = "hypercobalt-operator"

@@ -11,9 +11,9 @@ from typing import Final
 
 from hypercobalt.adapters.ovs.model import Paths
 from hypercobalt.agent.settings import LEASE, AgentSettings, lease_duration
+from hypercobalt.api.address import parse_address
 from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import parse_address
 
 DEFAULT_NAMESPACE: Final = "ovn-system"
 DEFAULT_COUNTERS: Final = timedelta(minutes=5)

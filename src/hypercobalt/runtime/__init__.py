@@ -1,5 +1,6 @@
 """Client, informers, work queue, controllers, manager: what a controller needs, no domain word."""
 
+from hypercobalt.api.address import Address, parse_address
 from hypercobalt.logs import configure as configure_logs
 from hypercobalt.runtime.cache import Cache
 from hypercobalt.runtime.client.collection import ListResult
@@ -37,7 +38,6 @@ from hypercobalt.runtime.controller import (
     owned,
     primary,
 )
-from hypercobalt.runtime.endpoints import Address, parse_address
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.informer import Handler, Informer
 from hypercobalt.runtime.leader import Election, LeadershipLostError, Timing, process_identity

@@ -18,7 +18,7 @@ from typing import Final, cast
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from hypercobalt.errors import ConfigurationError
+from hypercobalt.api.address import Address
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.bind import listening
 from hypercobalt.runtime.listener import Bounds, Listener, Place
@@ -39,7 +39,6 @@ log = get_logger(__name__)
 
 Check = Callable[[], str | None]  # the fault, None without one
 Refresh = Callable[[], Coroutine[None, None, None]]  # brings metrics up to date for a scrape
-_MAX_PORT = 65535
 _MAX_HEAD_BYTES = 16 * 1024
 _DISCARDED = 64 * 1024  # of a body that is too long, so that a client that still sends is answered
 _SECONDS = 5.0  # for a request to arrive and for its answer to leave; for a TLS handshake
@@ -53,14 +52,6 @@ BOUNDS: Final = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen; port 0 takes a free one, host "" means all addresses."""
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-
-
-@dataclass(frozen=True, slots=True)
 class Guard:
     """Decides whether a request may read a page.
 
@@ -71,20 +62,6 @@ class Guard:
 
     tls: ssl.SSLContext
     admits: Callable[[Request, Route | None], Coroutine[None, None, Requester | Answer]]
-
-
-def parse_address(flag: str, text: str) -> Address | None:
-    """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all addresses); `0` gives None.
-
-    Raises:
-        ConfigurationError: the text is no such thing; the message names the flag.
-    """
-    if text == "0":
-        return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
-        raise ConfigurationError(f"{flag} {text!r}: must look like :8081, 127.0.0.1:8081 or 0")
-    return Address(host.strip("[]"), int(port))
 
 
 class Endpoints:

@@ -19,6 +19,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Literal, TypeVar, cast
 
+from hypercobalt.api.address import Address
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
@@ -27,7 +28,12 @@ from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.clock import SystemClock
 from hypercobalt.runtime.controller import Controller
-from hypercobalt.runtime.endpoints import Address, Check, Endpoints, Guard, Refresh
+from hypercobalt.runtime.endpoints import (
+    Check,
+    Endpoints,
+    Guard,
+    Refresh,
+)
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.informer import Informer
 from hypercobalt.runtime.leader import Election, LeaderElector, end_process, process_identity

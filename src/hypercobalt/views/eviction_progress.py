@@ -14,7 +14,7 @@ from hypercobalt.api.eviction import (
     evicting,
     has_ended,
 )
-from hypercobalt.operator.shared.wording import printable
+from hypercobalt.text import printable
 
 _MOMENT = timedelta(seconds=1)
 

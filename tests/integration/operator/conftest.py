@@ -32,6 +32,7 @@ from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
+from hypercobalt.api.address import Address
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
@@ -46,7 +47,12 @@ from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.ha.template_fences import Open
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
-from hypercobalt.runtime import Address, Kube, Manager, Metrics, load_connection
+from hypercobalt.runtime import (
+    Kube,
+    Manager,
+    Metrics,
+    load_connection,
+)
 
 __all__ = ["certificates", "cloud"]
 

@@ -18,6 +18,7 @@ from tests.integration.operator.process import ADMIN, ELSEWHERE, FREE, LEASE, ST
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.port import PowerState
+from hypercobalt.api.address import Address
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
@@ -26,7 +27,11 @@ from hypercobalt.api.times import MicroTime
 from hypercobalt.operator.ha.contract import MANAGER, Contract
 from hypercobalt.operator.shared.hypervisors import BY_HOST, hosts_of
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
-from hypercobalt.runtime import Address, Informer, Kube, Metrics
+from hypercobalt.runtime import (
+    Informer,
+    Kube,
+    Metrics,
+)
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.endpoints import Endpoints
 

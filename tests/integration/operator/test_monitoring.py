@@ -10,10 +10,11 @@ from tests.integration.operator.conftest import Operator, add_node, operator, re
 from tests.integration.operator.lifecycle import QUICK, agent_reports, set_spec, site
 from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.api.address import Address
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.model import Server
 from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
-from hypercobalt.runtime import Address, Kube
+from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

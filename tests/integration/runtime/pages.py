@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from hypercobalt.agent.diagnostics.listener import ListenerTls
-from hypercobalt.runtime import Address
+from hypercobalt.api.address import Address
 from hypercobalt.runtime.endpoints import Endpoints, Guard
 from hypercobalt.runtime.guard import own_certificate
 from hypercobalt.runtime.memory import bound_memory

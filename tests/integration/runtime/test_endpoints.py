@@ -7,7 +7,8 @@ import asyncio
 import httpx2
 import pytest
 
-from hypercobalt.runtime import Address, Kube
+from hypercobalt.api.address import Address
+from hypercobalt.runtime import Kube
 from hypercobalt.runtime.endpoints import Endpoints
 from hypercobalt.runtime.guard import guard
 from hypercobalt.runtime.routes import Answer, Request, Route

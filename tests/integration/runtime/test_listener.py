@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.floods import ATTACKS, Attack, client_context, flood, resident_mib, silent, status_of
 
-from hypercobalt.runtime import Address
+from hypercobalt.api.address import Address
 from hypercobalt.runtime.endpoints import Endpoints
 from hypercobalt.runtime.listener import Bounds
 from hypercobalt.runtime.routes import Answer, Request, Route

@@ -18,10 +18,10 @@ from tests.integration.runtime.scripted import Drop, Reply, Request, ScriptedSer
 from tests.sockets import left_to_the_collector
 from tests.unit.runtime.memory import memory_kube
 
+from hypercobalt.api.address import Address
 from hypercobalt.api.core import Node
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import (
-    Address,
     Connection,
     Controller,
     Election,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from hypercobalt.agent.diagnostics.listener import ListenerTls
+from hypercobalt.api.address import Address
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.runtime import Address
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned, TimeOverError, call
 from hypercobalt.runtime.endpoints import Endpoints, Guard

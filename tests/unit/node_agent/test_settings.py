@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.agent.settings import decode_settings, encode_settings
+from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.errors import ConfigurationError
@@ -19,7 +20,6 @@ from hypercobalt.node_agent.settings import (
     settings,
     uri_from,
 )
-from hypercobalt.runtime import Address
 
 
 def test_the_environment_of_the_existing_agent_is_read() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
+from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import SmokeSettings
@@ -21,7 +22,6 @@ from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.process import ProcessSettings, decode_settings, encode_settings
 from hypercobalt.operator.shared.ha_mode import HaMode
-from hypercobalt.runtime import Address
 
 HOSTS = {f"kvm-{number:05d}": {"ip": f"2001:db8::{number:x}"} for number in range(4000)}
 DEVICE = DeviceTemplate("bmc", "fence_redfish", hosts=HOSTS, identity=Identity.REQUIRED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hypercobalt.api.address import Address, parse_address
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import Address, parse_address
 
 
 @pytest.mark.parametrize(

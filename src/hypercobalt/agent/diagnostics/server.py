@@ -21,12 +21,13 @@ from hypercobalt.agent.diagnostics.serving import UseServer
 from hypercobalt.agent.diagnostics.use import VERBS, Use
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.access import ResourceAttributes
+from hypercobalt.api.address import Address
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint, audience, path
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime import Address, Informer, Manager
+from hypercobalt.runtime import Informer, Manager
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.endpoints import Endpoints, Guard
 from hypercobalt.runtime.events import Recorder

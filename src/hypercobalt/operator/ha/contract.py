@@ -17,13 +17,19 @@ from typing import Final
 
 import msgspec
 
+from hypercobalt.api.address import Address
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.shared.hypervisors import BY_HOST, short_name
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
-from hypercobalt.runtime import Address, Informer, Kube, Manager, NotFoundError
+from hypercobalt.runtime import (
+    Informer,
+    Kube,
+    Manager,
+    NotFoundError,
+)
 from hypercobalt.runtime.endpoints import Endpoints, Guard
 from hypercobalt.runtime.routes import Answer, Request, Route, text
 

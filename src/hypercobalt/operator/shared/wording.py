@@ -1,4 +1,4 @@
-"""Words, lines and Events for people, the same for all controllers and on the terminal."""
+"""Words and Events for people, the same for all controllers and on the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.compute.model import Move, Server
 
 _NAMED: Final = 5  # instances in a message
-_LONGEST: Final = 2000  # characters of a line; messages have up to 32768
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,3 @@ def incoming_moves(moves: Sequence[Move]) -> str:
         for move in moves[:_NAMED]
     )
     return f"{count(len(moves), 'incoming migration')}: {named}{' …' * (len(moves) > _NAMED)}"
-
-
-def printable(line: str) -> str:
-    """Text of others as one line without control characters; a very long one is cut."""
-    plain = "".join(one if one.isprintable() else " " for one in line[:_LONGEST])
-    return plain if len(line) <= _LONGEST else f"{plain} … (cut)"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hypercobalt.api.duration import human_duration
-from hypercobalt.operator.shared.wording import printable
+from hypercobalt.text import printable
 
 
 @dataclass(frozen=True, slots=True)
