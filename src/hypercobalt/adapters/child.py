@@ -74,13 +74,13 @@ class Child:
         self.out, self.problems = out, problems
 
     def send(self, what: signal.Signals) -> None:
-        """Send a signal to its group, unless it has ended."""
+        """Send a signal to the program's group, unless the program has ended."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, what)
 
     async def end(self) -> int:
-        """Wait for its end, when it has nothing more to print; gives its exit code."""
+        """Wait for the program's end, once it has printed everything, and return its exit code."""
         try:
             async with asyncio.timeout(_GRACE):
                 return await self._process.wait()
@@ -88,12 +88,12 @@ class Child:
             return await self.kill()
 
     async def kill(self) -> int:
-        """Kill it, and wait for its end; gives its exit code."""
+        """Kill the program, wait for its end, and return its exit code."""
         self.send(signal.SIGKILL)
         return await asyncio.shield(self._process.wait())
 
     async def complaint(self) -> str:
-        """The last line on its standard error; for one that has ended."""
+        """Return the last line of its standard error; only for a program that has ended."""
         text = (await self.problems.read(_SHOWN)).decode(errors="replace").strip()
         return text.splitlines()[-1] if text else ""
 

@@ -134,7 +134,7 @@ class Applier(Generic[T, P, S]):
                     await first(self._own.changed(own), self._board.changed(parts))
 
     async def _pass(self, stored: T | None, parts: P) -> float | None:
-        """Write if need be; gives the seconds until the next look, None to wait for a change."""
+        """Write if need be, and return the seconds until the next look; None waits for a change."""
         self._meet(stored)
         if stored is None or self._kept is None:
             return None

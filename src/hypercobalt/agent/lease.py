@@ -29,7 +29,7 @@ from hypercobalt.runtime.leader import renewed
 log = get_logger(__name__)
 
 LOOK: Final = timedelta(seconds=2)
-"""Between looks at another agent's Lease, and attempts after an error."""
+"""Time between looks at another agent's Lease, and between attempts after an error."""
 
 _RELEASE: Final = timedelta(seconds=2)
 
@@ -100,7 +100,7 @@ class AgentLease:
             await self._release()
 
     async def _attempt(self) -> bool:
-        """Take or renew the Lease; gives whether there is nothing to do about it for a while."""
+        """Take or renew the Lease, and return whether nothing is left to do for a while."""
         try:
             done = await self._take_or_renew()
         except (ForbiddenError, NotFoundError) as error:

@@ -14,11 +14,11 @@ from hypercobalt.api.address import Address
 from hypercobalt.errors import ConfigurationError
 
 LEASE: Final = timedelta(seconds=40)
-"""As the kubelet's own Lease."""
+"""Time that a Lease lasts, as the kubelet's own."""
 SHORTEST_LEASE: Final = timedelta(seconds=8)
 """A renewal that fails is tried again after 2 s: several have to fail before the Lease runs out."""
 LONGEST_LEASE: Final = timedelta(minutes=10)
-"""The operator counts no longer one."""
+"""Longest duration of a Lease that the operator counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hypercobalt.api.meta import Object, ResourceInfo, Struct
 from hypercobalt.api.times import MicroTime
 
 OPERATOR_LEASE: Final = "4c28796a.cloud.sap"
-"""Of the operator's leader, without shards: as the existing operator's."""
+"""Name of the Lease of the operator's leader, without shards: the existing operator's."""
 
 
 class LeaseSpec(Struct, frozen=True):

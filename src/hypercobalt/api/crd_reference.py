@@ -33,7 +33,7 @@ TYPES: Final[Mapping[type[CustomObject], str]] = {
     + ", ".join(f"`{type_}`" for type_ in OVSNodeConditionType)
     + "; the operator `Ready` of a silent agent",
 }
-"""Whose the types of conditions are."""
+"""Who sets which types of conditions, by kind."""
 
 
 def reference() -> str:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 HOST_LABEL: Final = "kvm.cloud.sap/hypervisor"
-"""Of the stored object: the name of the Hypervisor."""
+"""Label of the stored object: the name of the Hypervisor."""
 
 MOST_PACKED: Final = 896 * 1024
 """Bytes of packed definitions, before they are sealed: see `sealed_definitions.MOST_BYTES`."""

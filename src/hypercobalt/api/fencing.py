@@ -278,8 +278,8 @@ def proven_boots(fencing: Fencing) -> frozenset[str]:
 def is_ordered(fencing: Fencing | None, boot: str) -> bool:
     """Whether the node agent of this boot has to end every instance of its host.
 
-    That is by order (method Agent), and on a host that was declared dead and is not: its instances
-    may be started elsewhere at any moment.
+    It has to by order (method Agent), and on a host that was declared dead and is not: its
+    instances may be started elsewhere at any moment.
     """
     if fencing is None or boot not in proven_boots(fencing):
         return False
@@ -288,10 +288,10 @@ def is_ordered(fencing: Fencing | None, boot: str) -> bool:
 
 
 def is_declared_dead(fencing: Fencing) -> bool:
-    """Whether instances of its host may have been started elsewhere, and it is not taken back.
+    """Whether instances of the host may have been started elsewhere, and the host is not released.
 
-    A host that shows life after its proof is fenced anew when it is silent again; until then, and
-    meanwhile, what was begun by the first proof holds.
+    A host that shows life after its proof is fenced again when it is silent again; until then, and
+    meanwhile, the actions that the first proof began stay valid.
     """
     if fencing.phase == FencingPhase.RELEASED:
         return False

@@ -20,7 +20,7 @@ ADDRESS: Final = "kvm.cloud.sap/held-address"
 """Annotation of a Hypervisor: the address that is its host's; "" where another host holds it."""
 
 HOST_UUID: Final = "kvm.cloud.sap/held-uuid"
-"""Likewise the host UUID."""
+"""Annotation of a Hypervisor: the host UUID that is its host's; "" where another host holds it."""
 
 _PLACEHOLDERS: Final = frozenset(
     {"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"}

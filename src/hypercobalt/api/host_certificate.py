@@ -15,13 +15,13 @@ from typing import Final
 from hypercobalt.api.addresses import parse_host_address
 
 LIFETIME: Final = timedelta(days=47)
-"""Of a certificate whose key was made on the host; the issuer may give less."""
+"""Lifetime of a certificate whose key was made on the host; the issuer may give less."""
 
 USAGES: Final = ("digital signature", "server auth", "client auth")
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 AGENT: Final = "hypercobalt-node-agent"
-"""Value of that label on what a node agent has made."""
+"""Value of the label `MANAGED_BY` on objects that a node agent has made."""
 
 
 class CertificateSource(StrEnum):
@@ -62,7 +62,7 @@ class HostNames:
 
     @classmethod
     def of(cls, name: str, addresses: Iterable[str]) -> HostNames:
-        """Those of a host; text that is no address of one is left out.
+        """Return the names of a host; text that is no address of a host is left out.
 
         Args:
             name: of the Node.

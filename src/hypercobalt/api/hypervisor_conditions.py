@@ -96,7 +96,7 @@ ONBOARDING_STAGES: Final = Transitions(
         OnboardingReason.ABORTED: (OnboardingReason.INITIAL, OnboardingReason.HANDOVER),
     },
 )
-"""A host that has servers goes to Handover at once; an aborted onboarding begins anew."""
+"""A host that has servers goes to Handover at once; an aborted onboarding begins again."""
 
 
 class ReadyReason(StrEnum):
@@ -234,7 +234,7 @@ NETWORK_BROKEN: Final = frozenset(
 PORTS_UNBOUND: Final = frozenset(
     {NetworkHealthyReason.OVN_DISCONNECTED, NetworkHealthyReason.OVN_CONTROLLER_FAILED}
 )
-"""Likewise of a host whose switch works, where OVN binds no port until that is over."""
+"""Reasons of `NetworkHealthy` False though the switch works: OVN binds no port meanwhile."""
 
 
 class SpecFrozenReason(StrEnum):

@@ -18,9 +18,9 @@ from hypercobalt.api.recovery import Recovery
 from hypercobalt.api.schema import Field, Limits, Writer
 
 MOST_INSTANCES: Final = 1024
+"""Most instances in the status of a host; `numInstances` counts all of them."""
 MOST_PORTS: Final = 384
-"""Of all instances together; of a host with more it is not known which are missing."""
-"""Of a host in its status; `numInstances` counts all of them."""
+"""Most ports of all instances together; for a host with more it is unknown which are missing."""
 
 
 class OperatingSystemStatus(Struct, frozen=True):

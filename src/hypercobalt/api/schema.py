@@ -73,10 +73,10 @@ class Bounds:
 
 
 OF_AGENTS: Final = Bounds(text=1024, items=256, properties=4)
-"""Of what an agent writes, which is hostile: all of it together stays below 1 MiB."""
+"""Bounds of what an agent writes, which is hostile: all of it together stays below 1 MiB."""
 
 OF_OTHERS: Final = Bounds(text=32768, items=16384, properties=1024)
-"""Of all else: far beyond what is written, since a status that is refused helps nobody."""
+"""Bounds of all else: far beyond what is written, since a refused status helps nobody."""
 
 KEY: Final = 63
 """Characters of a map's key, which no schema bounds: the agents' policy does."""

@@ -59,13 +59,13 @@ HEARTBEAT: Final = ".hypercobalt-heartbeat-"
 """Name of the file on the shared storage that self-fencing writes, before the host's name."""
 
 NAME: Final = "node-agent"
-"""Of the Lease, `node-agent-NODE`."""
+"""Name of the Lease, `node-agent-NODE`."""
 
 REPORTER: Final = "kvm.cloud.sap/node-agent"
-"""Of Events."""
+"""Reporting controller of Events."""
 
 FIELD_MANAGER: Final = "kvm-node-agent"
-"""As the existing agent's, so that its fields pass to us."""
+"""Field manager: the existing agent's, so that its fields pass to us."""
 
 
 @dataclass(frozen=True, slots=True)

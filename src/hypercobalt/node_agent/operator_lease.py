@@ -25,7 +25,7 @@ from hypercobalt.runtime import Clock
 log = get_logger(__name__)
 
 EVERY: Final = timedelta(seconds=60)
-"""Between looks. A watch would send each renewal, one in two seconds, to each host of the fleet."""
+"""Time between looks. A watch would send each renewal, one in 2 s, to each host of the fleet."""
 
 _DURATION: Final = timedelta(seconds=15)  # as client-go, where the Lease has none
 _STALE: Final = "; conditions that it writes may be out of date"

@@ -39,10 +39,10 @@ from hypercobalt.runtime.write_cache import Latest
 log = get_logger(__name__)
 
 NAME: Final = "ovs-agent"
-"""Of the Lease, `ovs-agent-NODE`, and of the field manager."""
+"""Name of the Lease, `ovs-agent-NODE`, and of the field manager."""
 
 REPORTER: Final = "ovs.c5c3.io/ovs-agent"
-"""Of Events."""
+"""Reporting controller of Events."""
 
 _Type = HypervisorConditionType
 _CREATE_AGAIN: Final = 5.0  # seconds

@@ -33,7 +33,7 @@ from hypercobalt.ovs_agent.scrape import OfController, Scrape
 from hypercobalt.ovs_agent.series import gauge
 
 DEADLINE: Final = timedelta(seconds=3)
-"""Less than a page may take, so that a hung switch still gives a page that shows it."""
+"""Less time than a page may take, so that a hung switch still leads to a page that shows it."""
 
 CACHED: Final = timedelta(seconds=5)
 """Two scrapes within this cost one."""

@@ -1,6 +1,6 @@
 """What is known of the switch at one moment, each value with the proof that its producer answers.
 
-A value is proven until its producer has failed twice in a row; then it is known no more, however
+A value is proven until its producer has failed twice in a row; then it counts as unknown, however
 healthy it looks. What ovs-vswitchd writes into OVSDB stays there when it dies, so such a value
 needs two proofs: of ovsdb-server and of ovs-vswitchd. And while ovsdb-server does not run,
 ovs-vswitchd answers and does not work: its bonds and bridges are those of before.
@@ -97,7 +97,7 @@ class Sample:
     """Packets of ports at one moment, as the device and as the switch count them.
 
     Args:
-        pid: of ovs-vswitchd, whose restart resets counters and numbers ports anew.
+        pid: of ovs-vswitchd, whose restart resets counters and numbers ports again.
         received: packets that the device has delivered, by UUID of the Interface.
         ofports: numbers of the ports then, by UUID of the Interface.
         matched: packets that flows of table 0 with this `in_port` have matched.
@@ -152,7 +152,7 @@ class Facts:
         instances: whether each instance of this host runs, by UUID; None when the node agent does
             not report.
         wanted: ports of each instance that runs, by its UUID: interface ids, or names of devices;
-            None likewise.
+            None when the node agent does not report.
         hosted: UUIDs of the Interfaces whose instance has been on this host while they were.
     """
 
@@ -270,9 +270,9 @@ def with_hosted(facts: Facts) -> Facts:
 def sample_of(
     facts: Facts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
 ) -> Sample | None:
-    """What the integration bridge's ports and flows count at the same time.
+    """Return what the integration bridge's ports and flows count at the same time.
 
-    Other bridges number their ports likewise. None without rows, the bridge or ovs-vswitchd.
+    Other bridges use the same port numbers. None without rows, the bridge or ovs-vswitchd.
     """
     database, vswitchd = facts.effective, facts.vswitchd.proven
     bridge = bridge_named(database, facts.ovn.bridge) if database else None

@@ -1,8 +1,8 @@
 """Flows that ovn-controller did not make, or that lead nowhere, found table by table. Pure.
 
 All flows at once stall the switch for seconds, one table for some milliseconds. So one table is
-read at a time, and what is wrong must be so in two readings of it with a pause between them: what
-was being changed during one of them is over then. Whether a cookie names a row of the southbound
+read at a time, and what is wrong must be so in two readings of it with a pause between them: a
+change under way during one of them is over then. Whether a cookie names a row of the southbound
 database is not read, as the server would search all rows for each host. But a cookie of OVN has
 32 bits, so a longer one is not OVN's; and every flow of OVN has a shape that is known, so one of
 another shape is not OVN's, whatever its cookie. Table numbers move between releases, shapes do not:
@@ -30,7 +30,7 @@ MOST: Final = 4_000
 """Flows of a table that is read: 40 ms of CPU of this process, 10 of ovs-vswitchd."""
 
 PAUSE: Final = timedelta(seconds=50)
-"""Between two readings of a table."""
+"""Time between two readings of a table."""
 
 RESERVED: Final = 0xFF00
 """Ports from here on are OpenFlow's own, such as LOCAL."""
@@ -70,11 +70,11 @@ class TableScan:
 
     Args:
         cookies: of flows that are not OVN's.
-        outputs: ports that the bridge does not have, and that flows lead to.
-        lasting_cookies: those that the reading before had, too.
-        lasting_outputs: likewise.
+        outputs: ports that flows lead to and the bridge does not have.
+        lasting_cookies: the cookies that were wrong in the reading before, too.
+        lasting_outputs: the outputs that were wrong in the reading before, too.
         foreign: flows of another shape than OVN's.
-        lasting_foreign: likewise.
+        lasting_foreign: the foreign flows that the reading before had, too.
     """
 
     cookies: frozenset[int] = frozenset()
@@ -182,7 +182,7 @@ def _foreign(flow: Flow) -> ForeignFlow:
 
 
 def _worst(flows: set[ForeignFlow]) -> frozenset[ForeignFlow]:
-    """Those that take the most packets: of high priority, and of any port."""
+    """Return the flows that take the most packets: of high priority, and of any port."""
     ordered = sorted(flows, key=lambda one: (-one.priority, one.in_port, one))
     return frozenset(ordered[:_KEPT])
 

@@ -1,7 +1,7 @@
 """Judges the facts when they change, and puts the result on the board.
 
-What changes shows at once; what follows within a second shows together, in one write. Counters go
-with it, else by a timer with jitter, so that a fleet's agents do not write together.
+A change shows at once; those that follow within a second show together, in one write. Counters go
+with them, else by a timer with jitter, so that a fleet's agents do not write together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOGETHER: Final = timedelta(seconds=1)
 """How long after a change further ones are collected."""
 
 PENDING: Final = timedelta(seconds=1)
-"""At least between two looks while a finding has not lasted for its grace."""
+"""Shortest time between two looks while a finding has not lasted for its grace."""
 
 _JITTER: Final = 0.1
 _MOST_NEWS: Final = 256
@@ -96,7 +96,7 @@ class Judge:
         return min(max(0.0, self._due - now), lasted)
 
     def _judge(self) -> bool:
-        """Judge once; gives whether the board has changed."""
+        """Judge once, and return whether the board has changed."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         before, last = self._ledger, self.latest
         judged = judge(

@@ -32,10 +32,10 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 AGAIN: Final = timedelta(seconds=1)
-"""Between a failure and the next attempt, until the producer counts as away."""
+"""Time between a failure and the next attempt, until the producer counts as away."""
 
 RECHECK: Final = timedelta(seconds=3)
-"""Between two answers while a finding that rests on them is not confirmed."""
+"""Time between two answers while a finding that rests on them is not confirmed."""
 
 GIVE_UP: Final = timedelta(seconds=3.5)
 """How long after a lost connection ovsdb-server counts as away; a restart takes less."""

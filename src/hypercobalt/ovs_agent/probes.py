@@ -51,8 +51,8 @@ COUNTS: Final = timedelta(seconds=27)
 TRAFFIC: Final = timedelta(seconds=55)
 
 MOST_FLOWS: Final = 15_000
-"""Of table 0, which has about one for each port and each tunnel: 40 ms of CPU of this process, and
-ovs-vswitchd does nothing else for 25 ms."""
+"""Flows of table 0, which has about one for each port and each tunnel: these take 40 ms of CPU of
+this process, and ovs-vswitchd does nothing else for 25 ms."""
 
 
 class _Poll(Protocol):

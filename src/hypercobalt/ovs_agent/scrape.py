@@ -1,8 +1,8 @@
 """Counters that ovs-vswitchd has of itself, read for a scrape: events, memory, upcalls, PMDs.
 
-What is no more has no series, since nothing of an earlier scrape is kept. Names of coverage events
-are ovn-kubernetes's, those of memory and PMDs openstack-network-exporter's. Events are those that
-show trouble or load, and every kind of drop: all of them would be some 100 series a host.
+What is gone has no series, since nothing of an earlier scrape is kept. Names of coverage events are
+ovn-kubernetes's, names of memory and PMDs openstack-network-exporter's. The events shown are those
+of trouble or load, and every kind of drop: all events would be some 100 series a host.
 
 Source: Open vSwitch's lib/coverage.c, lib/memory.c, ofproto/ofproto-dpif-upcall.c.
 """
@@ -34,12 +34,12 @@ EVENTS: Final = (
     *("ofproto_recv_openflow", "packet_in", "packet_in_drop", "rconn_discarded", "rconn_overflow"),
     *("rconn_queued", "rconn_sent", "txn_aborted", "txn_error", "txn_incomplete", "xlate_actions"),
 )
-"""Shown with 0 when they never happened."""
+"""Events of ovs-vswitchd, shown with 0 when they never happened."""
 OF_CONTROLLER: Final = (
     *("lflow_run", "rconn_discarded", "rconn_overflow", "rconn_queued", "rconn_sent"),
     *("txn_aborted", "txn_error", "txn_incomplete", "txn_success", "txn_try_again"),
 )
-"""Of ovn-controller, likewise."""
+"""Events of ovn-controller, shown with 0 when they never happened."""
 _DROPS: Final = ("datapath_drop_", "drop_action_")
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9]+")
 _PMD: Final = {

@@ -25,13 +25,13 @@ from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.suspects import Suspect, suspects
 
 PERIOD: Final = timedelta(seconds=55)
-"""Between two traces of a port while its suspicion lasts."""
+"""Time between two traces of a port while its suspicion lasts."""
 
 DEADLINE: Final = timedelta(seconds=2)
-"""Of one trace: ovs-vswitchd does nothing else meanwhile."""
+"""Longest time of one trace: ovs-vswitchd does nothing else meanwhile."""
 
 LONGEST: Final = 200
-"""Characters of its result in a message."""
+"""Characters of a trace's result in a message."""
 
 Traces = Mapping[str, SuspectTrace]
 

@@ -1,6 +1,6 @@
 """The server's TLS files.
 
-Certificates are made anew when half their life is over or they do not name the address the server
+Certificates are made again when half their life is over or they do not name the address the server
 listens on; the CA stays. Files with keys are 0600.
 """
 

@@ -69,7 +69,7 @@ class Cache(Generic[T]):
         return [self._objects[key] for key in self._indexes[index].get(value, ())]
 
     def put(self, obj: T) -> T | None:
-        """Take an object in; gives the one it replaces."""
+        """Take an object in, and return the object that it replaces."""
         self._slim(obj)
         key = key_of(obj)
         old = self._objects.get(key)

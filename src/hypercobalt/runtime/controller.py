@@ -132,14 +132,14 @@ def initially(key: str) -> Watch:
 
 
 class Source:
-    """Keys that reach a controller from anything but an informer."""
+    """Keys that a controller gets from anything but an informer."""
 
     def __init__(self) -> None:
         self._adds: list[Callable[[str], None]] = []
 
     @property
     def watch(self) -> Watch:
-        """For the controller."""
+        """The watch that passes the keys to a controller."""
         return Watch(self._adds.append, _at_once)
 
     def enqueue(self, key: str) -> None:
@@ -149,7 +149,7 @@ class Source:
 
 
 async def _at_once() -> None:
-    """A source has nothing that would have to be read first."""
+    """Return at once: a source has nothing to read first."""
 
 
 def generation_changed(old: Object | None, new: Object | None) -> bool:

@@ -1,7 +1,7 @@
 """Health, readiness and metrics over HTTP: pages for probes and scrapers, further routes.
 
-One request per connection, read with a bound on size and time; a whole answer, or a stream. A whole
-HTTP server would be more to carry for every agent than these pages are worth.
+One request per connection, read with a bound on size and time; a whole answer, or a stream. A full
+HTTP server would cost every agent more than these pages are worth.
 
 Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text form).
 """
@@ -96,10 +96,10 @@ class Endpoints:
         self._serving, self._streams = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
 
     async def start(self) -> Address:
-        """Listen; gives the address with its real port.
+        """Listen, and return the address with its real port.
 
         Raises:
-            ConfigurationError: the address cannot be had.
+            ConfigurationError: the address cannot be used.
         """
         host = self._address.host
         sockets = await listening(host, self._address.port)
@@ -110,7 +110,7 @@ class Endpoints:
         return Address(host, taken)
 
     async def stop(self) -> None:
-        """Listen no more; streams end, other requests under way have 2 s to be answered."""
+        """Stop listening; streams end, other requests under way have 2 s to be answered."""
         if self._listener is None:
             return
         self._listener.close()

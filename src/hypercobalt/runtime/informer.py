@@ -112,13 +112,13 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Call `handler` with changes from now on; first it gets an add for all there is."""
+        """Call `handler` with changes from now on; first it gets an add for each object."""
         self._handlers.append(handler)
         for obj in self.cache:
             handler.on_add(obj)
 
     def restart(self) -> None:
-        """Begin the watch anew: its connection may be dead without either end knowing."""
+        """Begin the watch again: its connection may be dead without either end noticing."""
         watching, self._watching = self._watching, None
         if watching is not None:
             watching.reschedule(asyncio.get_running_loop().time())
@@ -161,7 +161,7 @@ class Informer(Generic[T]):
         """Watch from the last version seen until the watch ends.
 
         Raises:
-            WatchClosedError: it ended at once, or is to be begun anew.
+            WatchClosedError: the watch ended at once, or must begin again.
         """
         try:
             async with asyncio.timeout(None) as self._watching:

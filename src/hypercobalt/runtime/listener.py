@@ -5,9 +5,10 @@
 
 A connection is counted when it is accepted. It waits as a bare socket until its first bytes are
 there, of TLS the whole first record: clients that send nothing, or byte by byte, cost a descriptor
-for a few seconds. Then it takes one of the places, each of which has buffers, and until its TLS
-handshake is over also one of few for those; addresses in turn, the newest of an address first. Who
-has a place, and does not show a request soon, may lose it to a newcomer by the rules of `places`.
+for a few seconds. Then it takes one of the places, each of which has buffers, and one of the few
+places for handshakes until its TLS handshake is over; addresses in turn, the newest connection of
+an address first. A client that has a place, and does not send a request soon, may lose the place to
+a newcomer by the rules of `places`.
 
 Without descriptors nothing is accepted for a moment, and some of those that wait are given up.
 
@@ -32,7 +33,7 @@ from hypercobalt.runtime.places import Crowd, owner_of
 log = get_logger(__name__)
 
 GRACE_SECONDS: Final = 2.0
-"""For so long a place is safe: some round trips, of a client on a busy machine."""
+"""Seconds that a place is safe: some round trips of a client on a busy machine."""
 
 _ACCEPTED_AT_ONCE: Final = 64  # in one turn of the loop
 _PAUSE_SECONDS: Final = 0.2  # without descriptors
@@ -48,9 +49,9 @@ class Bounds:
     """How many connections of each state a listener has at once.
 
     Args:
-        places: with buffers.
-        handshakes: of these, in a TLS handshake.
-        waiting: bare sockets.
+        places: connections with buffers.
+        handshakes: connections with buffers that are in a TLS handshake.
+        waiting: connections that are bare sockets.
         seconds: from accept until a place is found; for a handshake; for the end of TLS.
     """
 
@@ -64,9 +65,9 @@ class Place:
     """The place of one connection with buffers.
 
     Attributes:
-        owner: address that it counts for.
+        owner: address that the place counts for.
         since: when it was taken, by the loop's clock.
-        at_work: whether nobody may take it away; set by who serves the connection.
+        at_work: whether it may not be taken away; set by the code that serves the connection.
     """
 
     __slots__ = ("_released", "at_work", "end", "owner", "since")
@@ -152,7 +153,7 @@ class Listener:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more, and end what is not open yet."""
+        """Stop accepting, and end connections that are not open yet."""
         if self._closed:
             return
         self._closed = True

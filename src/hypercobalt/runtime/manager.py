@@ -3,7 +3,7 @@
 Start: informers first, so that a candidate's caches are warm; controllers and services that need
 the lease begin when this process holds it. Stop (SIGTERM, SIGINT or `stop()`): controllers finish
 the passes under way, are cancelled when the deadline is over, the lease is released, Events are
-flushed. What goes on though it is cancelled is ended with the process. Losing the lease stops the
+flushed. A task that goes on though cancelled ends with the process. Losing the lease stops the
 process with an error, so that it starts again with nothing in memory.
 
 Source: sigs.k8s.io/controller-runtime, pkg/manager.
@@ -53,7 +53,7 @@ class Manager:
 
     Args:
         kube: the process's client; the caller closes it.
-        metrics: the same that the client was given.
+        metrics: those that the client was given.
         election: the lease to lead under; None runs every controller at once.
         address: of the health and readiness pages; None serves none.
         metrics_address: of the metrics page; None serves none.
@@ -69,7 +69,7 @@ class Manager:
         leader_guard: raises `NotLeadingError` when this process does not lead; for changes that
             are made elsewhere than in Kubernetes. Any thread may call it.
         address: where the health pages are served, with the real port; None before.
-        metrics_address: where the metrics page is, likewise.
+        metrics_address: where the metrics page is served, with the real port; None before.
     """
 
     def __init__(

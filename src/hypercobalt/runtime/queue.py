@@ -112,7 +112,7 @@ class WorkQueue:
         self._delayed[key] = (due, loop.call_later(seconds, self._due, key))
 
     def retry(self, key: str) -> timedelta:
-        """Add the key after its backoff, which grows until `forget`; gives the wait."""
+        """Add the key after its backoff, which grows until `forget`, and return the wait."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = timedelta(seconds=self._backoff.wait(failures))
@@ -125,7 +125,7 @@ class WorkQueue:
         self._failures.pop(key, None)
 
     async def get(self) -> str:
-        """The next key; the worker must call `done` with it.
+        """Return the next key; the worker must call `done` with it.
 
         Raises:
             QueueClosedError: closed, and nothing waits any more.

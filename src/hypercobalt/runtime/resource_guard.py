@@ -2,7 +2,7 @@
 
 A requester shows a certificate of the cluster's client CA, which the TLS handshake has verified, or
 a token for the audience of this server. A token for another audience, such as a person's own for
-the API server, is refused: who captures this server could use it elsewhere. The right is that to a
+the API server, is refused: whoever captures this server could use it elsewhere. The right is to a
 verb on a subresource, by SubjectAccessReview. Nothing is cached, so a right that is taken away is
 gone at the next request.
 
@@ -33,10 +33,10 @@ log = get_logger(__name__)
 
 AUTHENTICATED: Final = "system:authenticated"
 _AT_ONCE: Final = 4
-"""Reviews, however many clients there are; a client with a certificate waits for no tokens'."""
+"""Reviews, however many clients there are; those of tokens do not hold up a certificate's."""
 
 REFUSED_SECONDS: Final = 0.5
-"""For which a token that was refused keeps its place: a flood of them is eight reviews a second."""
+"""Seconds that a refused token keeps its place: a flood of them is eight reviews a second."""
 
 
 def _places() -> asyncio.Semaphore:
@@ -49,7 +49,7 @@ class ResourceGuard:
 
     Args:
         kube: may create TokenReviews and SubjectAccessReviews.
-        audience: that a token has to be for; no other server has the same.
+        audience: the one that a token must be for; no other server has the same.
     """
 
     kube: Kube

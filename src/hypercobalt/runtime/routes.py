@@ -64,10 +64,10 @@ class Request:
 
     @property
     def length(self) -> int | None:
-        """Of the body, in bytes; None if it is not sent ahead.
+        """Length of the body, in bytes; None if it is not sent ahead.
 
         Raises:
-            ValueError: it is not a number.
+            ValueError: the length is not a number.
         """
         if "transfer-encoding" in self.headers:
             return None
@@ -87,7 +87,7 @@ class Answer:
     allow: str = ""
 
     def encoded(self, *, head: bool) -> bytes:
-        """On the wire; without the body for HEAD."""
+        """Return the answer as bytes on the wire; without the body for HEAD."""
         phrase = HTTPStatus(self.status).phrase
         body = self.body or f"{phrase}\n".encode()
         lines = (

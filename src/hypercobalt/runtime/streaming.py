@@ -1,9 +1,9 @@
 """Sends a stream as the body of an answer, in chunks whose end is marked.
 
-A body that lacks its last chunk was cut off: the process ended, or the connection broke. One that
-ends with an error, or because its time is over, has the reason in the trailer `Error`; the latter
-has `Ended: time` besides, so that a client may go on with another request. A chunk is requested
-when the client has taken those before, so a slow client slows its source down.
+A body that lacks its last chunk was cut off: the process ended, or the connection broke. A body
+that ends with an error, or because its time is over, has the reason in the trailer `Error`. When
+its time is over, it also has `Ended: time`, so that a client may go on with another request. A
+chunk is requested when the client has taken those before, so a slow client slows its source down.
 
 Source: RFC 9112, section 7.1 (chunks, trailers).
 """
@@ -74,7 +74,7 @@ async def _sent(
     writer: asyncio.StreamWriter,
     lasts: float,
 ) -> _End | None:
-    """Send the chunks; gives what ended them, None if the client left."""
+    """Send the chunks, and return what ended them; None if the client left."""
     pump = asyncio.create_task(_pump(chunks, writer), name="stream")
     gone = asyncio.create_task(_gone(reader), name="stream-client")
     try:
@@ -91,7 +91,7 @@ async def _sent(
 
 
 async def _pump(chunks: AsyncGenerator[bytes, None], writer: asyncio.StreamWriter) -> str:
-    """Send every chunk; gives the error that ended them, "" for none.
+    """Send every chunk, and return the error that ended them; "" for none.
 
     Raises:
         OSError, TimeoutError: the client is gone, or takes nothing.

@@ -90,7 +90,7 @@ class NamedTasks:
 
 
 async def sleep_unless(stop: asyncio.Event, seconds: float) -> bool:
-    """Sleep; gives True, at once, when `stop` is set."""
+    """Sleep and return False; return True at once when `stop` is set."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()

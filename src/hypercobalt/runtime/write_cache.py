@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Object)
 
 
 class WriteCache(Generic[T]):
-    """One for a kind and process, shared by the controllers."""
+    """Newest objects of a kind in a process, shared by the controllers."""
 
     def __init__(self, informer: Informer[T]) -> None:
         self._cache = informer.cache
@@ -129,6 +129,6 @@ class Latest(WriteCache[T]):
 
 
 def version_of(obj: Object) -> int:
-    """Of two states of one object the newer has the greater; 0 for one that was not read."""
+    """Return an object's version: a newer state has a greater one; 0 if it was not read."""
     version = obj.metadata.resourceVersion
     return int(version) if version.isascii() and version.isdigit() else 0

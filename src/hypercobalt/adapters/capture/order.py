@@ -13,11 +13,11 @@ DURATION: Final = timedelta(seconds=60)
 PACKETS: Final = 10_000
 SNAPLEN: Final = 96
 LONGEST: Final = 65_535
-"""Of `snaplen`, in bytes."""
+"""Largest `snaplen`, in bytes."""
 SHORTEST: Final = 14
-"""Of `snaplen`, in bytes: an Ethernet header."""
+"""Smallest `snaplen`, in bytes: an Ethernet header."""
 BYTES: Final = 32 * 1024 * 1024
-"""Of a whole capture."""
+"""Most bytes of a whole capture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Order:
     """One capture.
 
     Args:
-        device: of the kernel.
+        device: name in the kernel.
         expression: a filter of pcap-filter(7); "" takes every packet.
         duration: at most DURATION.
         packets: at most PACKETS.

@@ -56,7 +56,7 @@ async def _next(inotify: Inotify, names: dict[Path, set[str]]) -> None:
 
 
 def _watch(inotify: Inotify, files: Iterable[Path], root: Path) -> dict[Path, set[str]]:
-    """Watch the directory of each file and of each link on the way to it; gives their names."""
+    """Watch the directories of the files and of the links on the way; return names by directory."""
     names: dict[Path, set[str]] = {}
     for file in files:
         for path in _hops(file, root):
@@ -69,7 +69,7 @@ def _watch(inotify: Inotify, files: Iterable[Path], root: Path) -> dict[Path, se
 
 
 def _hops(path: Path, root: Path) -> Generator[Path]:
-    """The path, and what each link leads to; an absolute link starts at `root`."""
+    """Yield the path, and what each link leads to; an absolute link starts at `root`."""
     for _ in range(MAX_LINKS):
         yield path
         try:

@@ -33,16 +33,16 @@ UNITS: Final = (
     "hypercobalt-node-agent",
     "hypercobalt-ovs-agent",
 )
-"""Services whose lines can be read, without `.service`. KERNEL is another one."""
+"""Services whose lines can be read, without `.service`. KERNEL can be read as well."""
 
 LINES: Final = 10_000
-"""The most lines before those that are followed."""
+"""Most lines before those that are followed."""
 
 FOLLOW: Final = timedelta(minutes=10)
 """How long new lines are followed."""
 
 BYTES: Final = 16 * 1024 * 1024
-"""Of one request."""
+"""Most bytes of one request."""
 
 _READ: Final = timedelta(seconds=30)  # for lines that are there
 _SPARE: Final = timedelta(seconds=3)

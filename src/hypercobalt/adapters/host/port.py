@@ -11,7 +11,7 @@ from hypercobalt.adapters.host.model import OperatingSystem, UnitState
 from hypercobalt.errors import TransientError
 
 JOB_DEADLINE: Final = timedelta(seconds=90)
-"""As long as systemd, by default, lets a service take to start or to stop."""
+"""Time that systemd, by default, lets a service take to start or to stop."""
 
 
 class HostError(TransientError):

@@ -20,7 +20,7 @@ from hypercobalt.adapters.host.bus import PING, RefusedError, Retry, Service, re
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
-GRACE: Final = timedelta(seconds=2)  # systemd executes itself anew, the bus restarts, within this
+GRACE: Final = timedelta(seconds=2)  # systemd executes itself again, the bus restarts, within this
 RESYNC: Final = timedelta(minutes=5)
 FIRST_RETRY: Final = timedelta(milliseconds=250)
 LAST_RETRY: Final = timedelta(seconds=1)

@@ -26,15 +26,15 @@ its daemon (`max_workers`, 20), which other clients need as well."""
 async def connect(
     address: str, *, pace: Pace | None = None, deadline: float = DEADLINE
 ) -> AsyncGenerator[LibvirtConnection]:
-    """Have a connection, and have it again whenever it breaks; returns before it stands.
+    """Keep a connection, and open it again whenever it breaks; the context does not wait for it.
 
     Args:
         address: URI of the daemon, such as `qemu:///system` or `qemu+tcp://192.0.2.1/system`.
         pace: of noticing faults and of connecting again.
-        deadline: of a call, seconds; one for capabilities may take a minute, one about a job 3 s.
+        deadline: seconds of a call; a call for capabilities may take a minute, one about a job 3 s.
 
     Raises:
-        ConfigurationError: the URI is none that can be used.
+        ConfigurationError: the URI cannot be used.
     """
     checked, events, definitions = uri.parse(address), EventQueue(), Definitions()
     reconnector = Reconnector(checked, pace or Pace(), events, definitions)

@@ -49,7 +49,7 @@ class Definitions:
         return definition if fresh else None
 
     def same(self, uuid: str, document: str) -> Definition | None:
-        """What the document gave when it was parsed last; None if it was another one."""
+        """Return what the document gave when last parsed; None if another one was parsed."""
         digest, definition = self._parsed.get(uuid, (b"", None))
         return definition if digest == _digest(document) else None
 
@@ -58,7 +58,7 @@ class Definitions:
         self._parsed[uuid] = (_digest(document), definition)
 
     def start_reading(self, uuid: str) -> object:
-        """Note that a domain's document is requested now; gives the ticket for `keep`."""
+        """Note that a domain's document is requested now, and return the ticket for `keep`."""
         ticket = object()
         self._reading[uuid] = ticket
         return ticket
@@ -70,7 +70,7 @@ class Definitions:
             self._known[uuid] = (id_, self._clock(), definition)
 
     def forget(self, uuid: str) -> None:
-        """The domain has changed."""
+        """Drop what is known of a domain: it has changed."""
         self._known.pop(uuid, None)
         self._reading.pop(uuid, None)
 

@@ -138,7 +138,7 @@ class FakeDomains:
             self.forget(uuid)
 
     def forget(self, uuid: str) -> None:
-        """Have a domain no more, without an event."""
+        """Remove a domain, without an event."""
         del self.here[uuid]
         self._transient.discard(uuid)
 

@@ -38,7 +38,7 @@ class Heartbeat:
         self._beat()
 
     def stop(self) -> None:
-        """Call no more."""
+        """Stop calling."""
         self._timer.cancel()
 
     def sign(self) -> None:

@@ -23,7 +23,7 @@ from hypercobalt.adapters.libvirt.shared_reads import SharedReads
 from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
 
 DEADLINE: Final = 10.0
-"""Of a call, seconds."""
+"""Seconds for a call."""
 
 _JOB_DEADLINE: Final = 3.0  # a QEMU that is well answers in milliseconds
 _AGENT_DEADLINE: Final = 5.0  # beyond that by which libvirt gives the guest's agent up

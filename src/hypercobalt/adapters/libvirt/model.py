@@ -227,7 +227,7 @@ class Domain:
     Args:
         uuid: lower case with dashes; Nova's server id for Nova's domains.
         name: libvirt's name.
-        active: it has an id, so a process of it exists (running, paused, …).
+        active: it has an id, so it has a process (running, paused, …).
         state: virDomainState.
         reason: of the state, a number of the enum in `vocabulary` that belongs to it. The reasons
             of domains that are off live in the daemon's memory: 0 after the host has booted.
@@ -240,8 +240,8 @@ class Domain:
         devices: see there.
         problem: why the document could not be read whole; the rest then has safe values.
         saved: its memory lies in a file on the host, to be loaded at its next start.
-        evacuated: why it is here, if it was started anew after its host had died.
-        earlier: the same of the hosts before that one, the last one first.
+        evacuated: why it is here, if it was started again after its host had died.
+        earlier: the same for the hosts before that one, the latest first.
         job: what it does now; only in a listing with jobs.
     """
 
@@ -271,7 +271,7 @@ class Domain:
     def halted(self) -> bool:
         """Its owner has suspended it, or its guest sleeps: its memory is all that goes on.
 
-        Of a pause that libvirtd finds after its restart it has no reason.
+        libvirtd has no reason for a pause that it finds after its restart.
         """
         if self.state is DomainState.PMSUSPENDED:
             return True
@@ -294,7 +294,7 @@ class Domain:
 
     @property
     def held(self) -> bool:
-        """It is paused on this host as a migration that has ended left it."""
+        """A migration that has ended has left it paused on this host."""
         return self.paused_by_migration and not self.moving_in and not self.moving_out
 
 
@@ -308,7 +308,7 @@ class MigrationOptions:
         copies: targets of the disks that are copied along.
         tls: QEMU encrypts its own streams, by its certificates.
         running: document that the target gets of the domain as it runs; "": the source's own.
-        defined: the same of its definition. Neither is to be logged.
+        defined: the same of its definition. Neither may be logged.
     """
 
     destination: str

@@ -73,9 +73,9 @@ async def agent_answers(client: Client, uuid: str) -> bool | None:
 
 
 async def _reachable(client: Client, uuid: str) -> DomainRef | None:
-    """The domain whose emulator is to be called; None while it is off.
+    """Return the domain whose emulator may be called; None while it is off.
 
-    Each call to an emulator that is silent holds up a worker of the daemon: there is one at most.
+    Each call to a silent emulator holds up a worker of the daemon, so at most one is made.
 
     Raises:
         DomainHungError: its emulator owes an answer already.

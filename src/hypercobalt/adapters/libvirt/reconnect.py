@@ -2,8 +2,8 @@
 
 One task goes through the life of a connection: open, subscribe, report `Connected`, check at each
 heartbeat that the daemon replies, report `Disconnected`, wait, and again. So there is never more
-than one attempt under way; one over a Unix socket that hangs is waited for, as it ends when the
-daemon goes on or dies.
+than one attempt under way; an attempt over a Unix socket that hangs is waited for, as it ends when
+the daemon goes on or dies.
 
 A dead daemon closes its socket. A hung one leaves it open, and keepalive counts in seconds; hence
 the heartbeat, a cheap call. A daemon that answers again on the same connection has its
@@ -184,7 +184,7 @@ class Reconnector:
         raise ClosedError(client.closed.result())
 
     async def _passes(self, seconds: float, until: asyncio.Future[Any]) -> bool:
-        """Wait; gives whether the time has passed before this came.
+        """Wait, and return whether the time has passed before `until` came.
 
         Time in which this process was held up does not count: the answers wait in its socket.
         """

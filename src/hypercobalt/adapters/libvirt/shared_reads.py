@@ -47,10 +47,10 @@ class SharedReads(Generic[Key, Found]):
         self._turns: dict[Key, _Turn[Found]] = {}  # while a caller waits
 
     async def get(self, subject: Key, read: Callable[[], Awaitable[Found]]) -> Found:
-        """What a reading gives that begins no earlier than now.
+        """Return the result of a reading that begins no earlier than now.
 
         Raises:
-            LibvirtError: what `read` has raised, also to those who share it.
+            LibvirtError: what `read` has raised, also to callers who share it.
         """
         turn = self._turns.setdefault(subject, _Turn())
         turn.callers += 1

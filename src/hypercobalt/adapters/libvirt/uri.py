@@ -77,7 +77,7 @@ def parse(uri: str) -> Address:
 
 
 def _sockets(driver: str) -> tuple[str, ...]:
-    """Of the driver's own daemon, and of the one for all drivers."""
+    """Sockets of the driver's own daemon, and of the daemon for all drivers."""
     return (f"/run/libvirt/virt{driver}d-sock", "/run/libvirt/libvirt-sock")
 
 

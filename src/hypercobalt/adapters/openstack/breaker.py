@@ -15,7 +15,7 @@ _PROBE_SECONDS = 1.0  # others look again after this long while one call probes
 
 
 def jitter(seconds: float) -> float:
-    """Up to a fifth more, so that processes which failed together part again."""
+    """Add up to a fifth, so that processes that failed together do not call together again."""
     return seconds * _random.uniform(1.0, 1.2)
 
 
@@ -27,7 +27,7 @@ class Rules:
         failures: in a row, that open it.
         first: seconds that it stays open the first time.
         longest: seconds that it stays open at most.
-        jitter: what is made of those seconds.
+        jitter: turns those seconds into the wait.
     """
 
     failures: int = 5
@@ -37,7 +37,7 @@ class Rules:
 
 
 class Breaker:
-    """Of one service.
+    """Circuit breaker of one service.
 
     Args:
         clock: seconds that never step back.

@@ -195,7 +195,7 @@ class Client:
             seconds.observe(self._clock() - began)
 
     def _send(self, request: Request) -> Answer:
-        """On a thread."""
+        """Send a request; runs on a thread."""
         account = self._account
         try:
             headers = account.headers()
@@ -268,7 +268,7 @@ def _sorted_out(request: Request, answer: Answer) -> Answer:
 
 
 def _retry_after(text: str) -> timedelta | None:
-    """In seconds; dates, which OpenStack's services do not send, are not read."""
+    """Read Retry-After in seconds; dates, which OpenStack's services do not send, are not read."""
     plain = text.strip()
     return timedelta(seconds=min(int(plain), 3600)) if plain.isdecimal() else None
 

@@ -13,7 +13,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0)
 
 
 class OpenStackMetrics:
-    """In `registry`; one for each.
+    """Metrics of the calls, in `registry`; one set for each registry.
 
     Labels: service as in the catalogue, method of HTTP, code of the answer (`<error>` for none).
     """

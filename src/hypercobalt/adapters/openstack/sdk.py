@@ -40,7 +40,7 @@ def _import_configuration() -> None:
 
 
 def _execute_when_asked(package: ModuleType, loader: Loader) -> None:
-    """Have a package executed when something is asked of it that it does not have."""
+    """Execute a package once an attribute is requested that it does not have."""
 
     def missing(name: str) -> object:
         if name.startswith("__") and name != "__all__":

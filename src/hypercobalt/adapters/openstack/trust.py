@@ -56,7 +56,7 @@ def exposures(region: CloudRegion) -> dict[str, str]:
 
 
 def is_plain(url: str) -> bool:
-    """Whether what is sent there crosses a network without TLS; this machine is none."""
+    """Whether what is sent there crosses a network without TLS; within this machine it does not."""
     parts = urlsplit(url)
     return parts.scheme == "http" and not _is_here(parts.hostname or "")
 

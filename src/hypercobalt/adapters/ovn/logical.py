@@ -66,10 +66,10 @@ class LogicalPort:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be explained.
+    """Flows, datapaths and chassis to explain.
 
     Args:
-        cookies: of flows: the first 32 bits of the row that a flow comes from.
+        cookies: of flows; each is the first 32 bits of the row that the flow comes from.
         datapaths: tunnel keys, which flows have as `metadata`.
         chassis: names.
     """
@@ -81,11 +81,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What the database has of it; what it has not is absent.
+    """What the database has about them; what it does not have is absent.
 
     Args:
         flows: by cookie; a cookie of two rows is absent.
-        ports: names by cookie, likewise.
+        ports: names by cookie; a cookie of two rows is absent.
         datapaths: by tunnel key.
         hosts: names by chassis.
     """

@@ -179,7 +179,7 @@ class FakeSwitch:
         return self.pmd_states
 
     async def pmd_queues(self) -> tuple[PmdQueues, ...]:
-        """As set."""
+        """See the port."""
         self._called("pmd_queues", _VSWITCHD)
         return self.queue_states
 

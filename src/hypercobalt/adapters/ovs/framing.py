@@ -37,7 +37,7 @@ class Objects:
         self._in_string = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take bytes; gives the objects that are whole now, undecoded.
+        """Take bytes, and yield the objects that are whole now, undecoded.
 
         Raises:
             SwitchError: MALFORMED, for an object over the limit and for what is no object.
@@ -85,7 +85,7 @@ class Objects:
                     return self._position
 
     def _begin(self) -> bool:
-        """Drop space before an object; gives whether one begins."""
+        """Drop space before an object, and return whether one begins."""
         stripped = self._buffer.lstrip(_SPACE)
         if len(stripped) != len(self._buffer):
             self._buffer = stripped

@@ -55,7 +55,7 @@ from hypercobalt.errors import ConfigurationError
 
 _MAP: Final = Column("string", is_map=True)
 _UNNAMED: Final = "--names: unknown option"
-"""Of a switch before 3.1, which cannot name ports in a trace."""
+"""Error of a switch before 3.1, which cannot name ports in a trace."""
 _SHOWN: Final = 200  # characters of a name in a message
 _LINGERS: Final = 0.5  # seconds until ovs-vswitchd has closed a connection that we have closed
 T = TypeVar("T")
@@ -313,7 +313,7 @@ class HostSwitch:
         return startup.file_system(self._proc, known[0].pid) if known else self._paths.root
 
     def _net(self) -> Path:
-        """Of ovs-vswitchd's network namespace, else of ours."""
+        """The `net` directory of ovs-vswitchd's network namespace, else of ours."""
         proc = self._proc
         known = self._started.get(DaemonName.VSWITCHD)
         # In a container, the pid file has another number than the process has here.

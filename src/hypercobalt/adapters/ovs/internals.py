@@ -85,7 +85,7 @@ class EngineNode:
 
     Args:
         name: such as `logical_flow_output`.
-        recompute: how often it was computed anew.
+        recompute: how often it was computed from scratch.
         compute: how often a change was taken in.
         abort: how often a computation was given up.
     """

@@ -1,7 +1,7 @@
 """One JSON-RPC stream: calls with their answers by id, notifications, the peer's echo requests.
 
 OVSDB and unixctl speak JSON-RPC 1.0 over a stream socket. Every call has a deadline. An answer that
-comes after it is dropped, and the connection stays usable; the caller decides whether a
+comes after the deadline is dropped, and the connection stays usable; the caller decides whether a
 late daemon is worth keeping a connection to.
 
 Source: RFC 7047, section 4; ovsdb-server(7); measured: on an error, Open vSwitch 3.1's unixctl
@@ -67,7 +67,7 @@ class Stream(asyncio.Protocol):
         self._pending: dict[int, asyncio.Future[Json]] = {}
 
     async def call(self, method: str, params: object, *, deadline: float) -> Json:
-        """Make a call; gives its result, undecoded.
+        """Make a call, and return its result, undecoded.
 
         Args:
             method: of the peer.

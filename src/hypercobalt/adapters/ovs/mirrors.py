@@ -1,4 +1,4 @@
-"""Mirrors of ports without a network device, to a port that is made for it: the one change of ours.
+"""Mirrors ports without a network device to a port made for it: our only change to the switch.
 
 A mirror, its output port and their removal are one transaction each, which mutates the bridge's
 sets: mirrors and ports of others stay. Every row carries its owner, the process that made it and
@@ -80,7 +80,7 @@ class Mirrors:
 
     @asynccontextmanager
     async def mirror(self, what: Mirrored, *, snaplen: int, until: float) -> AsyncGenerator[str]:
-        """Mirror a port while the context is entered; gives the device that has its packets.
+        """Mirror a port while the context is entered, and yield the device that gets its packets.
 
         Args:
             what: the port.
@@ -88,7 +88,7 @@ class Mirrors:
             until: seconds since 1970 after which the mirror counts as left over.
 
         Raises:
-            SwitchError: it cannot be made.
+            SwitchError: the mirror cannot be made.
         """
         device = f"{_PREFIX}{secrets.token_hex(5)}"
         try:

@@ -146,10 +146,10 @@ class Flow:
         table: number of the table.
         cookie: 64 bits.
         priority: of the flow.
-        packets: that it has matched.
-        in_port: that it matches; None for any.
+        packets: number that it has matched.
+        in_port: the port that it matches; None for any.
         outputs: ports that its actions name, from OpenFlow 1.3 on.
-        shape: of its match and actions, likewise.
+        shape: of its match and actions, from OpenFlow 1.3 on.
     """
 
     table: int
@@ -168,12 +168,12 @@ class Datapath:
     Args:
         name: as `system@ovs-system`.
         hits: packets with a cached flow.
-        missed: packets without; each is an upcall.
+        missed: packets without a cached flow; each is an upcall.
         lost: upcalls that were dropped: packets that are lost.
         flows: in the cache now.
         ports: number of them.
         mask_hits: masks looked up; None where there are none, as in the userspace datapath.
-        masks: masks now; None likewise.
+        masks: masks now; None as for `mask_hits`.
     """
 
     name: str
@@ -323,8 +323,8 @@ class TlsFiles:
 
     Args:
         private_key: of the certificate.
-        certificate: that the client shows.
-        authority: that has signed the server's certificate.
+        certificate: the one that the client shows.
+        authority: the CA that has signed the server's certificate.
     """
 
     private_key: str
@@ -354,7 +354,7 @@ class Link:
 
     Args:
         name: of the device.
-        ifindex: of the device; a device that was made anew has another.
+        ifindex: of the device; a device that was made again has another.
         admin_up: whether it is switched on.
         carrier: whether there is a link; None when the device is off or has none to show.
         is_tap: whether it is a tap or tun device.

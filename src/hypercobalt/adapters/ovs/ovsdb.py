@@ -214,7 +214,7 @@ async def select(
 async def selecting(
     remote: Remote, database: str, *, deadline: float, tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Select]:
-    """Read rows over one connection; gives a function that takes `table`, `where` and `columns`.
+    """Read rows over one connection; yield a function that takes `table`, `where` and `columns`.
 
     Args:
         remote: of the server.
@@ -262,7 +262,7 @@ async def _schema(stream: jsonrpc.Stream, database: str, deadline: float) -> Sch
 async def _begin_monitor(
     stream: jsonrpc.Stream, database: str, schema: Schema, deadline: float
 ) -> _Updates:
-    """Begin with the newest method that the server has; gives all rows."""
+    """Begin with the newest method that the server has, and return all rows."""
     wanted = {table: [{"columns": sorted(names)}] for table, names in schema.tables.items()}
     params: list[object] = [database, _MONITOR, wanted]
     refusal: SwitchError | None = None

@@ -1,6 +1,6 @@
 """An imaginary packet for a trace, out of field names and values that a person gives.
 
-Every value is read into its type and written anew, so nothing of what was given reaches
+Every value is read into its type and written from that, so nothing that was given reaches
 ovs-vswitchd as text: neither a further option, nor `--generate`, which would execute the trace.
 
 Source: ovs-fields(7) for names, types and what each field needs.
@@ -59,7 +59,7 @@ ALIASES: Final = {
     "tp_dst": "dst_port",
     **{f"icmpv{version}_{part}": f"icmp_{part}" for version in "46" for part in ("type", "code")},
 }
-"""Other names that Open vSwitch has for them."""
+"""Other names of Open vSwitch, with the fields that they mean."""
 
 FLAGS: Final = ("new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat")
 """States that connection tracking can give a packet."""
@@ -77,7 +77,7 @@ class InvalidPacketError(HypercobaltError):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """The packet; addresses that are empty count as zeros.
+    """An imaginary packet; empty addresses count as zeros.
 
     Args:
         proto: one of PROTOCOLS; `icmp` is ICMPv6 with addresses of IPv6.
@@ -86,10 +86,10 @@ class Packet:
         vlan: of the frame; None for an untagged one.
         ip_src: of the same version as `ip_dst`.
         ip_dst: None for a packet without IP.
-        ttl: hops that are left.
+        ttl: remaining hops.
         dscp: class of service.
-        src_port: of TCP, UDP, SCTP.
-        dst_port: likewise.
+        src_port: of TCP, UDP or SCTP.
+        dst_port: of TCP, UDP or SCTP.
         icmp_type: of ICMP; None for an echo request.
         icmp_code: of ICMP.
         arp_op: 1 request, 2 reply.

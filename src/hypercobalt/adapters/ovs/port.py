@@ -1,7 +1,7 @@
 """What the rooms above use of this host's switch: one port, a real class and a fake behind it.
 
-Nothing here changes the switch. Every call has its own deadline, within which it gives a value or
-raises; a failed one is not repeated inside the call.
+Nothing here changes the switch. Every call has its own deadline, within which it returns a value
+or raises; it does not repeat a failed attempt.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.errors import TransientError
 
 DEADLINE: Final = timedelta(seconds=2)
-"""For one call; a stopped daemon takes a connection and never answers."""
+"""Time for one call; a stopped daemon takes a connection and never answers."""
 
 ECHO: Final = timedelta(seconds=4)
 """How often ovsdb-server gets an echo request, with a deadline of DEADLINE."""
 
 RECONNECT: Final = timedelta(seconds=2)
-"""The most between two attempts to connect to ovsdb-server."""
+"""Longest wait between two attempts to connect to ovsdb-server."""
 
 TRACE_DEADLINE: Final = timedelta(seconds=10)
-"""For a trace, which ovs-vswitchd makes on its main thread."""
+"""Time for a trace, which ovs-vswitchd makes on its main thread."""
 
 TRACE_LIMIT: Final = 1024 * 1024
 """Bytes of the longest trace that is read."""

@@ -98,8 +98,8 @@ class InterfaceRow:
         name: of the interface.
         type: `""` or `system`, `internal`, `tap`, `patch`, `geneve`, `dpdk` …
         ofport: number of the port; -1 when it could not be made, None when ovs-vswitchd has not
-            processed the row. Kept when ovs-vswitchd dies, and given anew when it starts.
-        error: why it could not be made; None or "" for no error.
+            processed the row. Kept when ovs-vswitchd dies, and assigned again when it starts.
+        error: why the port could not be made; None or "" for no error.
         admin_up: `admin_state`; ephemeral, as are all below but the last three.
         link_up: `link_state`.
         link_resets: how often the link has changed.

@@ -17,7 +17,7 @@ from hypercobalt.adapters.ovs.port import Fault, SwitchError
 Atom: TypeAlias = str | int | float | bool
 """A UUID is text."""
 Value: TypeAlias = Atom | frozenset[Atom] | Mapping[str, Atom] | None
-"""An optional column without a value is None; one that may have several is a set or a map."""
+"""An optional column without a value is None; a column that may have several is a set or a map."""
 _TAGGED: Final = 2  # parts of `["uuid", …]`, `["map", …]` and of a pair
 _DEFAULTS: Final[Mapping[str, Atom]] = {
     "integer": 0,

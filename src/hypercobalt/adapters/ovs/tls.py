@@ -20,7 +20,7 @@ LARGEST: Final = 1024 * 1024
 
 
 def client_context(files: TlsFiles, root: Path) -> ssl.SSLContext:
-    """Make a client's context; files are read anew each time, as they are replaced when renewed.
+    """Make a client's context; files are read each time, as they are replaced when renewed.
 
     Args:
         files: as ovn-controller names them.

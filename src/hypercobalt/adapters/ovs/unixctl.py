@@ -40,7 +40,7 @@ class Control:
         self._stream.close()
 
     async def run(self, command: str, *arguments: str, deadline: float = DEADLINE) -> str:
-        """Run a command; gives its text.
+        """Run a command, and return its text.
 
         Args:
             command: such as `bond/show`.

@@ -2,7 +2,7 @@
 
 One peer shows the certificate as a server does, the other as a client does, and both trust the CA's
 file alone. So chain, dates, key, names, addresses and both purposes are checked by
-the rules of TLS, on files that nothing uses yet. No certificate is parsed here: what parses them
+the rules of TLS, on files that nothing uses yet. No certificate is parsed here: a library for that
 would cost the agent more memory than all of its other parts.
 
 Source: RFC 5280, 6; RFC 9525; OpenSSL, X509_verify_cert_error_string.
@@ -32,20 +32,20 @@ class CertificateFilesError(TerminalError):
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """From when until when a certificate is good, UTC."""
+    """The time in which a certificate is good, UTC."""
 
     not_before: datetime
     not_after: datetime
 
 
 def check(ca: Path, certificate: Path, key: Path, names: Sequence[str]) -> Validity:
-    """Try the files out; gives for how long they are good.
+    """Try the files out, and return from when until when they are good.
 
     Args:
         ca: file with the certificates to trust.
         certificate: file with the host's certificate, and those between it and the CA.
         key: file with its key.
-        names: DNS names and addresses that it has to be good for; at least one.
+        names: DNS names and addresses that the certificate must be good for; at least one.
 
     Raises:
         CertificateFilesError: they are no PEM, do not fit together, are expired or not valid yet,
@@ -107,7 +107,7 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> V
 
 
 def _goes_on(side: ssl.SSLObject) -> bool:
-    """Take the handshake as far as it goes; gives whether it is done."""
+    """Take the handshake as far as it goes, and return whether it is done."""
     try:
         side.do_handshake()
     except ssl.SSLWantReadError:

@@ -120,17 +120,17 @@ class Layout:
             _sync(directory)
 
     def check_installed(self, names: Sequence[str]) -> Validity:
-        """Check what is in place; gives for how long that is good.
+        """Check the files in place, and return how long they are good.
 
         Raises:
-            CertificateFilesError: it is not, or no longer, good for all of the names.
+            CertificateFilesError: they are not, or no longer, good for all of the names.
             OSError: a file cannot be read.
         """
         ca, certificate, key = self._checked
         return check(ca, certificate, key, names)
 
     def in_place(self) -> tuple[File, ...]:
-        """The files as the checked ones make them; empty without all of those."""
+        """The files as the checked ones make them; empty if any of those is missing."""
         found = dict(zip(KEYS, map(_read, self._checked), strict=True))
         data = {key: content for key, content in found.items() if content}
         return self.plan(data) if len(data) == len(KEYS) else ()

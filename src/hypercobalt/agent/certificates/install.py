@@ -1,8 +1,8 @@
 """Puts a host's certificate in place, has the services load it, and reports that in a condition.
 
-A certificate that is not the host's changes no file, nor does one whose CA is another than the host
-trusts (`trust`). What is in place is checked again at each pass: one that has expired since shows
-in the condition.
+A certificate that is not the host's changes no file, nor does a certificate of a CA that the host
+does not trust (`trust`). The files in place are checked again at each pass: a certificate that has
+expired since then shows in the condition.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Installer:
             raise CertificateFilesError(why)
 
     async def validity(self, names: HostNames) -> Validity | None:
-        """For how long the installed certificate is good for the names; None if it is not."""
+        """Return how long the installed certificate is good for the names; None if it is not."""
         try:
             return await asyncio.to_thread(self.layout.check_installed, names.all)
         except (CertificateFilesError, OSError):
@@ -119,11 +119,11 @@ class Installer:
         self.report(reason, message)
 
     def drop(self) -> None:
-        """Have the object without the condition."""
+        """Remove the condition from the object."""
         self._board.drop_condition(self._condition)
 
     async def _load(self, files: tuple[File, ...]) -> bool:
-        """Have the services load the files; gives whether they have."""
+        """Have the services load the files, and return whether they have."""
         try:
             await self._load_files()
         except TransientError as error:

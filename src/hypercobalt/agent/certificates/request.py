@@ -3,7 +3,7 @@
 The key never leaves the host: a CertificateRequest has its public half. A new key is made when the
 installed certificate is not good for the host's names any more, or two thirds of its life are over;
 a request that was denied or has failed is made again, with a new key, after a while. What a crash
-leaves is found by the key's file, whose request gives the object its name.
+leaves is found by the key's file: the request in it gives the object its name.
 
 Source: cert-manager, "CertificateRequest" and "Approval"; RFC 5280.
 """
@@ -35,7 +35,7 @@ from hypercobalt.api.host_certificate import (
 from hypercobalt.api.meta import ObjectMeta
 
 AGAIN: Final = timedelta(hours=1)
-"""Between a denial or a failure and the next request."""
+"""Time between a denial or a failure and the next request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,12 @@ class Facts:
     """Everything that the decision rests on.
 
     Args:
-        wanted: digest of what the certificate is to be.
-        installed: for how long the installed one is good; None if it is not, for this host.
-        intact: every file, link and mode of it is as it was installed, and loaded.
+        wanted: digest of the names, the issuer and the lifetime that the certificate must have.
+        installed: how long the installed certificate is good; None if it is not good for this host.
+        intact: every file, link and mode of that certificate is as installed, and loaded.
         in_use: the pending key is the installed one.
-        pending: a key that waits; None without one.
-        request: its object; None while there is none.
+        pending: a key that waits for its certificate; None without one.
+        request: the object of the pending key; None while there is none.
         now: UTC.
     """
 
@@ -199,7 +199,7 @@ class Plan:
 
 
 def renewal(validity: Validity) -> datetime:
-    """When a certificate is to be replaced: at two thirds of its life."""
+    """Return when a certificate must be replaced: at two thirds of its life."""
     return validity.not_before + (validity.not_after - validity.not_before) * 2 / 3
 
 

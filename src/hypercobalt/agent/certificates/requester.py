@@ -44,18 +44,18 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=Object)
 
 RESYNC: Final = timedelta(minutes=5)
-"""Between checks of the files in place; also the longest that a missed change goes unnoticed."""
+"""Time between checks of the files; also the longest that a missed change goes unnoticed."""
 
 _RETRY: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
 
 
 class RequestedCertificate(Generic[T]):
-    """The concern.
+    """Keeps a requested certificate installed.
 
     Args:
         installer: puts the certificate in place and reports on it.
-        own: the object that decides what certificate the host is to have.
-        wanted: reads that off it; None: no certificate is to be installed.
+        own: the object that decides what certificate the host must have.
+        wanted: reads that off the object; None for no certificate.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class RequestedCertificate(Generic[T]):
                 await self._wait(wait, own, watched)
 
     async def _pass(self, own: T | None) -> tuple[float, CertificateRequest | None]:
-        """Take one step; gives the seconds until the next, and the object to watch meanwhile."""
+        """Take one step; return the seconds until the next, and the object to watch meanwhile."""
         if own is None:
             return self._resync.total_seconds(), None
         wanted = self._wanted(own)

@@ -32,7 +32,7 @@ class UseOutcome(StrEnum):
     """The requester is unknown, or lacks the right."""
 
     BUSY = "busy"
-    """As much as is allowed at once was under way."""
+    """As many requests as are allowed at once were under way."""
 
     UNAVAILABLE = "unavailable"
     """What is behind it, or the API server, does not answer."""

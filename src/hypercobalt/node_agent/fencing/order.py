@@ -7,8 +7,8 @@ is cut off from the API may still be reached by a client of libvirt, and only it
 such a guest. An agent that is cut off without such an order ends no guest.
 
 The watch of a host that was cut off may show the order minutes late: its connection is dead without
-either end knowing, and what the server sends again comes after ever longer pauses. So an agent
-whose Lease is not renewed reads the order itself until the API answers, and begins the watch anew.
+either end noticing, and what the server sends again comes after ever longer pauses. So an agent
+whose Lease is not renewed reads the order itself until the API answers, and begins the watch again.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ log = get_logger(__name__)
 _RUNS: Final = frozenset({Lifecycle.STARTED, Lifecycle.RESUMED})
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(milliseconds=500))
 _ATTEMPT: Final = timedelta(seconds=2)
-"""For one reading: one that was sent while the host was cut off is lost, or answered late."""
+"""Time for one reading: a request sent while the host was cut off is lost, or answered late."""
 _LONGEST: Final = timedelta(seconds=16)
-"""For one reading of an API that is slow: each that fails gives the next one more time."""
+"""Longest time for one reading of a slow API: readings that fail give later ones more time."""
 _SAME: Final = 100
-"""Readings that fail before they are given twice the time."""
+"""Failed readings after which the time for one doubles."""
 _LATE: Final = timedelta(seconds=2)
-"""How long after its time a renewal is missed."""
+"""How long after it was due a renewal counts as missed."""
 
 
 class FencingOrder:
@@ -53,7 +53,7 @@ class FencingOrder:
     Args:
         kube: reads the order once more.
         libvirt: of the host.
-        hypervisor: the own one.
+        hypervisor: this host's.
         board: takes `guestsStopped`.
         boot: the boot that this process runs in; "" obeys nothing.
         renewals: how often the agent's Lease was renewed so far.

@@ -26,7 +26,7 @@ TICK: Final = timedelta(seconds=5)
 """How often it looks, and feeds the watchdog."""
 
 QUIET: Final = timedelta(seconds=25)
-"""Without a renewal for so long, two are missing: witnesses and storage are probed."""
+"""Time without a renewal after which two are missing: witnesses and storage are probed."""
 
 
 class Feeds(Protocol):

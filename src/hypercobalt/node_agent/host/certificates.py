@@ -19,7 +19,7 @@ from hypercobalt.runtime import Clock, Kube
 from hypercobalt.runtime.write_cache import Latest
 
 RESYNC: Final = timedelta(minutes=5)
-"""Between checks of the files in place, and attempts after a failure."""
+"""Time between checks of the files in place, and between attempts after a failure."""
 
 
 def requested(

@@ -42,7 +42,7 @@ TIME_LIMIT: Final = timedelta(hours=1)
 """How long one attempt may take."""
 
 PAUSE: Final = timedelta(seconds=30)
-"""Between attempts."""
+"""Time between attempts."""
 
 UNKNOWN: Final = "unknown"
 """Value of `installed` before the first installation."""
@@ -210,7 +210,7 @@ class OsUpdate:
             await asyncio.sleep(self._pause.total_seconds())
 
     async def _run_unit(self, unit: str) -> str | None:
-        """Run the unit, or wait for its end if it is at work; gives what went wrong."""
+        """Run the unit, or wait for its end if it is at work, and return what went wrong."""
         refusal: HostError | None = None
         try:
             async with asyncio.timeout(self._time_limit.total_seconds()):

@@ -51,14 +51,14 @@ SHORT_LIMIT: Final = timedelta(minutes=1)
 _RETRY: Final = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
 _RETRY_REMOVING: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
 LOOK: Final = timedelta(seconds=1)
-"""Between two looks at the Eviction during a shutdown. A watch would be quicker, but no role can
+"""Time between looks at the Eviction during a shutdown. A watch would be quicker, but no role can
 allow it for one name that differs on each host: it would show the Evictions of all."""
 
 _LOOK_AFTER: Final = Backoff(base=LOOK, cap=timedelta(seconds=30), jitter=lambda seconds: seconds)
 """The same once the host is up again, where nothing is urgent."""
 
 RETRY_HOLD: Final = timedelta(seconds=5)
-"""Between attempts to take the inhibitor, while logind is not there."""
+"""Time between attempts to take the inhibitor, while logind is not there."""
 
 
 class DrainStep(Enum):
@@ -213,7 +213,7 @@ class ShutdownDrain:
                 failures += 1
 
     async def _step(self, ours: str | None) -> tuple[str | None, bool]:
-        """Do one step; gives the uid of the Eviction made in this shutdown, and whether it ended.
+        """Do one step; return the uid of the Eviction made in this shutdown, and whether it ended.
 
         Raises:
             HypercobaltError: the API refuses, or cannot be reached.

@@ -55,7 +55,7 @@ def installer(root: Path, units: Units, board: Conditions, ca: Path | None = Non
     """
 
     async def load() -> None:
-        """By a unit of the host, or else by a restart of libvirtd, which disturbs no guest."""
+        """Run a unit of the host, or else restart libvirtd, which disturbs no guest."""
         try:
             await units.start(UPDATE_UNIT)
         except HostError as error:

@@ -1,9 +1,9 @@
 """Follows the ConfigMap with the HA agent's configuration; the last valid one counts.
 
-A change takes effect with the next event: nothing is restarted, no connection made anew. The last
-valid one is kept over a restart: events are judged by it until the API has answered. Until then no
-instance is recovered: the ConfigMap may order a dry run. Neither is one while the ConfigMap is
-invalid and no valid one is known.
+A change takes effect with the next event: nothing is restarted, no connection made again. The last
+valid ConfigMap is kept over a restart: events are judged by it until the API has answered. Until
+then no instance is recovered: the ConfigMap may order a dry run. Nor is an instance recovered while
+the ConfigMap is invalid and no valid one is known.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 A line for each change: the CRC-32 of what follows as eight hexadecimal digits, a space, JSON of an
 `Instance`, or of `{"gone": UUID}`. The last line of an instance counts. A line that is torn or
-damaged is skipped: its content is found again in libvirt. The file is written anew, by a rename,
-once it has grown, so it stays bounded, and where it ends in a torn line, which would swallow the
+damaged is skipped: its content is found again in libvirt. The file is rewritten, by a rename,
+once it has grown, so it stays bounded, and when it ends in a torn line, which would swallow the
 next one. Each write reaches the disk before it counts: what ran when the power went is restarted.
 
-A disk that fails or fills takes nothing but the memory over a restart: errors are logged, and the
-agent goes on.
+A disk that fails or is full costs only the memory over a restart: errors are logged, and the agent
+goes on.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Journal:
                     self._sync(file.fileno())
                 self._size += len(lines)
         except OSError as error:
-            self._size = 0  # the next one is written anew: half a line may be there
+            self._size = 0  # the next write rewrites the file: half a line may be there
             self._complain(error)
         else:
             self._complaint = ""

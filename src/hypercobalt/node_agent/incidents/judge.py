@@ -2,7 +2,7 @@
 
 The reader of libvirt's events only enqueues here. When the connection is made, and every few
 minutes, all domains are listed and compared with what is remembered: first the listing, then the
-events that came since. The queue is bounded; when it overflows everything is listed anew.
+events that came since. The queue is bounded; when it overflows everything is listed again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ RESYNC: Final = timedelta(minutes=5)
 """How often all domains are compared, a safety net; a miss that it finds is counted."""
 MOST_EVENTS: Final = 10_000
 _WRITE_EVERY: Final = timedelta(milliseconds=200)
-"""At most, for storms; what an agent that is killed has just seen is lost for so long."""
+"""Shortest time between writes, for storms; a killed agent loses what it has seen in that time."""
 WRITE_AGAIN: Final = timedelta(seconds=30)
-"""After a write that failed, if nothing changes: the disk may be back."""
+"""Time after a failed write until the next, if nothing changes: the disk may be back."""
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 _ENDS: Final = STOPS - {Kind.FOUND_OFF}
 """What ends an instance; a listing may show it off before its events were judged."""

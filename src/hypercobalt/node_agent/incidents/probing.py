@@ -33,10 +33,10 @@ from hypercobalt.runtime import Clock
 log = get_logger(__name__)
 
 ROUND: Final = timedelta(seconds=30)
-"""In which each running instance is probed once; that finds what has no event."""
+"""Time in which each running instance is probed once, which finds what has no event."""
 
 GROUPS: Final = 3
-"""Of instances that are probed together. Each wakes this process, libvirt and some emulators."""
+"""Groups of instances probed together. Each wakes this process, libvirt and some emulators."""
 
 
 class Probing:
@@ -152,7 +152,7 @@ class Probing:
             return 0
 
     def _count(self, uuid: str, disks: Sequence[BlockStats] | None) -> float:
-        """The same, by counters that were read now; None of one that is off."""
+        """Return those seconds by counters read now; 0 without any: the instance is off."""
         if disks is None:
             return 0
         now = self._clock.now()

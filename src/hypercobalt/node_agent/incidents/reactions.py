@@ -46,9 +46,9 @@ from hypercobalt.runtime import Clock, ForbiddenError, Kube
 log = get_logger(__name__)
 
 _GIVEN_BACK: Final = timedelta(seconds=10)
-"""Between looks whether the HA service has given the host back."""
+"""Time between looks whether the HA service has given the host back."""
 _UNDER_WAY: Final = timedelta(seconds=5)
-"""Between looks at a migration or an Eviction that has to end first."""
+"""Time between looks at a migration or an Eviction that has to end first."""
 _REFUSED: Final = timedelta(seconds=30)
 """Until a request that the API server refused is sent again: a right may be granted."""
 

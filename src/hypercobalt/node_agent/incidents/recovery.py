@@ -39,7 +39,7 @@ log = get_logger(__name__)
 
 _API_AWAY: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(seconds=10))
 _CLOCK: Final = timedelta(seconds=30)
-"""Between looks whether the clock was set."""
+"""Time between looks whether the clock was set."""
 _SET_BACK: Final = timedelta(seconds=1)
 """A clock that is slowed down for a while is not set."""
 _REACTIONS: Final = (Step.RESUME, Step.HELD)

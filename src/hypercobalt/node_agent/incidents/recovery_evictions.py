@@ -2,7 +2,7 @@
 
 The name of an Eviction is in its case before the Eviction is created, and is the same in every
 process: two creations give one. Other agents may create Evictions of that form, each about its own
-host: one is this host's by its spec, never by its name.
+host: an Eviction belongs to this host by its spec, never by its name.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ KEPT: Final = timedelta(days=1)
 """How long an Eviction stays for people to read; older ones go when the next is made, as do the
 oldest of very many."""
 _LONGEST_WAIT: Final = timedelta(minutes=10)
-"""For one: an object that never ends must not keep an instance off."""
+"""Longest wait for an object, since one that never ends must not keep an instance off."""
 
 
 class Outcome(StrEnum):
-    """What came of a creation."""
+    """Result of a creation."""
 
     REQUESTED = "requested"
     EXISTS = "exists"
-    """The same one is there already."""
+    """The same Eviction is there already."""
     TAKEN = "taken"
-    """One about another host, or other instances, has its name."""
+    """An Eviction of another host, or of other instances, has the name."""
 
 
 class Evictions:
-    """Those of one host."""
+    """Evictions of one host."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Evictions:
         return ""
 
     def _others(self, recovery: Recovery, now: datetime) -> set[str]:
-        """Evictions of the same instances that may not have ended: those followed, and lately made.
+        """Evictions of the same instances that may not have ended: followed, or made lately.
 
         The case of an instance that runs again is closed before the operator sees that. If the
         instance crashed again meanwhile, two Evictions would restart it, the second while it runs.

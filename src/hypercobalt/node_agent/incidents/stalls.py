@@ -27,7 +27,7 @@ class Stalls:
     Args:
         storage: tries disks.
         store: has the host's incidents.
-        config: has whether I/O errors are monitored.
+        config: returns the configuration, with whether I/O errors are monitored.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Stalls:
         self._storage, self._store = storage, store
         self._clock, self._config = clock, config
         self._silent: dict[str, str] = {}
-        """Of each storage that does not answer: the disk whose read hangs."""
+        """The disk whose read hangs, by storage that does not answer."""
 
     async def look(self, instance: Instance, disks: Sequence[Disk], quiet: timedelta) -> None:
         """Report the storage of an instance without recent I/O, if the storage hangs.
 
         Args:
-            instance: that runs.
+            instance: a running one.
             disks: of the instance, as listed last.
-            quiet: for how long they have neither read nor written.
+            quiet: how long the disks have neither read nor written.
         """
         if quiet < STALLED or not self._config().event(EventType.IO_ERROR).monitored:
             return

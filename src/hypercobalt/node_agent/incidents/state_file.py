@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 Sync = Callable[[int], None]
-"""Has what was written to a file descriptor reach the disk."""
+"""Makes what was written to a file descriptor reach the disk."""
 
 
 def replace(path: Path, content: bytes, sync: Sync) -> None:
-    """Write a file anew.
+    """Replace the content of a file.
 
     Raises:
-        OSError: it could not be written; the former one is there still.
+        OSError: the new file could not be written; the old one is still there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")

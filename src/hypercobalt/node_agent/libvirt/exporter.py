@@ -24,7 +24,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 DEADLINE: Final = timedelta(seconds=3)
-"""Less than a page may take, so that a hung libvirt still gives a page that shows it."""
+"""Less time than a page may take, so that a hung libvirt still leads to a page that shows it."""
 
 _DOMAIN: Final = ("domain", "uuid")
 _BLOCK: Final = {

@@ -1,12 +1,12 @@
 """Keeps the definitions of the host's domains in the API, sealed, for the case that the host dies.
 
-Needed without OpenStack only: see `hypercobalt.api.definitions`. What changes a definition, or
-whether a domain runs, marks what is stored as out of date; changes of one moment cost one write, as
-does another key that the operator publishes in the own Hypervisor. While the API, libvirt or the
-key is away the newest state waits, and the condition `DefinitionsStored` says for what.
+Needed without OpenStack only: see `hypercobalt.api.definitions`. A change of a definition, or of
+whether a domain runs, marks the stored object as out of date; changes of one moment cost one write,
+and so does another key that the operator publishes in the host's Hypervisor. While the API, libvirt
+or the key is away the newest state waits, and the condition `DefinitionsStored` names the cause.
 
-While the host is fenced, or may be, what is stored stays as it is: it has what is to be started
-elsewhere, which ends here by the agent's own hand, or has ended with the boot before.
+While the host is fenced, or may be, the stored object stays as it is: it has the domains that must
+be started elsewhere. Here this agent ends them, or they have ended with the boot before.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RESYNC: Final = timedelta(minutes=5)
 memory, an object that was deleted, or is an older one since the API's data were restored."""
 
 SETTLE: Final = timedelta(seconds=1)
-"""After a change, so that those of one moment are written together."""
+"""Wait after a change, so that changes of one moment are written together."""
 
 _RETRY: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(seconds=30))
 _TYPE: Final = HypervisorConditionType.DEFINITIONS_STORED
@@ -65,8 +65,8 @@ class _Written(NamedTuple):
     """What was written last.
 
     Args:
-        content: digest of what was sealed: sealed anew it is other bytes.
-        key: that it was sealed with.
+        content: digest of what was sealed: sealed again, it has other bytes.
+        key: the one that it was sealed with.
         uid: of the Hypervisor that it was sealed for.
         sealed: digest of the bytes in the API.
     """

@@ -143,7 +143,7 @@ class Incoming:
         )
 
     async def _end(self, claimed: Migration) -> bool:
-        """End the object if the source has not; gives whether nothing is left to do."""
+        """End the object if the source has not, and return whether nothing is left to do."""
         meta = claimed.metadata
         try:
             found = await self._kube.get(Migration, meta.name, meta.namespace)

@@ -52,7 +52,7 @@ def compose(
 
 
 def recent_boots(kept: HypervisorStatus, boot: Boot) -> tuple[datetime, ...]:
-    """When the host was booted again of late; its first boot that is reported is none of them."""
+    """Return when the host was booted again of late; its first reported boot does not count."""
     if boot.at is None or not kept.bootID or boot.id in {"", kept.bootID}:
         return kept.recentBoots
     return remembered(kept.recentBoots, boot.at)

@@ -64,10 +64,10 @@ class Captures:
     ) -> None:
         self._facts, self._switch, self._mirrors = facts, switch, mirrors
         self._clock, self._by_mirror = clock, by_mirror
-        self._port = ""  # that is being captured
+        self._port = ""  # the one being captured
 
     def uses(self) -> tuple[Use, Use]:
-        """For ports of instances, and for every port."""
+        """Captures at ports of instances, and at every port."""
         return self._use("capture", uplinks=False), self._use("capture-uplink", uplinks=True)
 
     def _use(self, name: str, *, uplinks: bool) -> Use:

@@ -140,7 +140,7 @@ def _address(text: str) -> Address | None:
 
 
 def _version(fields: Mapping[str, str], target: list[Address], source: list[Address]) -> int:
-    """Of IP: that of an address which was given, else one that both ends have."""
+    """Return the version of IP: of a given address, else one that both ends have."""
     for name in ("ip_dst", "ip_src"):
         if (found := _address(fields.get(name, ""))) is not None:
             return found.version

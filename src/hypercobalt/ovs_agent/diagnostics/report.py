@@ -58,7 +58,7 @@ class TraceStep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
         actions: of the flow.
         network: switch or router that the packet is in, such as `switch net`; "" if unknown.
         logical: the logical flow; absent if unknown, or if there is none.
-        port: logical port that the flow belongs to, likewise.
+        port: logical port that the flow belongs to; absent if unknown, or if there is none.
     """
 
     bridge: str
@@ -265,7 +265,7 @@ class BoundPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EnginePart(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of what ovn-controller computes, and how often: anew, by change, without result."""
+    """A part of what ovn-controller computes, and how often: from scratch, by change, given up."""
 
     name: str
     recompute: int
@@ -274,14 +274,14 @@ class EnginePart(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ControllerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """ovn-controller as it shows itself.
+    """What ovn-controller shows of itself.
 
     Args:
         connected: whether its session with the southbound database is up; absent if unknown.
-        paused: by debug/pause; absent if unknown.
+        paused: whether debug/pause has paused it; absent if unknown.
         bindings: of interfaces, by name of the interface.
         zones: of connection tracking, by logical port or router.
-        engine: parts of its work; those that were computed anew most often first.
+        engine: parts of its work; those most often computed from scratch first.
         cache: counters of its cache of logical flows, by their names there.
         notes: what could not be read, and why.
     """

@@ -15,7 +15,8 @@ from hypercobalt.ovs_agent.rules.issues import Tracked
 from hypercobalt.runtime.routes import Answer
 
 SECONDS: Final = 20.0
-"""For a trace with all names: 10 s of ovs-vswitchd, the southbound database before and after."""
+"""Seconds for a trace with all names: 10 s of ovs-vswitchd, and the southbound database before and
+after."""
 
 
 def uses(
@@ -25,8 +26,8 @@ def uses(
 
     Args:
         switch: of this host.
-        facts: gives those of now.
-        issues: gives those that last.
+        facts: returns the present facts.
+        issues: returns the issues that last.
     """
     tracing_now = False
 

@@ -167,7 +167,7 @@ def _taken(trace: Trace) -> TracedStep | None:
 
 
 def _dropped(trace: Trace, explained: Explained) -> str:
-    """Where the last table is, which nothing follows."""
+    """Return where the packet is dropped: in the last table, which nothing follows."""
     last = next((one.steps[-1] for one in reversed(trace.passes) if one.steps), None)
     if last is None:
         return "dropped"

@@ -33,8 +33,8 @@ CODES: Final = frozenset(
 DEFAULT_MODE: Final = "active-backup"
 
 LACP_GRACE: Final = timedelta(seconds=35)
-"""How long a partner may be silent: one that sends slowly does so every 30 s, and a start of
-ovs-vswitchd begins anew."""
+"""How long a partner may be silent: a slow one sends every 30 s, and negotiation begins again when
+ovs-vswitchd starts."""
 
 SETTLE: Final = timedelta(seconds=5)
 """How long ovs-vswitchd may take from a link that is up to a member that is enabled."""
@@ -44,7 +44,7 @@ One = tuple[Bond, tuple[Finding, ...]]
 
 
 def assess_bonds(facts: Facts) -> Assessed[tuple[Bond, ...]]:
-    """Give every bond by name, of Open vSwitch and of the kernel, and what is wrong with one."""
+    """Return every bond of Open vSwitch and of the kernel, by name, and what is wrong with them."""
     shown = facts.of_vswitchd(facts.bonds)
     states = {bond.name: bond for bond in shown or ()}
     database, remembered = facts.effective, facts.database.value

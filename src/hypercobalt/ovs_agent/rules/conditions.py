@@ -44,7 +44,7 @@ ORDER: Final = (
     Type.PORTS_HEALTHY,
     Type.FLOWS_IN_SYNC,
 )
-"""In which the first that fails is the reason of `Ready`."""
+"""Order of conditions: the first that fails is the reason of `Ready`."""
 
 OWN: Final = (*ORDER, Type.READY)
 """All condition types of an OVSNode; the agent sets each."""
@@ -104,16 +104,16 @@ _CONFIRMED: Final[Mapping[Type, tuple[Collection[IssueCode], str]]] = {
     Type.ALL_BONDS_HEALTHY: (_BONDS, UnknownReason.STARTING),
     Type.FLOWS_IN_SYNC: (_FLOWS, FlowsReason.NOT_MEASURABLE),
 }
-"""Codes without any finding, however young, before the condition becomes True; and its reason until
-then. Codes of ports are left out: on a busy host, one is being plugged at any time."""
+"""Codes that must have no finding, however young, before the condition becomes True; and its reason
+until then. Codes of ports are left out: on a busy host, a port is being plugged at any time."""
 
 _IN_SYNC: Final = (IssueCode.FLOWS_FROZEN, IssueCode.FLOWS_LAGGING)
-"""Without these nothing shows whether the switch has OVN's flows."""
+"""Codes without which nothing shows whether the switch has OVN's flows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a condition is to be."""
+    """Status, reason and message that a condition should have."""
 
     status: ConditionStatus
     reason: str
@@ -129,11 +129,11 @@ def conditions(
     young: Iterable[Tracked] = (),
     before: Mapping[Type, Stated] = MappingProxyType({}),
 ) -> dict[Type, Stated]:
-    """Every condition, by type.
+    """Return every condition, by type.
 
     Args:
-        facts: of now.
-        issues: of now, the worst first.
+        facts: the present ones.
+        issues: the present ones, the worst first.
         unmeasured: codes that no rule could decide.
         has_bonds: whether there is a bond.
         young: findings that have not lasted long enough to be issues.

@@ -41,23 +41,23 @@ CODES: Final = (
     IssueCode.OPENFLOW_DISCONNECTED,
     IssueCode.CHASSIS_MISMATCH,
 )
-"""In the order in which they are the condition's reason."""
+"""Codes, in the order in which they become the condition's reason."""
 
 PEER_GRACE: Final = timedelta(seconds=5)
-"""How long ovn-controller may be without a connection to the switch, which it makes anew."""
+"""How long ovn-controller may be without a connection to the switch, which it makes again."""
 
 CHASSIS_GRACE: Final = timedelta(seconds=30)
 """How long the southbound database may be without this chassis, which registers at its start."""
 
 _OBJECT: Final = "ovn-controller"
 _OF_OVN: Final = ("ovn-", "ct-zone-")
-"""How external IDs begin that people set for OVN, and that ovn-controller sets."""
+"""Prefixes of external IDs: of those that people set for OVN, and that ovn-controller sets."""
 
 TUNNELS: Final = frozenset({"geneve", "vxlan", "stt"})
 
 
 class Leg(StrEnum):
-    """The witnesses that ovn-controller works, for `/metrics`."""
+    """The proofs that ovn-controller works, for `/metrics`."""
 
     PROCESS = "process"
     RUNNING = "running"

@@ -13,7 +13,7 @@ LEAST_PACKETS: Final = 10
 """Packets that a device must deliver between two samples for the switch's silence to count."""
 
 SAMPLES: Final = 3
-"""Of traffic, that silence is found by."""
+"""Samples of traffic that it takes to find silence."""
 
 
 def silently_dead(samples: tuple[Sample, ...]) -> frozenset[str]:

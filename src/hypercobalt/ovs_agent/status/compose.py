@@ -1,6 +1,6 @@
 """One status out of the board and what the API has. Pure.
 
-The agent writes all of OVSNode. Counters change all the time, so they go along with a change of
+The agent writes all of OVSNode. Counters change all the time, so they are written with a change of
 something else, or by a timer: `published` decides which are shown.
 """
 
@@ -37,14 +37,14 @@ def compose(parts: Parts, stored: OVSNode, kept: OVSNodeStatus) -> OVSNodeStatus
 
 
 def published(last: OVSNodeStatus | None, live: OVSNodeStatus, *, due: bool) -> OVSNodeStatus:
-    """What to show now: all of it when something but counters changed, or when they are due.
+    """Return what to show now: `live` when something but counters changed, or when they are due.
 
-    Flows that are many more or fewer than shown, or none, are no mere counter.
+    The number of flows counts as more than a counter when it differs much from `last`, or is 0.
 
     Args:
         last: what is shown.
-        live: what is the case, counters included.
-        due: whether counters are to be written again.
+        live: the present state, counters included.
+        due: whether it is time to write counters again.
     """
     if last is None or due or without_counters(last) != without_counters(live):
         return live

@@ -29,10 +29,10 @@ class Chunked:
         self._trailers = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take in bytes of the connection; gives those of the body among them.
+        """Take in bytes of the connection, and return the bytes of the body among them.
 
         Raises:
-            ValueError: that is no body in chunks.
+            ValueError: the bytes are no body in chunks.
         """
         data, self._pending = self._pending + data, b""
         found, at = list[bytes](), 0

@@ -79,7 +79,7 @@ class TransientApiError(ApiError, TransientError):
 
 
 class TerminalApiError(ApiError, TerminalError):
-    """Refused for its content: sending the request again gives the same answer."""
+    """The request was refused for its content: sending it again gives the same answer."""
 
 
 class NotFoundError(TransientApiError):

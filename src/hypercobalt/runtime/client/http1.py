@@ -1,8 +1,8 @@
 """HTTP/1.1 on asyncio's own streams.
 
-A controller's calls are many and small, and so are the chunks of a watch. Most of the CPU that one
-costs is spent between it and the socket: here a third of what httpx2's pool takes. That one still
-has what is rare: proxies.
+A controller's calls are many and small, and so are the chunks of a watch. Most of the CPU
+that a call costs is spent between it and the socket: here a third of what httpx2's pool takes. That
+pool still serves what is rare: proxies.
 
 Errors are httpx2's, so that callers need not distinguish the two.
 
@@ -122,7 +122,7 @@ class Http1(httpx2.AsyncBaseTransport):
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Of a response.
+    """Head of a response.
 
     Args:
         code: of the status.
@@ -222,7 +222,7 @@ class _Connection:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """Of a response; gives the connection back."""
+    """Body of a response; closing it gives the connection back."""
 
     def __init__(self, pool: Http1, connection: _Connection, head: _Head) -> None:
         self._pool, self._connection, self._head = pool, connection, head

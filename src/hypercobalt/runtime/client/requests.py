@@ -39,7 +39,7 @@ class Selection(Generic[T]):
 
     @property
     def about(self) -> str:
-        """For messages: `Hypervisor metadata.name=a`."""
+        """The selection as messages name it: `Hypervisor metadata.name=a`."""
         where = f"in {self.namespace}" if self.namespace else ""
         return " ".join(
             part for part in (self.type.resource.kind, where, self.labels, self.fields) if part

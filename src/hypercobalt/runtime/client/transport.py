@@ -45,7 +45,7 @@ log = get_logger(__name__)
 _FIRST_ERROR = 400
 _NO_ANSWER = "<error>"
 AT_ONCE = timedelta(0)
-"""Of `gather`: what arrives is read as it comes."""
+"""Value of `gather` by which chunks are read as they arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,12 @@ class Transport:
     async def stream(
         self, call: Call, idle: timedelta, gather: timedelta = AT_ONCE
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Open a watch; gives an iterator over the chunks of its body.
+        """Open a watch, and yield an iterator over the chunks of its body.
 
         Args:
             call: the watch; its deadline is for the answer's head.
             idle: longest silence before the connection counts as dead.
-            gather: chunks may arrive for so long before they are read.
+            gather: how long chunks may arrive before they are read.
 
         Raises:
             ApiError: the server refused; also what `send` raises.

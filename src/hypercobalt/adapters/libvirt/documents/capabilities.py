@@ -31,7 +31,7 @@ def parse(document: str | bytes) -> HostCapabilities:
 
 
 def _uuid(text: str) -> str:
-    """In its one form; "" for what is none."""
+    """Return a UUID in its one form; "" if the text is no UUID."""
     return text.lower() if _UUID.fullmatch(text) else ""
 
 

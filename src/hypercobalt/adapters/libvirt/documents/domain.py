@@ -54,7 +54,7 @@ class Definition:
         devices: see `Devices`.
         problem: which parts could not be read, and why.
         evacuated: see `Domain`.
-        earlier: likewise.
+        earlier: see `Domain`.
     """
 
     memory_bytes: int = 0

@@ -30,7 +30,7 @@ class DocumentError(ValueError):
 
 
 class TooManyElementsError(DocumentError):
-    """It has more elements to keep than are asked for."""
+    """The document has more elements to keep than are allowed."""
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Take bytes; gives the messages that are whole now.
+        """Take bytes, and yield the messages that are whole now.
 
         Raises:
             ProtocolError: a length that no message has.

@@ -40,7 +40,7 @@ class Reader:
         return len(self.data) - self._at
 
     def step(self, count: int) -> int:
-        """Step over some bytes; gives where they begin in `data`."""
+        """Step over some bytes, and return where they begin in `data`."""
         at = self._at
         if at + count > len(self.data):
             raise XdrError(f"{count} bytes announced, {self.left} left")
@@ -48,7 +48,7 @@ class Reader:
         return at
 
     def opaque(self, count: int) -> bytes:
-        """Bytes, and those that fill their last word."""
+        """Return bytes, and step over those that fill their last word."""
         at = self.step(count + -count % _WORD)
         return self.data[at : at + count]
 

@@ -48,7 +48,7 @@ _CONJUNCTION: Final = bytes.fromhex("000023200022")  # NXAST_CONJUNCTION
 _OF_PIPELINE: Final = frozenset({2, 38})  # of OpenFlow's class: metadata, tunnel_id
 _NXM_0, _NXM_1 = 0, 1  # Nicira's classes; the first has fields of the packet alone
 _OF_PACKET: Final = frozenset({*range(17, 31), *range(34, 37)})
-"""Of the second: addresses of ARP and IPv6, ICMPv6, fragments, TTL, TCP flags."""
+"""Fields of the packet in the second class: of ARP, IPv6, ICMPv6, fragments, TTL, TCP flags."""
 _CLONE: Final = bytes.fromhex("00002320002a")  # Nicira's, NXAST_CLONE
 _OF_CLONE: Final = 12  # where actions begin in its body
 _DEEPEST: Final = 100  # actions within each other

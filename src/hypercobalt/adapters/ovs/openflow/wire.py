@@ -53,7 +53,7 @@ class Messages:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Take bytes; gives the messages that are whole now.
+        """Take bytes, and yield the messages that are whole now.
 
         Raises:
             SwitchError: MALFORMED, for a length that no message has.

@@ -1,4 +1,4 @@
-"""Domain documents written anew from an allow-list, before another host defines or starts them.
+"""Domain documents rewritten from an allow-list, before another host defines or starts them.
 
 A definition that a host has stored, or that another host's libvirtd hands out, is hostile input:
 QEMU and libvirt open, create and delete as root what it names. So nothing of its text is passed on.
@@ -9,6 +9,6 @@ itself on the new host is dropped.
 
 `rules` holds the types of the table, `values` the forms of values, `paths` the files, `inert` the
 parts that nothing interprets, `walk` the walk, `whole` what several elements have to agree on.
-`rewriting` writes a definition anew; `judging` names what keeps one on its host, by the same table.
+`rewriting` rewrites a definition; `judging` names what keeps one on its host, by the same table.
 Pure: no I/O.
 """

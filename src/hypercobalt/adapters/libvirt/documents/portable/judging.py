@@ -1,8 +1,8 @@
-"""Names what of a definition is not known to exist on another host: all that the table lacks.
+"""Names the parts of a definition that another host may lack: all that the table does not have.
 
-It is the same table by which a definition is written anew for another host. What a site allows
-(`Named`) is not asked here: whether hosts share a file is looked up on them, and the rest when the
-definition is written.
+By the same table a definition is rewritten for another host. What a site allows (`Named`) is not
+checked here: whether hosts share a file is looked up on them, and the rest when the definition is
+written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hypercobalt.adapters.libvirt.documents.tree import Element
 
 _ROOT: Final = "domain"
 _ELSEWHERE: Final = frozenset({"metadata", "devices"})
-"""Of the root's children: nothing on a host reads the one, each part of the other is judged."""
+"""Children of the root: nothing on a host reads the first, each part of the second is judged."""
 
 
 def unportable(root: Element) -> Iterator[str]:
-    """What of a definition keeps it on its host, by name: parts of the root, then devices."""
+    """Yield names of what keeps a definition on its host: parts of the root, then devices."""
     for attribute, value in root.attributes.items():
         form = DOMAIN.attributes.get(attribute)
         if attribute not in DOMAIN.dropped and not (form and Walk(None).fits(value, form)):

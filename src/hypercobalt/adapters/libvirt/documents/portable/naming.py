@@ -69,7 +69,7 @@ def _parts(device: Element) -> Iterator[str]:
 
 
 def _kind(device: Element) -> str:
-    """Of what type it is, or its backend; "" where it has none."""
+    """Name the type, model or mode of a device or of its backend; "" for none."""
     backend = device.first("backend") or Element("backend", {})
     kinds = (("model", backend), ("type", backend), ("type", device), ("model", device))
     for attribute, one in (*kinds, ("mode", device)):

@@ -1,4 +1,4 @@
-"""Writes a domain's definition anew, for another host."""
+"""Rewrites a domain's definition for another host."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def rewritten(
     copies: bool = False,
     mark: Evacuated | None = None,
 ) -> Portable:
-    """Write a domain's definition anew.
+    """Rewrite a domain's definition for another host.
 
     Args:
         xml: as a host has stored it or hands it out.
-        uuid: of the domain that it has to be.
-        allowed: what the site lets it name.
+        uuid: of the domain that the definition must be of.
+        allowed: what the site lets a definition name.
         copies: disks below the local roots are copied along.
-        mark: put in place of the mark that it has; None keeps that.
+        mark: replaces the mark in the definition; None keeps that.
 
     Raises:
-        NotPortableError: another host must not have it.
+        NotPortableError: another host must not get the definition.
     """
     if len(xml) > MOST_CHARACTERS:
         raise NotPortableError(f"its definition has more than {MOST_CHARACTERS} characters")

@@ -1,4 +1,4 @@
-"""Walks elements along the table, and makes of them such that have nothing but the table's."""
+"""Walks elements along the table, and makes new ones that have only what the table allows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Walk:
         self.dropped: list[str] = []
 
     def element(self, found: Element, rule: Rule, path: tuple[str, ...]) -> Element:
-        """One element, made anew.
+        """Make one element from the table.
 
         Raises:
             NotPortableError: it does not fit.

@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.documents.portable.values import (
 _USER_ALIAS: Final = form("an alias of the user's own", r"ua-[A-Za-z0-9_-]{1,60}")
 
 ALIAS: Final = Optional(element(name=_USER_ALIAS, required="name"))
-"""Others are libvirt's, made anew at each start."""
+"""An alias of the user's own; libvirt makes all others again at each start."""
 
 ADDRESS: Final = element(
     {"zpci": element(uid=HEX, fid=HEX)},
@@ -55,4 +55,4 @@ VIRTIO_DRIVER: Final = {
 }
 DEVICE: Final[dict[str, Entry]] = {"alias": ALIAS, "address": ADDRESS, "acpi": ACPI}
 LABEL: Final = Dropped()
-"""Of a running domain; a host's security driver labels anew."""
+"""Label of a running domain; a host's security driver sets a new one."""
