@@ -181,7 +181,7 @@ async def running(
     tls: ssl.SSLContext,
     listening: Sequence[socket.socket],
 ) -> AsyncGenerator[asyncio.Future[None]]:
-    """Answer requests until the block is left; gives what ends when the server does."""
+    """Answer requests until the block is left, and yield a future that ends with the server."""
     config = uvicorn.Config(
         _App(api, authenticator),
         http=_Protocol,

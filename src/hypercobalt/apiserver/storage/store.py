@@ -217,10 +217,10 @@ class Store:
 
     @contextlib.asynccontextmanager
     async def locked(self, key: Key) -> AsyncGenerator[Stored | None]:
-        """Hold `key` alone, from reading it to the end of its write; gives its current state.
+        """Hold `key` alone, from reading it to the end of its write, and yield its current state.
 
         Raises:
-            DamagedError: it is there, but its state is unknown.
+            DamagedError: the object is there, but its state is unknown.
         """
         async with self._hold(key):
             self.check_sound(key)
