@@ -1,6 +1,6 @@
 """A trace as a person reads it: the verdict, then what each table made of the packet. Pure.
 
-Most tables of OVN only pass a packet on; they are left out unless all are to be shown.
+Most tables of OVN only pass a packet on; they are left out unless `show_all` is set.
 """
 
 from __future__ import annotations
