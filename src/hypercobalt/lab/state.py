@@ -214,7 +214,7 @@ class Layout:
 
     @property
     def rack(self) -> Path:
-        """Of the switch that the hosts' data cables end in."""
+        """Directory of the switch that the hosts' data cables end in."""
         return self.data / "rack"
 
     @property

@@ -28,7 +28,7 @@ class Restarts(msgspec.Struct, frozen=True):
     times: int = 0
     """Starts after a death since `up`, those that failed included."""
     in_a_row: int = 0
-    """Of them, the ones since it last ran steadily."""
+    """Starts among these since it last ran steadily."""
     died: datetime | None = None
     how: str = ""
     """How it ended last, or why its last start failed."""
@@ -38,7 +38,7 @@ class Restarts(msgspec.Struct, frozen=True):
 
 
 Record = Mapping[str, Restarts]
-"""By role; a role whose process never died is not in it."""
+"""Restarts by role; a role is not in it if its process never died."""
 
 
 def delay(in_a_row: int) -> timedelta:
@@ -93,7 +93,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What follows: the record as it is now, and what is to be started."""
+    """The record as it is now, and the roles to start."""
 
     record: Record
     start: tuple[str, ...]
