@@ -242,7 +242,7 @@ async def written(kubeconfig: Path, seconds: float) -> int:
 
 
 async def scrape(url: str, pid: int, flows: int, seconds: float) -> list[tuple[float, float]]:
-    """Read the metrics now and then; gives milliseconds and CPU of each time."""
+    """Read the metrics now and then, and return milliseconds and CPU of each time."""
     found: list[tuple[float, float]] = []
     end = time.monotonic() + seconds
     async with httpx2.AsyncClient(timeout=30) as client:
