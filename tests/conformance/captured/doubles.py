@@ -70,7 +70,7 @@ class Machines(FakeDaemons):
         super().__init__()
         self._deeds = deeds
         self.names: dict[str, str] = {}
-        """Of a host, by its URI."""
+        """Names of hosts by their URIs."""
 
     def at(self, uri: str) -> NotedLibvirt:
         if uri not in self._known:
@@ -82,7 +82,7 @@ class Machines(FakeDaemons):
 
 
 class NotedLibvirt(FakeLibvirt):
-    """One of them.
+    """The libvirt daemon of one host.
 
     Attributes:
         lie: what it gives as the definition of any of its domains; "" for the truth.

@@ -179,7 +179,7 @@ def _recovery_whose_name_is_taken(machine: CapturedHost) -> None:
 
 
 def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
-    """Of a guest that it has as well, a recovery does not count as done."""
+    """A recovery of a guest that the captured host has as well does not count as done."""
     if machine.silent:
         return  # one host fails at a time
     machine.has_a_copy(OTHERS[1], guests.Copy(0, "runs"))

@@ -460,7 +460,7 @@ INSTANCE = "0f2c1a5e-0000-4000-8000-000000000001"
 async def test_running_instance_without_its_port_is_critical_until_it_is_back(
     central: Central,
 ) -> None:
-    """The port deleted, its bridge deleted and made anew, and its device taken away."""
+    """The port is deleted, its bridge is deleted and made again, and its device is taken away."""
     daemons = central.daemons
     iface = "c0ffee00-0000-4000-8000-000000000001"
     central.nbctl("ls-add", "net", "--", "lsp-add", "net", iface)

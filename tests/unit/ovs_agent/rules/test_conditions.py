@@ -323,7 +323,7 @@ OF_THE_OPERATOR = {reasons.ReadyReason.AGENT_SILENT.value}
 
 
 def test_every_reason_has_a_case() -> None:
-    """Of the conditions that have reasons of their own; the others have the codes of issues."""
+    """Conditions without reasons of their own have the codes of issues instead."""
     shown_ = {expected.partition("/")[2] for _, _, expected in CASES} | {
         expected.partition("/")[2] for expected in stated(healthy()).values()
     }
