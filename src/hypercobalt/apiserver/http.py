@@ -298,6 +298,6 @@ def _no_body() -> errors.StatusError:
 
 
 def _refuse_several_identities(fields: Sequence[tuple[str, str]]) -> None:
-    """One proxy may look at the first, the next one at the last."""
+    """Refuse several Authorization headers: proxies may differ in which they look at."""
     if sum(name == "authorization" for name, _ in fields) > 1:
         raise errors.bad_request("the request has several Authorization headers")

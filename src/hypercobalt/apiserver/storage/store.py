@@ -345,7 +345,7 @@ class Store:
 
 
 def _cut(places: Sequence[Place], namespace: str | None, after: Place | None) -> Iterator[Place]:
-    """Those of the sorted places that are in `namespace` and behind `after`."""
+    """Yield the sorted places that are in `namespace` and behind `after`."""
     start = 0
     if after is not None:
         start = bisect.bisect_right(places, by_key(after), key=by_key)
