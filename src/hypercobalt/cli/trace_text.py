@@ -154,7 +154,7 @@ def _where(step: TraceStep, report: TraceReport) -> str:
 
 
 def _tracked(resumed: str) -> str:
-    """That a packet comes back from connection tracking, and as what."""
+    """Text for a packet that comes back from connection tracking, with its state."""
     found = _STATE.search(resumed)
     if found is None:
         return resumed
