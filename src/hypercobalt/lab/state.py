@@ -315,7 +315,7 @@ class _Copy(msgspec.Struct, frozen=True):
 
 
 def save_running(layout: Layout, state: State) -> None:
-    """As `save`, with the copy; for a lab that is being made.
+    """Write the record and its copy; for a lab that is being made.
 
     Raises:
         LabError: it cannot be written.
