@@ -87,7 +87,7 @@ async def both_ends_die(stage: Stage) -> None:
 
 
 async def libvirtd_dies(stage: Stage) -> None:
-    """Their libvirtd takes up or undoes what was on its way, on both hosts."""
+    """Source and target lose their libvirtd, which resumes or undoes the moves under way."""
     vms = await stage.vms("kvm-1", _GUESTS)
     target = await _first_target(stage, vms)
     killed = ("systemctl", "kill", "--signal=KILL", "libvirtd.service")
