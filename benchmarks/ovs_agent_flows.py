@@ -51,7 +51,7 @@ from hypercobalt.runtime import Kube, load_connection
 
 NODE, NAMESPACE = "kvm-1", "ovn-system"
 TABLES = range(8, 88)
-"""Those that other flows are put into, evenly: few enough in each to be looked through."""
+"""Tables that other flows are put into, evenly: few enough in each to be looked through."""
 
 MEMORY = 128 * 1024**2
 SCRAPES = 15.0  # seconds between two

@@ -103,7 +103,7 @@ def echoes(present: Body, path: str, value: str) -> Iterator[Echo]:
 
 
 def shown(answer: str, *values: str) -> list[str]:
-    """Those of the values that an answer shows, as they are or inside a string of JSON."""
+    """Return the values that an answer shows, as they are or inside a string of JSON."""
     return [one for one in values if one in answer or json.dumps(one)[1:-1] in answer]
 
 

@@ -98,7 +98,7 @@ def definitions_path(host: str) -> str:
 
 
 def definitions_body(host: str, found: HostDefinitions, hypervisor: Body) -> Body | None:
-    """That object, as the host's agent seals it; None before it has a key.
+    """The object with a host's definitions as its agent seals it; None before it has a key.
 
     Args:
         host: whose guests they are.

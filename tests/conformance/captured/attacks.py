@@ -428,7 +428,7 @@ _CORE_EVENT: Final[Json] = {
     "type": "Warning",
     "message": "x",
 }
-"""As the operator's, by the older API."""
+"""An Event like the operator's, by the older API."""
 _EVENTS: Final = st.sampled_from(
     [
         (Request("POST", EVENTS, _event("hostile", "$own", "x")),),

@@ -231,7 +231,7 @@ async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
 async def test_flows_with_the_cookie_of_ovn_s_own_are_named_and_ovn_s_own_are_not(
     central: Central, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all kinds of flows that OVN makes: VIFs, a router, a provider network, a tunnel."""
+    """All kinds of flows that OVN makes are there: VIFs, router, provider network, tunnel."""
     monkeypatch.setattr(probes, "SCAN", timedelta(seconds=0.1))
     monkeypatch.setattr(probes, "COUNTS", timedelta(seconds=2))
     monkeypatch.setattr(flow_scan, "PAUSE", timedelta(seconds=1))

@@ -156,7 +156,7 @@ class Walk:
     # What has to hold
 
     async def after(self) -> None:
-        """After each event; the agents of hosts that serve store what is there."""
+        """Check after each event; the agents of hosts that serve store what is there."""
         self._store()
         for guest in GUESTS:
             assert len(self._runs(guest)) <= 1, f"{guest} runs on {self._runs(guest)}"

@@ -332,7 +332,7 @@ class World:
         self.hypervisor = with_fields(self.hypervisor, metadata=meta)
 
     def node(self) -> Node:
-        """As the API has it."""
+        """Return the Node as the API has it."""
         taint = Taint(OUT_OF_SERVICE, "NoExecute", "nodeshutdown")
         return Node(
             metadata=self.hypervisor.metadata,
