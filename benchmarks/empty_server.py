@@ -14,7 +14,7 @@ from tests.integration.cert_manager import CERT_MANAGER
 
 @contextmanager
 def empty_server() -> Iterator[Path]:
-    """Run one as a process; gives its administrator's kubeconfig."""
+    """Run an API server as a process, and yield its administrator's kubeconfig."""
     with (
         tempfile.TemporaryDirectory() as directory,
         embedded_server(Path(directory)) as server,

@@ -4,7 +4,7 @@ python benchmarks/node_agent.py [--data DIR] [--guests 50] [--json FILE]
 
 Boots a small lab of its own (root, systemd-nspawn, libvirt and QEMU are needed) and takes it down.
 Delays are counted from the return of libvirt's own call, in the host, to the event of a watch here,
-so they are a little longer than what was to be measured: the time until the status is stored.
+so they are a little longer than the time that matters: until the status is stored.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Result:
 
 
 class Leases:
-    """Of the node agents, renewed one after the other."""
+    """Leases of the node agents, renewed one after the other."""
 
     def __init__(self, kube: Kube, nodes: int) -> None:
         self._kube = kube

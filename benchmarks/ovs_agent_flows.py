@@ -51,7 +51,7 @@ from hypercobalt.runtime import Kube, load_connection
 
 NODE, NAMESPACE = "kvm-1", "ovn-system"
 TABLES = range(8, 88)
-"""Those that other flows are put into, evenly: few enough in each to be looked through."""
+"""Tables that other flows are put into, evenly: few enough in each to be looked through."""
 
 MEMORY = 128 * 1024**2
 SCRAPES = 15.0  # seconds between two
@@ -242,7 +242,7 @@ async def written(kubeconfig: Path, seconds: float) -> int:
 
 
 async def scrape(url: str, pid: int, flows: int, seconds: float) -> list[tuple[float, float]]:
-    """Read the metrics now and then; gives milliseconds and CPU of each time."""
+    """Read the metrics now and then, and return milliseconds and CPU of each time."""
     found: list[tuple[float, float]] = []
     end = time.monotonic() + seconds
     async with httpx2.AsyncClient(timeout=30) as client:

@@ -37,7 +37,7 @@ class Cloud:
             return dict((await client.get(f"{self.url}/simulated/times")).json())
 
     async def forget(self) -> None:
-        """Count anew."""
+        """Begin the counts again."""
         async with httpx2.AsyncClient() as client:
             await client.delete(f"{self.url}/simulated/calls")
 

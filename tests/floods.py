@@ -16,7 +16,7 @@ _THREADS = 64
 _HELLO_SECONDS = 2.0
 
 Attack = Callable[[socket.socket], socket.socket]
-"""Does its worst with a connection; gives what keeps it open."""
+"""Function that does its worst with a connection, and returns the socket that keeps it open."""
 
 
 @cache

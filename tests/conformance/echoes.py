@@ -42,7 +42,7 @@ class Echo(NamedTuple):
     named: bool = True
 
     def send(self, hosts: Fleet, node: str, collection: str, name: str) -> tuple[int, str]:
-        """Send it with the token of a Node's agent; gives the code and the text of the answer."""
+        """Send it with the token of a Node's agent, and return code and text of the answer."""
         path = f"{collection}/{name}" if self.named else collection
         media = {"Content-Type": self.media, "Accept": self.accept}
         return hosts.ask(node, self.method, path + self.query, self.body, media)
@@ -53,8 +53,8 @@ def echoes(present: Body, path: str, value: str) -> Iterator[Echo]:
 
     Args:
         present: the object as it is stored.
-        path: JSON pointer to what is to be read, a field with a string.
-        value: what is there.
+        path: JSON pointer to the field to read, which has a string.
+        value: the string there.
     """
     meta, field = present["metadata"], path.strip("/").split("/")
     head: Body = {key: present[key] for key in ("apiVersion", "kind")}
@@ -103,7 +103,7 @@ def echoes(present: Body, path: str, value: str) -> Iterator[Echo]:
 
 
 def shown(answer: str, *values: str) -> list[str]:
-    """Those of the values that an answer shows, as they are or inside a string of JSON."""
+    """Return the values that an answer shows, as they are or inside a string of JSON."""
     return [one for one in values if one in answer or json.dumps(one)[1:-1] in answer]
 
 

@@ -174,7 +174,7 @@ class Fleet:
     def ask(
         self, node: str, method: str, path: str, body: Json, media: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Send a request as `send` does; gives the text of the answer, as it is on the wire."""
+        """Send a request as `send` does, and return the code and the text as on the wire."""
         headers = {"Authorization": f"Bearer {self._token(node)}", **media}
         content = None if body is None else json.dumps(body).encode()
         answer = self.client.request(method, path, content=content, headers=headers)
@@ -227,7 +227,7 @@ class Fleet:
         }
 
     def renew(self, host: str) -> None:
-        """Make a host's objects anew, whatever an earlier attack has left of them."""
+        """Make a host's objects again, whatever an earlier attack has left of them."""
         self._remove(host)
         self.add(host)
 
@@ -255,7 +255,7 @@ class Fleet:
 
 
 def _ensure(server: Server, path: str, body: Body) -> bool:
-    """Make an object; gives whether it was not there."""
+    """Make an object, and return whether it was not there."""
     try:
         call(server, "POST", path, body)
     except RuntimeError as error:

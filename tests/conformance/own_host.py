@@ -51,7 +51,7 @@ def hosts(
 
 
 def attempt(made: Fleet, node: str, verb: str, kind: Kind, subresource: str = "") -> int:
-    """Write to the other host's object in the way of a verb; gives the answer's code."""
+    """Write to the other host's object in the way of a verb, and return the answer's code."""
     path, whole = kind.path(OTHER, subresource), kind.body(OTHER)
     match verb:
         case "create":

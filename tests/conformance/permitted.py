@@ -125,7 +125,7 @@ def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> It
 
 
 def grant(server: Server, objects: Iterable[Body], namespaces: set[str]) -> tuple[Path, str]:
-    """Make a chart's objects; gives a kubeconfig, and the token, of its ServiceAccount."""
+    """Make a chart's objects, and return a kubeconfig and the token of its ServiceAccount."""
     listed = call(server, "GET", "/api/v1/namespaces")["items"]
     there = {item["metadata"]["name"] for item in listed}
     for name in {NAMESPACE, "default", "kube-system", *namespaces} - there:

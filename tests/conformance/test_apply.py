@@ -144,7 +144,7 @@ async def test_owner_references_and_finalizers_merge(api: Api) -> None:
 
     def owned(*uids: str, finalizers: tuple[str, ...] = ()) -> Body:
         owners = [
-            # Of a kind that neither server serves: no collector can miss them.
+            # Neither server serves this kind: no collector can miss its objects.
             {"apiVersion": "elsewhere.example.com/v1", "kind": "Owner", "name": uid, "uid": uid}
             for uid in uids
         ]

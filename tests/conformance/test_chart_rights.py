@@ -62,7 +62,7 @@ def test_no_role_patches_what_it_may_not_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_no_role_has_verbs_by_star(name: str) -> None:
-    """Of which `patch` would be one."""
+    """A star would grant `patch` as well."""
     chart, values = CHARTS[name]
     assert not [grant for grant in granted(rendered(chart, values)) if "*" in grant]
 

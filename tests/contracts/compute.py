@@ -42,11 +42,11 @@ class Site(Protocol):
         ...
 
     async def boot(self, host: str) -> str:
-        """Have a server that runs on a host; gives its id. It is gone after the contract."""
+        """Have a server that runs on a host until the contract ends, and return its id."""
         ...
 
     async def boot_stopped(self, host: str) -> str:
-        """Have a server that was shut down on a host; gives its id."""
+        """Have a server that was shut down on a host, and return its id."""
         ...
 
     async def crash(self, host: str) -> None:

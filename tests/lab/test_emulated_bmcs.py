@@ -82,7 +82,7 @@ async def test_a_guest_is_switched_off_and_on(guest: Guest) -> None:
 
 
 async def test_a_bmc_that_has_the_uuid_of_its_guest_reports_it(guest: Guest) -> None:
-    """Of virtualbmc nothing is read; whether it may switch a host is the site's to decide."""
+    """No UUID is read from virtualbmc; whether it may switch a host is the site's to decide."""
     found = guest.device().systems(within=WITHIN)
     if guest.protocol is Protocol.REDFISH:
         assert await found == {guest.virsh("domuuid", DOMAIN)}

@@ -64,7 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int
 
 @pytest.fixture
 def process(server: tuple[Path, int]) -> tuple[Path, int]:
-    """Its power on, with no fault and no order of another test."""
+    """The server, with the power on, and without a fault or an order of another test."""
     folder, _ = server
     FaultFile(folder / "fault").forget()
     FileChassis(folder).begin()

@@ -235,7 +235,7 @@ class Tls:
             yield
 
     async def renew(self) -> bytes:
-        """Put a fresh certificate in the Secret and wait until it is ready; gives it, DER."""
+        """Put a fresh certificate in the Secret, wait until it is ready, and return it as DER."""
         leaf = self._authority.issue_cert(self.host.name, self.host.address)
         content = {
             "ca.crt": self._authority.cert_pem.bytes(),

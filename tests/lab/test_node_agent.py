@@ -226,7 +226,7 @@ async def test_pause_save_and_snapshot_are_no_migrations(
 ) -> None:
     fleet, (one, _), known = await moving(nodes, api, lab, disk="local")
     host = fleet.host(one)
-    # Of a raw disk only external ones can be had. QEMU migrates the memory to the file.
+    # A raw disk can have external snapshots only. QEMU migrates the memory to the file.
     memory, overlay = f"{LOCAL}/vms/moved.memory", f"{LOCAL}/vms/moved.overlay"
     snapshot = (
         *("snapshot-create-as", "moved", "taken", "--live"),

@@ -456,7 +456,7 @@ while True:
 
 @asynccontextmanager
 async def sending(host: Host, tap: str) -> AsyncGenerator[None]:
-    """A tap of that name, made anew, and frames out of it as an emulator sends them."""
+    """Make a tap of that name again, and send frames out of it as an emulator does."""
     work = host.run(sys.executable, "-c", SEND, tap, within=timedelta(seconds=SOON))
     task = asyncio.create_task(work)
     try:

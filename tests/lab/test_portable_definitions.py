@@ -1,4 +1,4 @@
-"""What a real libvirt makes of a definition that was written anew: the same guest."""
+"""A real libvirt makes the same guest of a definition that was rewritten."""
 
 from __future__ import annotations
 

@@ -39,7 +39,10 @@ def directory(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def data(directory: Path) -> Path:
-    """Of a lab that all tests share; each kills roles of its own, as deaths in a row slow down."""
+    """Directory of a lab that all tests share.
+
+    Each test kills roles of its own, as deaths in a row delay the next start.
+    """
     if not Layout.at(directory).state.exists():
         run(cobalt("up", "--hosts", "1", "--vms", "0", "--port", "0", "--yes", data=directory))
         run(until(lambda: watches(Lab.find(directory)), ON_A_BUSY_MACHINE))

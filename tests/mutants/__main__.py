@@ -35,7 +35,7 @@ from tests.unit.messages import decide_once
 
 AIM: Final = 0.9
 _SECONDS: Final = 60
-"""For the tests of one mutant; one that hangs is dead."""
+"""Seconds for the tests of one mutant; a mutant that hangs is dead."""
 _WARM: Final = ("hypothesis", "pytest_asyncio", "looptime", "cryptography.x509", "httpx2")
 
 

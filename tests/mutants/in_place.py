@@ -2,7 +2,7 @@
 
 Importing is most of what a mutant costs. A change inside a function needs none: the function gets
 the changed code, which modules that imported it call. What changes elsewhere (a default, a field
-of a class) needs the module to be imported anew.
+of a class) needs the module to be imported again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tests.openstack.client import Answer, Json, Session
 from tests.openstack.cloud import Names
 
 VERSION: Final = "2.96"
-"""Of the compute API, where a test is not about another."""
+"""Version of the compute API, where a test is not about another."""
 PLACEMENT: Final = "1.39"
 _WITHIN = 90  # seconds, on a busy machine
 _FIRST_STEP, _STEP = 0.05, 0.4  # seconds; Nova computes for 60 ms at each

@@ -2,7 +2,7 @@
 
 It writes its addresses as one line of JSON when it is ready. Benchmarks call `/simulated`:
 `GET /simulated/calls` how often each kind of call came, `GET /simulated/times` when each came first
-(by the machine's monotonic clock), `DELETE /simulated/calls` to count anew.
+(by the machine's monotonic clock), `DELETE /simulated/calls` to begin the counts again.
 """
 
 from __future__ import annotations

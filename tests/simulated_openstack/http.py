@@ -18,7 +18,7 @@ Json = Any  # what clients send, and what the APIs answer
 _encoder = msgspec.json.Encoder()
 encode = _encoder.encode
 MAX_ENTRIES: Final = 1000
-"""Of a page, as Nova's `max_limit`."""
+"""Entries of a page, as Nova's `max_limit`."""
 
 
 class RefusalError(Exception):

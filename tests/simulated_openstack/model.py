@@ -11,7 +11,7 @@ from typing import Final
 
 Resources = dict[str, int]  # by resource class of Placement
 
-# Of a server's `task_state`, the last part of "resize_…" and "rebuild_…".
+# Keys are the last part of a server's `task_state`, as in "resize_…" and "rebuild_…".
 _STATUSES: Final = {
     "building": "BUILD",
     "active": "ACTIVE",

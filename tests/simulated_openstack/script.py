@@ -91,7 +91,7 @@ class Script:
         self._after.append((calls, hook))
 
     def forget(self) -> None:
-        """Count anew."""
+        """Begin the counts again."""
         self.calls.clear()
         self.times.clear()
 

@@ -152,7 +152,7 @@ class World:
         self.sync_disabled(host)
 
     def _enlist(self, host: Host) -> None:
-        """Have a host that was deleted anew: its hypervisor's id is kept on its disk."""
+        """Add a host again that was deleted: its hypervisor's id is kept on its disk."""
         del self.by_service[host.service_id]
         fresh = Host(host.name, host.hostname, host.inventory, service_id=str(uuid.uuid4()))
         self.hosts[host.name] = self.by_id[fresh.id] = self.by_service[fresh.service_id] = fresh

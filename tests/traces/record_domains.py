@@ -1,6 +1,6 @@
 """Record what happens to domains on real hosts, as root: `python -m tests.traces.record_domains`.
 
-Names of scenarios as arguments record those anew.
+Arguments are names of scenarios to record again.
 """
 
 from __future__ import annotations

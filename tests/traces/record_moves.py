@@ -107,7 +107,7 @@ SCENARIOS: Final[dict[str, tuple[str, bool, Callable[[Stage], Awaitable[None]]]]
     "no_valid_host": ("a live migration while no other host takes servers", False, refused),
     "aborted": ("a live migration is aborted while memory is copied", True, aborted),
 }
-"""By name: what is done, and whether the server has a guest that writes to its memory."""
+"""Scenarios by name: what is done, and whether the server has a guest that writes to its memory."""
 
 
 async def record(cloud: Cloud, nova: ComputeService, servers: Servers, name: str) -> None:

@@ -51,7 +51,7 @@ ODD: tuple[Json, ...] = (None, True, -1, 2**64, 1e300, "", "x" * 300, "\0", "\ud
 
 
 def many(chance: Chance, size: int, make: Callable[[int], Json]) -> list[Json]:
-    """As many as fill the size, or a few."""
+    """Return as many as fill the size, or a few."""
     count = size // len(msgspec.json.encode(make(0)))
     return [make(number) for number in range(min(count, chance.choice([1, 5, 10**6])))]
 
@@ -87,7 +87,7 @@ def node(chance: Chance, size: int) -> Json:
 
 
 def stored(chance: Chance, size: int) -> Json:
-    """What who has taken a host over may store: its own definitions, well sealed."""
+    """Definitions that an attacker on a host may store: the host's own, well sealed."""
     text = chance.choice(["<domain/>", "<" * 99, "\\u0000", "x" * (size // 9)])
     line = msgspec.json.encode({"uuid": "a{}", "name": "vm", "xml": text}).decode()
     lines = ["{}", *many(chance, size, lambda n: line.replace("{}", str(n)))]

@@ -172,7 +172,7 @@ class Site:
     # -- Evictions -------------------------------------------------------------------------------
 
     async def evictions(self, host: str) -> list[Eviction]:
-        """Those of a host."""
+        """Return the Evictions of a host."""
         found = (await self.kube.list(Eviction)).items
         return [one for one in found if one.spec.hypervisor == host]
 
@@ -331,7 +331,7 @@ class Site:
 
     @asynccontextmanager
     async def foreign_port(self, host: str, server: str) -> AsyncIterator[str]:
-        """Have a port beside those of a server that Neutron does not know; its name."""
+        """Give a server a port that Neutron does not know, and yield the port's name."""
         name, run = "foreign0", self.host(host).run
         ids = (f"external_ids:iface-id={uuid.uuid4()}", f"external_ids:vm-uuid={server}")
         await run(

@@ -128,7 +128,7 @@ class Collector:
             self._work.add(key)
 
     def _sweep(self, now: float) -> float:
-        """Look at the Events that have grown old; gives when to do so again."""
+        """Queue the Events that have grown old, and return when to do so again."""
         if now >= self._next_sweep:
             self._next_sweep = now + SWEEP.total_seconds()
             for key in self._old_events():

@@ -30,7 +30,7 @@ class Kept:
         self._crowd = Crowd[Connection](KEPT)
 
     def add(self, user: str, connection: Connection) -> None:
-        """Keep a connection; the oldest of who has most makes room."""
+        """Keep a connection; the user with the most connections loses the oldest to make room."""
         for giver in (self._crowd.givers(user) or ())[:1]:
             oldest = next(self._crowd.of(giver))
             self._crowd.remove(giver, oldest)

@@ -181,7 +181,7 @@ async def running(
     tls: ssl.SSLContext,
     listening: Sequence[socket.socket],
 ) -> AsyncGenerator[asyncio.Future[None]]:
-    """Answer requests until the block is left; gives what ends when the server does."""
+    """Answer requests until the block is left, and yield a future that ends with the server."""
     config = uvicorn.Config(
         _App(api, authenticator),
         http=_Protocol,
@@ -298,6 +298,6 @@ def _no_body() -> errors.StatusError:
 
 
 def _refuse_several_identities(fields: Sequence[tuple[str, str]]) -> None:
-    """One proxy may look at the first, the next one at the last."""
+    """Refuse several Authorization headers: proxies may differ in which they look at."""
     if sum(name == "authorization" for name, _ in fields) > 1:
         raise errors.bad_request("the request has several Authorization headers")

@@ -144,7 +144,7 @@ class Inflight:
         self.bodies, self.turns = Limit(BODY_BYTES, sure=SURE_BYTES), Turns()
 
     def share(self, request: Request) -> Share:
-        """What a request may take a place in: among those of its sort."""
+        """Return the share of the limit for this sort of request: read, watch or write."""
         limit = self.writes
         if is_read(request):
             limit = self.watches if request.flag("watch") else self.reads

@@ -190,7 +190,7 @@ class NodeLifecycle:
         return name in self._reports or self._store.get(_lease_key(name)) is not None
 
     def _run_out(self, now: float) -> float | None:
-        """Look at the Node whose time has run out; gives when the next one's will."""
+        """Queue the next Node to fall silent if its time has run out, and return that time."""
         name, at_time = self._reports.next_silent() or ("", None)
         if at_time is not None and at_time <= now:
             self._work.add(name)

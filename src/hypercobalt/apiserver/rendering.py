@@ -92,7 +92,7 @@ class Renderer:
         return Response(code, self.encode(value), self.media)
 
     def object(self, data: bytes, *, remember: bool = True) -> bytes:
-        """One object, in any form; one that may be gone is not to be remembered."""
+        """Return an object in the accepted form; `remember=False` is for one that may be gone."""
         conformed = self.resource.conformed(data, remember=remember)
         if self.plain:
             return conformed

@@ -147,7 +147,7 @@ class Writer:
             await self._store.discard(key)
 
     async def delete_all(self, call: Call, options: DeleteOptions) -> list[Stored]:
-        """Delete what the call's selectors match; gives the objects as they were."""
+        """Delete the objects that the call's selectors match, and return them as they were."""
         selection = select(call)
         found = self._store.scan(selection.resource, selection.namespace)
         done: list[Stored] = []

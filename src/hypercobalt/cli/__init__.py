@@ -30,8 +30,8 @@ app = App(
     default_parameter=Parameter(show_default=_shown),
 )
 
-# By import path, so that a command loads only what it needs itself. The help is here, so that
-# listing the commands imports none of them; its first line is in the list.
+# Commands are named by import path, so that a command loads only what it needs itself. The help is
+# here, so that listing the commands imports none of them; its first line is in the list.
 app.command(
     "hypercobalt.cli.crds:crds", help=f"Print the CustomResourceDefinitions as YAML.{_ENDS}"
 )

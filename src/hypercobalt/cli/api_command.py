@@ -28,7 +28,7 @@ _LIMITS: Final = Limits(deadline=timedelta(seconds=10))
 _SHOWN: Final = 20  # names in a message
 
 LAB: Final = Path(".lab/api/kubeconfig")
-"""Of a lab in this directory: `cobalt lab up` puts it there."""
+"""Kubeconfig of a lab in this directory; `cobalt lab up` writes it."""
 
 Kubeconfig = Annotated[
     Path | None,

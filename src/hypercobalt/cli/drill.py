@@ -45,13 +45,13 @@ def drill(
     Parameters
     ----------
     names
-        Of the drills, in order.
+        Names of the drills, in order.
     all_
         Run all of them but `soak`.
     output
         `text`, each moment as it comes, or `json` at the end.
     html
-        File for a page with the timelines, written anew after each drill.
+        File for a page with the timelines, written again after each drill.
     data
         Directory of the labs. After a drill that fails its lab stays there, and no other is run.
     seed

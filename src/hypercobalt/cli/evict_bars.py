@@ -43,7 +43,7 @@ async def show_bars(follower: Follower, console: Console | None = None) -> None:
 
 
 def picture(eviction: Eviction, now: datetime) -> Group:
-    """A bar for all of it, and what is to be seen of its instances."""
+    """Return a bar for the whole Eviction, and a row for each instance that has not left."""
     progress = eviction.status.progress
     total, done = (progress.total or 0, progress.done or 0) if progress else (0, 0)
     head = Table.grid(padding=(0, 1))

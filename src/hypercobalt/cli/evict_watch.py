@@ -19,7 +19,7 @@ _EXIT = {
 
 
 async def watch(kube: Kube, eviction: Eviction) -> int:
-    """Show an Eviction until it ends; gives the exit code."""
+    """Show an Eviction until it ends, and return the exit code."""
     name = eviction.metadata.name
     follower = Follower(eviction)
     await follow(kube, Eviction, name, follower, _show(follower))

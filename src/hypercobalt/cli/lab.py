@@ -133,7 +133,7 @@ async def _up(
         try:
             made = await Lab.make(data, report, api_port=port, node_grace=node_grace)
             if openstack:
-                from hypercobalt.lab.openstack.site import OpenStack  # noqa: PLC0415 - likewise
+                from hypercobalt.lab.openstack.site import OpenStack  # noqa: PLC0415 - seldom needed
 
                 await OpenStack.up(made, setup)
             else:

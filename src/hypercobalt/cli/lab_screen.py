@@ -115,7 +115,7 @@ def show_lacks(readiness: Readiness) -> None:
 
 
 def confirm_packages(names: Iterable[str], *, interactive: bool) -> bool:
-    """Show the packages that are to be installed, and prompt if a person is at the terminal."""
+    """Show the packages that will be installed, and prompt if a person is at the terminal."""
     show("These Debian packages are missing and will be installed (none of their services is")
     show(f"started or enabled on this machine):\n  {' '.join(names)}")
     if not interactive:

@@ -144,8 +144,8 @@ class NovaFlags:
     Parameters
     ----------
     evacuate_local_disks
-        Evacuate servers with disks on their host too: those disks are shared, or Nova makes them
-        anew from the image and what was written to them is lost.
+        Evacuate servers with disks on their host too. These disks must be shared; otherwise Nova
+        creates them from the image again, and their data is lost.
     live_migrate_devices
         Move running servers with virtual GPUs or PCI devices live. Nova decides whether it can:
         GPUs since 2024.1, devices of an alias that is live-migratable since 2025.1.

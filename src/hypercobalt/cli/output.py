@@ -60,7 +60,7 @@ class _Errors(io.FileIO):
 
 
 def prepare() -> Output:
-    """Make the standard files of this process safe to write to; gives the standard output."""
+    """Make the standard files of this process safe to write to, and return the standard output."""
     for number in range(3):
         try:
             os.fstat(number)

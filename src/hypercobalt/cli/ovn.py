@@ -39,7 +39,7 @@ async def _ovn(node: str, output: str, kubeconfig: Path | None) -> int:
 
 
 async def bridge(node: str, name: str, output: str, kubeconfig: Path | None) -> int:
-    """Print one bridge of a host, as ovs-vswitchd runs it; gives the exit code."""
+    """Print one bridge of a host, as ovs-vswitchd runs it, and return the exit code."""
     parameters = {"bridge": name}
     body = await agents.whole(OVSNode, node, "bridge", parameters, kubeconfig=kubeconfig)
     report = msgspec.json.decode(body, type=BridgeReport)

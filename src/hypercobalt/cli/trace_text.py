@@ -1,6 +1,6 @@
 """A trace as a person reads it: the verdict, then what each table made of the packet. Pure.
 
-Most tables of OVN only pass a packet on; they are left out unless all are to be shown.
+Most tables of OVN only pass a packet on; they are left out unless `show_all` is set.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _where(step: TraceStep, report: TraceReport) -> str:
 
 
 def _tracked(resumed: str) -> str:
-    """That a packet comes back from connection tracking, and as what."""
+    """Text for a packet that comes back from connection tracking, with its state."""
     found = _STATE.search(resumed)
     if found is None:
         return resumed

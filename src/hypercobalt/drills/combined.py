@@ -85,7 +85,7 @@ async def site(stage: Stage) -> None:
 
 
 async def second_host(stage: Stage) -> None:
-    """It boots again after a while; the instances of the first are recovered whatever it does."""
+    """A second host fails and boots later; the first host's instances are recovered regardless."""
     first = await stage.vms("kvm-1", 2)
     second = await stage.vms("kvm-2", 2)
     began = await stage.power_cut("kvm-1")

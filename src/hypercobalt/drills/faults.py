@@ -40,10 +40,10 @@ class Fault:
     Args:
         name: what happens, for the timeline.
         begin: makes it fail; gets the name of a host, or of a guest.
-        repair: gives it back; None where the failure is over at once.
+        repair: ends the failure; None where it is over at once.
         longest: seconds until it is repaired.
         of: what fails: a host, its BMC, a guest, the control plane, OVN; or who acts: a person.
-        ends: guests may be started anew, or moved, because of it; the others must live through it.
+        ends: its guests may be started again, or moved; other guests must live through it.
     """
 
     name: str

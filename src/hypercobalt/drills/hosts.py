@@ -25,7 +25,7 @@ _LONG = 60.0
 
 
 async def crash(stage: Stage) -> None:
-    """By IPMI: the operator speaks Redfish to the BMC of kvm-1."""
+    """Cut the power of kvm-2, which has a BMC with IPMI; the BMC of kvm-1 speaks Redfish."""
     vms = await stage.vms("kvm-2", 2)
     host = stage.host("kvm-2")
     began = await stage.power_cut("kvm-2")

@@ -44,7 +44,7 @@ async def crash_while_moving(stage: Stage) -> None:
 
 
 async def _first_target(stage: Stage, vms: tuple[str, ...]) -> Host:
-    """Have a person empty kvm-1; gives the host on which the first QEMU of a guest appears."""
+    """Have a person empty kvm-1, and return the host where the first QEMU of a guest appears."""
     sources = stage.pids(vms)
     await stage.do("a person empties kvm-1", evict(stage, "kvm-1"))
 
@@ -74,7 +74,7 @@ async def target_dies(stage: Stage) -> None:
 
 
 async def both_ends_die(stage: Stage) -> None:
-    """Of four hosts two are silent, so the gates hold until the target is back."""
+    """Two of four hosts are silent, so the gates hold until the target is back."""
     vms = await stage.vms("kvm-1", _GUESTS)
     target = await _first_target(stage, vms)
     began = stage.record.now
@@ -87,7 +87,7 @@ async def both_ends_die(stage: Stage) -> None:
 
 
 async def libvirtd_dies(stage: Stage) -> None:
-    """Their libvirtd takes up or undoes what was on its way, on both hosts."""
+    """Source and target lose their libvirtd, which resumes or undoes the moves under way."""
     vms = await stage.vms("kvm-1", _GUESTS)
     target = await _first_target(stage, vms)
     killed = ("systemctl", "kill", "--signal=KILL", "libvirtd.service")

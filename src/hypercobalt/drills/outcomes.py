@@ -23,7 +23,7 @@ def is_tried(hypervisor: Hypervisor) -> bool:
 
 
 def is_back(hypervisor: Hypervisor) -> bool:
-    """In service again, with nothing left of the failure."""
+    """Whether the host is in service again, with nothing left of the failure."""
     fencing = hypervisor.status.fencing
     released = fencing is None or fencing.phase == FencingPhase.RELEASED
     return released and is_ready(hypervisor) and not hypervisor.spec.maintenance

@@ -21,7 +21,7 @@ _BACK = 120.0
 
 
 async def paused(stage: Stage) -> None:
-    """Its memory is gone with its host; its owner has halted it, and starts it when he likes."""
+    """A paused guest's memory is gone with its host; only its owner starts the guest again."""
     halted, runs = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
     await stage.do(f"virsh suspend {halted}, by its owner", virsh(host, "suspend", halted))

@@ -65,7 +65,7 @@ class Tally:
     false: list[str] = field(default_factory=list[str])
 
     def figures(self) -> dict[str, float]:
-        """For the record: counts and seconds."""
+        """Counts and seconds for the record."""
         spans = {"recovery": self.recovered, "whole": self.whole}
         return {
             "waves": len(self.whole),
@@ -106,7 +106,7 @@ def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) ->
 
 
 def has_ended(strikes: Sequence[Strike], vm: str, host: str) -> bool:
-    """Whether a guest on that host had to be started anew, or moved. Pure."""
+    """Whether a guest on that host had to be started again, or moved. Pure."""
     return any(strike.fault.ends and strike.target in {vm, host} for strike in strikes)
 
 

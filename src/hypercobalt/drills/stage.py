@@ -107,7 +107,7 @@ class Stage:
         self.record.add(Mark.SEEN, f"{text}, for {seconds:g} s")
 
     async def power_cut(self, host: str) -> float:
-        """Take the power of a host; gives when, for `Record.measure`."""
+        """Cut the power of a host, and return the time, for `Record.measure`."""
         began = self.record.now
         await self.do(f"power cut of {host}", self.host(host).crash())
         return began

@@ -23,8 +23,8 @@ from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.processes import environment
 
-# Of the machine, and hidden from its hosts: enabled units, boot scripts, networks, databases of
-# libvirt and Open vSwitch with whatever runs on the machine itself, timers' stamps, its journal.
+# Paths of the machine that its hosts do not see: enabled units, boot scripts, networks, databases
+# of libvirt and Open vSwitch with whatever runs on the machine itself, timers' stamps, its journal.
 HIDDEN: Final = (
     "etc/cron.d",
     "etc/cron.daily",
@@ -92,7 +92,7 @@ listen_tcp = 1
 auth_tcp = "none"
 host_uuid = "{uuid}"
 """
-# By the distribution's default it ends after 120 s without a client, and a host looks broken.
+# With the distribution's default, libvirtd ends after 120 s without a client: a host looks broken.
 _ARGUMENTS = 'LIBVIRTD_ARGS=""\n'
 # KVM reports the CPUID of the CPU that executes it, with its APIC ID. libvirt compares that with
 # the one in its cache: after a start on another CPU it would probe each emulator again, seconds of
@@ -118,7 +118,7 @@ Name=host0
 Address={address}/24
 LinkLocalAddressing=no
 """
-# Of the bridge that has the bond: see `hypercobalt.lab.bond`.
+# The bridge that has the bond: see `hypercobalt.lab.bond`.
 _TUNNEL_BRIDGE = """\
 [Match]
 Name=br-phy
@@ -153,22 +153,22 @@ class Identity:
 
     @property
     def uuid(self) -> uuid.UUID:
-        """Of its hardware, as libvirt reports it."""
+        """UUID of the host's hardware, as libvirt reports it."""
         return uuid.uuid5(uuid.UUID(self.lab_id), self.name)
 
     @property
     def tunnel_address(self) -> str:
-        """Where the other hosts' switches find this one's: 10.79.N.I for the host 10.77.N.I."""
+        """Where the other hosts' switches find this host's: 10.79.N.I for the host 10.77.N.I."""
         return str(ipaddress.IPv4Address(self.address) + (2 << 16))
 
     @property
     def tunnel_mac(self) -> str:
-        """Of the bridge with that address: locally administered, of no other host."""
+        """MAC of the bridge with the tunnel address: locally administered, unique to the host."""
         return ":".join(f"{byte:02x}" for byte in (2, *self.uuid.bytes[:5]))
 
     @property
     def machine_id(self) -> str:
-        """Of its operating system: the content of /etc/machine-id."""
+        """ID of the host's operating system: the content of /etc/machine-id."""
         return uuid.uuid5(self.uuid, "machine-id").hex
 
 
@@ -177,7 +177,7 @@ def contents(identity: Identity, cpu: int) -> dict[str, str]:
 
     Args:
         identity: who it is.
-        cpu: of the machine, on which its libvirtd runs; the same for all hosts.
+        cpu: CPU of the machine on which the host's libvirtd runs; the same for all hosts.
     """
     return {
         "etc/machine-id": f"{identity.machine_id}\n",

@@ -98,7 +98,7 @@ class Host:
         return found[0].pid if found else None
 
     def leader(self) -> int:
-        """As `leader_pid`.
+        """Return `leader_pid` of a host that is on.
 
         Raises:
             LabError: the host is off.

@@ -320,7 +320,7 @@ class Lab:
             self._record(msgspec.structs.replace(self.state, vms=0))
 
     def note_supervision(self, *, supervised: bool) -> None:
-        """Write down whether what dies of the lab is to be started again."""
+        """Write down whether processes of the lab that die are started again."""
         if self.state.supervised is not supervised:
             self._record(msgspec.structs.replace(self.state, supervised=supervised))
 

@@ -41,7 +41,7 @@ _SPEC: Final = HypervisorSpec(evacuateOnReboot=True, overcommit={CPU: 64.0})
 
 
 CLOUD: Final = "admin"
-"""Of the lab's clouds.yaml: the account of the operator."""
+"""Account of the operator in the lab's clouds.yaml."""
 _NOVA: Final = (
     "--compute=nova",
     "--evacuate-local-disks",  # they are in `SHARED`, where every host sees them
@@ -57,7 +57,7 @@ _QUICK: Final = (
     "--ha-cool-down=10s",
 )
 # A host counts as living while its agent's Lease lasts, and for one call to its libvirtd more, of
-# up to 10 s: a dead host is not to be taken for one that lives.
+# up to 10 s: a dead host must not count as living.
 _LIVE: Final = "--ha-live-timeout=45s"
 _LIVE_BY_SHORT_LEASE: Final = "--ha-live-timeout=30s"
 

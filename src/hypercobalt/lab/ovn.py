@@ -34,12 +34,12 @@ class Part(StrEnum):
 
     @property
     def role(self) -> str:
-        """Of its process."""
+        """Role of the part's process."""
         return f"ovn/{self}"
 
     @property
     def full_name(self) -> str:
-        """As a sentence begins with it."""
+        """Name as a sentence begins with it."""
         return f"OVN's {_NAMES[self]}"
 
 

@@ -98,14 +98,14 @@ async def _empty_lab(data: Path) -> Lab:
 
 @pytest_asyncio.fixture
 async def hosts(lab: Lab) -> AsyncIterator[TakeHosts]:
-    """As many hosts as a test requests, running, bare; what it did to them is undone."""
+    """Running bare hosts, as many as a test requests; what the test did to them is undone."""
     yield lambda count: _take(lab, count, BARE)
     await _mend(lab)
 
 
 @pytest_asyncio.fixture
 async def nodes(lab: Lab, api: Kube) -> AsyncIterator[TakeHosts]:
-    """As `hosts`, each host new, with its Node, its Hypervisor and the node agent."""
+    """New hosts, as many as a test requests, each with Node, Hypervisor and node agent."""
 
     async def take(count: int) -> tuple[Host, ...]:
         taken = await _take(lab, count, NODES)

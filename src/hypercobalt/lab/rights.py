@@ -35,9 +35,9 @@ from hypercobalt.ovs_agent.settings import DEFAULT_NAMESPACE
 from hypercobalt.runtime import Kube
 
 NAMESPACE: Final = "default"
-"""Of the ServiceAccounts, and of what the agents keep: `kubectl get migrations` shows it."""
+"""Namespace of the ServiceAccounts and the agents' objects: `kubectl get migrations` shows them."""
 OVS_NAMESPACE: Final = DEFAULT_NAMESPACE
-"""Of the OVS agents: their ServiceAccount, OVSNodes and Leases."""
+"""Namespace of the OVS agents: their ServiceAccount, OVSNodes and Leases."""
 NODE_AGENT: Final = "hypercobalt-node-agent"
 """ServiceAccount of every host's node agent."""
 OVS_AGENT: Final = "hypercobalt-ovs-agent"

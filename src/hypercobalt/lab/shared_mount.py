@@ -15,7 +15,7 @@ from hypercobalt.lab.storage import server
 from hypercobalt.lab.storage.faults import FaultFiles
 
 ROLE = "shared"
-"""Of the process that serves it."""
+"""Role of the process that serves the directory."""
 _START = timedelta(seconds=20)  # a tenth of a second on an idle machine
 
 
@@ -49,9 +49,9 @@ def faults(layout: Layout) -> FaultFiles:
 
 
 async def renew(host: Host, layout: Layout) -> None:
-    """Give a host that runs the directory as it is now, where what it has of it is dead.
+    """Mount the directory again in a running host whose mount of it is dead.
 
-    Files that a guest has open stay dead: such a guest must be started anew.
+    Files that a guest has open stay dead: such a guest must be stopped and started.
 
     Raises:
         CommandError: the kernel refuses.

@@ -214,7 +214,7 @@ class Layout:
 
     @property
     def rack(self) -> Path:
-        """Of the switch that the hosts' data cables end in."""
+        """Directory of the switch that the hosts' data cables end in."""
         return self.data / "rack"
 
     @property
@@ -315,7 +315,7 @@ class _Copy(msgspec.Struct, frozen=True):
 
 
 def save_running(layout: Layout, state: State) -> None:
-    """As `save`, with the copy; for a lab that is being made.
+    """Write the record and its copy; for a lab that is being made.
 
     Raises:
         LabError: it cannot be written.

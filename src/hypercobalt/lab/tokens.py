@@ -38,7 +38,7 @@ _ACCOUNTS: Final = {
 }
 LIFETIME: Final = timedelta(hours=1)
 RENEW: Final = LIFETIME / 3
-"""After so long; what fails then has as long again, twice."""
+"""Age at which a token is renewed; a renewal that fails has twice this time left."""
 _RETRY: Final = timedelta(seconds=10)
 _TICK_SECONDS: Final = 5.0  # by the wall clock: a machine that slept renews at once
 

@@ -39,11 +39,11 @@ PORT_LABEL, PROTOCOL_LABEL = "lab.cobalt/bmc-port", "lab.cobalt/bmc"
 BOARDS_AT: Final = "192.0.2.250"
 PASSWORD: Final = "board-password-8d1f"
 CONSOLE: Final = "console-password-{host}-42c7"
-"""In the definition of each guest, of its host."""
+"""Console password in the definition of each guest, by its host."""
 
 
 def port(number: int) -> str:
-    """Of the board of the host with that number."""
+    """Port of the board of the host with that number."""
     return str(7000 + number)
 
 
@@ -64,7 +64,7 @@ def devices(hosts: Iterable[str]) -> tuple[DeviceTemplate, ...]:
 
 
 def labels(number: int) -> dict[str, str]:
-    """Of a host's Node, for its fence devices."""
+    """Labels of a host's Node, for its fence devices."""
     return {PORT_LABEL: port(number), PROTOCOL_LABEL: "redfish"}
 
 
@@ -92,13 +92,13 @@ def secrets() -> tuple[Body, ...]:
 
 
 def definitions_path(host: str) -> str:
-    """Of the object with a host's definitions."""
+    """Path of the object with a host's definitions."""
     group = "/apis/kvm.cloud.sap/v1alpha1"
     return f"{group}/namespaces/{rights.NAMESPACE}/sealeddefinitions/{host}"
 
 
 def definitions_body(host: str, found: HostDefinitions, hypervisor: Body) -> Body | None:
-    """That object, as the host's agent seals it; None before it has a key.
+    """The object with a host's definitions as its agent seals it; None before it has a key.
 
     Args:
         host: whose guests they are.

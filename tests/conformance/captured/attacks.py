@@ -288,7 +288,7 @@ DEFINITIONS: Final = st.builds(
 
 
 EVICTION_NAMES: Final = ("ha-0000c0de-0000000001", "ha-0000c0de-0000000002")
-"""Of recoveries of instances, as an agent may name them."""
+"""Names of recoveries of instances, as an agent may choose them."""
 
 
 def _eviction(name: str, spec: Body) -> Attack:
@@ -334,7 +334,7 @@ _RECOVERY: Final = st.builds(
         ]
     ),
 )
-"""Of an Eviction that is there: it ends, goes, or is another host's."""
+"""Changes to an Eviction that is there: it ends, goes, or becomes another host's."""
 
 
 def secret(name: str, how: str) -> Attack:
@@ -428,7 +428,7 @@ _CORE_EVENT: Final[Json] = {
     "type": "Warning",
     "message": "x",
 }
-"""As the operator's, by the older API."""
+"""An Event like the operator's, by the older API."""
 _EVENTS: Final = st.sampled_from(
     [
         (Request("POST", EVENTS, _event("hostile", "$own", "x")),),

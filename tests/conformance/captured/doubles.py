@@ -70,7 +70,7 @@ class Machines(FakeDaemons):
         super().__init__()
         self._deeds = deeds
         self.names: dict[str, str] = {}
-        """Of a host, by its URI."""
+        """Names of hosts by their URIs."""
 
     def at(self, uri: str) -> NotedLibvirt:
         if uri not in self._known:
@@ -82,7 +82,7 @@ class Machines(FakeDaemons):
 
 
 class NotedLibvirt(FakeLibvirt):
-    """One of them.
+    """The libvirt daemon of one host.
 
     Attributes:
         lie: what it gives as the definition of any of its domains; "" for the truth.
@@ -208,7 +208,7 @@ class Boards:
     by_port: dict[str, Board] = field(default_factory=dict[str, Board])
 
     def open(self, device: Device, credentials: Credentials) -> FakeFenceDevice:
-        """As `operator.ha.fences.Open`: log in to the board at the device's address."""
+        """Log in to the board at the device's address, as `operator.ha.fences.Open` does."""
         address, port = device.parameters.get("ip", ""), device.parameters.get("ipport", "")
         if (address, port) != ("192.0.2.250", port) or port not in self.by_port:
             self.deeds.note(f"{address}:{port}", "login", text=credentials.password)

@@ -179,7 +179,7 @@ def _recovery_whose_name_is_taken(machine: CapturedHost) -> None:
 
 
 def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
-    """Of a guest that it has as well, a recovery does not count as done."""
+    """A recovery of a guest that the captured host has as well does not count as done."""
     if machine.silent:
         return  # one host fails at a time
     machine.has_a_copy(OTHERS[1], guests.Copy(0, "runs"))
@@ -243,7 +243,7 @@ KNOWN: Final = (
         Known("the password of the boards", 3, "direct", KUBELET, _password_to_a_listener),
     ),
 )
-"""Those of a group share a site, one after the other."""
+"""Attacks of a group share a site, one after the other."""
 BY_NAME: Final = {known.name: known for group in KNOWN for known in group}
 
 
@@ -251,7 +251,7 @@ class Informed(CapturedHost):
     """An attacker that has read of these attacks, and does them amidst whatever else it does."""
 
     def _of_its_kind(self) -> list[Known]:
-        """Those that its credential and the site allow."""
+        """Return the attacks that its credential and the site allow."""
         held = OF_A_HOST if self.credential == WHOLE_HOST else (self.credential,)
         compute = self.site.compute
         return [

@@ -28,7 +28,7 @@ from hypercobalt.api.peers import PROBE
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/kube-system/deployments"
 
 MOST_BYTES: Final = 600_000
-"""Of an object that an agent writes."""
+"""Bytes of an object that an agent writes."""
 MOST_REASON: Final = 4096
 """Characters of an Eviction's reason."""
 MOST_NOTE: Final = 1024

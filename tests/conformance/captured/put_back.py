@@ -76,7 +76,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[Change]:
-        """Change the operator's rules; gives what changes the charts."""
+        """Change the operator's rules, and yield the change to the charts."""
         with pytest.MonkeyPatch.context() as patched:
             self.rules(patched)
             yield self.charts
@@ -117,7 +117,7 @@ def _granted(objects: list[Body], kind: str, group: str, resource: str, *verbs: 
 
 
 def _records_of_the_status(patched: pytest.MonkeyPatch) -> None:
-    """Of a fencing that it has not recorded itself the operator believes what the status shows."""
+    """The operator believes a fencing in the status that it has not recorded itself."""
 
     def believed(hypervisor: Hypervisor) -> Fencing | None:
         return hypervisor.status.fencing or recorded(hypervisor.metadata.annotations)

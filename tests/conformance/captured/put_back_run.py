@@ -34,7 +34,7 @@ class _FoundError(BaseException):
 
 
 RUNS = 80
-"""Of 40 rules each, until it counts as not found."""
+"""Runs of 40 rules each, until the effect counts as not found."""
 
 
 @pytest.fixture(params=["embedded", "real"])
@@ -70,7 +70,7 @@ def _put(server: Server, bodies: list[Body]) -> None:
 
 @contextmanager
 def opened(mutant: Mutant, server: Server) -> Iterator[type[CapturedHost]]:
-    """Put a hole back; gives a machine that ends at the first effect."""
+    """Put a hole back, and yield a machine that ends at the first effect."""
 
     class Machine(Informed):
         credentials = (mutant.credential,)

@@ -62,7 +62,7 @@ class Rest:
     async def good(
         self, method: str, path: str, body: Json = None, *, patch: str = "merge"
     ) -> Json:
-        """Send an administrator's request that must succeed; gives the object."""
+        """Send an administrator's request that must succeed, and return the object."""
         found = await self.send(method, path, body, patch=patch)
         assert found.code < 300, f"{method} {path}: {found.code}: {found.text}"
         return found.body

@@ -72,7 +72,7 @@ GRACE: Final = 40.0
 
 HA: Final = HaSettings(
     mode=HaMode.INTERNAL,
-    # Of five hosts two may fail here: the gates about many hosts have tests of their own.
+    # Two of five hosts may fail here: the gates about many hosts have tests of their own.
     limits=Limits(max_unhealthy=49, nodes=4, cliff=100, cliff_hosts=9, cool_down=timedelta(0)),
 )
 LIFECYCLE: Final = Settings(forgotten=timedelta(minutes=1))
@@ -227,7 +227,7 @@ class Site:
 
     async def _add_plain(self) -> None:
         await self.rest.good("POST", NODES, {"metadata": {"name": PLAIN}})
-        # Of a host that there is no more: what an agent must not see of others.
+        # An Eviction of a host that is gone: an agent must not see what belongs to others.
         await self.rest.good(
             "POST",
             EVICTIONS,
@@ -409,7 +409,7 @@ class Site:
             await self.rest.send("POST", path, {"metadata": {"name": name}, "spec": spec})
 
     async def store(self, host: Host) -> bool:
-        """Store the definitions of the host's guests; gives whether that can be done yet."""
+        """Store the definitions of the host's guests, and return whether that can be done yet."""
         if self.compute != "direct":
             return True
         hypervisor = await self.rest.good("GET", f"{HYPERVISORS}/{host.name}")
@@ -427,7 +427,7 @@ class Site:
         return True
 
     async def report(self, host: Host, **more: Json) -> bool:
-        """Write the node agent's part of the status; gives whether there is a Hypervisor yet."""
+        """Write the node agent's part of the status; return whether there is a Hypervisor yet."""
         there = self.machines.at(host.uri).here.values()
         if self.compute == "nova":
             on = self.nova.moves.on(host.name)
@@ -595,7 +595,7 @@ class Site:
         self.nova.moves.clean(name)
 
     async def until(self, true: Callable[[], object], seconds: float) -> bool:
-        """Let time pass until something holds; gives whether it did."""
+        """Let time pass until something holds, and return whether it did."""
         end = self.loop.time() + seconds
         while True:
             found = true()
@@ -627,7 +627,7 @@ class _Follower:
 
 
 def _path_of(path: str, meta: Body) -> str:
-    """Of an object, by the list of its kind in one namespace or in all."""
+    """Path of an object, from the list of its kind in one namespace or in all."""
     root, _, plural = path.rpartition("/")
     space = meta.get("namespace", "")
     inside = f"{root}/namespaces/{space}/{plural}" if space and "/namespaces/" not in path else path

@@ -96,13 +96,13 @@ class Threads:
     """The threads of processes, by what the kernel shows of them.
 
     Args:
-        pids: of the processes.
+        pids: ids of the processes.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._folders = [Path("/proc", str(pid), "task") for pid in pids]
         self._files: dict[Path, int] = {}
-        """Of each thread, kept open: that makes a look five times as cheap."""
+        """File of each thread, kept open: that makes a look five times as cheap."""
 
     def asleep(self) -> Mapping[Path, bytes] | None:
         """How often each thread has run, while all wait for something to come; else None."""

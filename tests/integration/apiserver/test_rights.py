@@ -25,7 +25,10 @@ ACCOUNT = "system:serviceaccount:default:robot"
 
 @pytest.fixture
 async def kubectl(options: Options, tmp_path: Path) -> AsyncIterator[Kubectl]:
-    """Run kubectl; gives its exit code and what it printed. With `token`, as whose that is."""
+    """Yield a function that runs kubectl and returns its exit code and output.
+
+    With `token`, kubectl runs as the token's user, else as the administrator.
+    """
     async with serve(options) as server:
         bare = yaml.safe_load(server.kubeconfig.read_text())
         bare["users"][0]["user"] = {}

@@ -44,7 +44,7 @@ class World(ABC):
 
     @abstractmethod
     async def define(self, name: str, *, memory_mib: int = 1) -> str:
-        """Define a domain, again if there is one of this name; gives its uuid."""
+        """Define a domain, again if there is one of this name, and return its uuid."""
 
     @abstractmethod
     async def start(self, uuid: str) -> None: ...
@@ -119,7 +119,7 @@ class Listener:
         return event
 
     async def lifecycle(self, uuid: str, *wanted: Lifecycle) -> list[DomainEvent]:
-        """Take events until the last wanted event; gives the wanted ones, in order."""
+        """Take events until the last wanted event, and return the wanted events in order."""
         found: list[DomainEvent] = []
         while True:
             event = await self.next()

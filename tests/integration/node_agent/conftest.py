@@ -143,7 +143,7 @@ def definition(*rules: dict[str, str]) -> dict[str, object]:
 
 @contextlib.asynccontextmanager
 async def refusing_instances(kube: Kube) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-    """A definition that refuses a status with instances; gives what repairs it."""
+    """Have a definition that refuses a status with instances, and yield its repair."""
     name = "hypervisors.kvm.cloud.sap"
 
     async def repair() -> None:

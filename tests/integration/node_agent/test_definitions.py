@@ -98,7 +98,7 @@ class Host:
         return await self.kube.get(SealedDefinitions, NODE, SPACE)
 
     async def reads(self, reason: str) -> str:
-        """Wait until the condition has a reason; gives its message."""
+        """Wait until the condition has a reason, and return its message."""
         async with asyncio.timeout(DEADLINE):
             while True:
                 parts = self.board.parts

@@ -122,7 +122,7 @@ async def until(
 
 
 async def begun(kube: Kube, move: Move) -> Migration:
-    """Begin the move; gives its object once that shows it."""
+    """Begin the move, and return its object once the object shows it."""
     move.begin()
     (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
     return one

@@ -216,7 +216,7 @@ async def add_hypervisor(
 
 
 async def fence(kube: Kube, name: str, *, proven: bool = True) -> Hypervisor:
-    """Record that the host's boot is proven dead and declared down; or that of an earlier boot."""
+    """Record that the host's boot, or else an earlier one, is proven dead and declared down."""
     now = SystemClock().now()
     fencing = Fencing(
         phase="Fenced", bootID="1", method="BMC", proof="power is off", forcedDownAt=now

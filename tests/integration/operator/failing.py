@@ -221,7 +221,7 @@ def failing_site(kube: Kube, name: str, *, hosts: int = 3, servers: int = 1) -> 
 
 
 async def start(site: Site) -> Host:
-    """Have every host in service; gives the one with the server."""
+    """Have every host in service, and return the host with the server."""
     for host in site.hosts:
         await host.starts()
     await site.hosts[0].until("HaEnabled", "True/Succeeded")

@@ -28,9 +28,9 @@ NODES = 40
 WHOLE_FLEET = 120
 """Seconds until all are in service on a machine that others keep busy; five on a quiet one."""
 WRITES = 12
-"""To the API server for a Node, at most; Events count."""
+"""Writes to the API server for a Node, at most; Events count."""
 CALLS = 12
-"""To OpenStack for a Node: four of them lead through the aggregates of the test."""
+"""Calls to OpenStack for a Node: four of them lead through the aggregates of the test."""
 
 
 def in_service(hypervisor: Hypervisor) -> bool:

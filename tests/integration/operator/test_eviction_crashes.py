@@ -158,8 +158,8 @@ async def wherever_it_dies(check: Callable[[str, Dying], Awaitable[int]]) -> Non
     """Check without a death, then with one at each call that was counted.
 
     Args:
-        check: of a world of that label; gives the deaths. A run that ends in fewer calls than the
-            first may see none: how often moves are looked at depends on the machine.
+        check: checks a world with that label, and returns the deaths. A run that ends in fewer
+            calls than the first may see none: how often moves are looked at depends on the machine.
     """
     whole = Dying()
     assert await check("whole", whole) == 0

@@ -76,7 +76,7 @@ class Bench:
         return self.site.hosts[2]
 
     async def label(self, host: Host, port: str) -> None:
-        """As an administrator, or a cluster without NodeRestriction, lets it be written."""
+        """Label a Node as an administrator, or a cluster without NodeRestriction, lets it be."""
         change = {"metadata": {"labels": {PORT: port}}}
         await self.kube.merge_patch(Node, host.name, change)
 

@@ -59,7 +59,7 @@ async def lease_of_another(kube: Kube) -> AsyncIterator[None]:
 async def candidate(
     kubeconfig: Path, *flags: str, scheme: str = "https"
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A process that does not lead; gives a client of its HA service."""
+    """Run a process that does not lead, and yield a client of its HA service."""
     arguments = (
         f"--kubeconfig={kubeconfig}",
         "--leader-elect",

@@ -311,7 +311,7 @@ async def test_a_provider_whose_generation_changes_is_read_again_before_each_cha
     site.script.before(put, in_between)
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
         site.check(await site.ready())
-        assert site.script.count(put) == moves + 1  # those that came too late are decided anew
+        assert site.script.count(put) == moves + 1  # moves that came too late are decided again
         for wanted in ("CUSTOM_A,CUSTOM_B", "CUSTOM_A"):
             report()
             before = site.script.count(put)

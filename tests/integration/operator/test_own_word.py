@@ -117,7 +117,7 @@ async def test_host_that_claims_to_be_dead_has_nothing_started_elsewhere(
 FEW = dataclasses.replace(
     SOON, limits=Limits(max_unhealthy=49, cliff_hosts=9, cool_down=SOON.limits.cool_down)
 )
-"""Of five hosts, two may be recovered."""
+"""Settings by which two of five hosts may be recovered."""
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["nova", "direct"])

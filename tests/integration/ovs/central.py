@@ -55,9 +55,9 @@ class Central(Processes):
         self.spawn(name, "ovsdb-server", file, socket, control, *tls)
 
     def serve_tls(self, authority: trustme.CA) -> tuple[str, ...]:
-        """Let the southbound database be reached over TLS; gives key, certificate and authority.
+        """Serve the southbound database over TLS, and return key, certificate and authority.
 
-        They are for the server and for a chassis.
+        The files are for the server and for a chassis.
         """
         issued = authority.issue_cert("central", "kvm-1")
         files = tuple(str(self.folder / name) for name in ("key.pem", "cert.pem", "ca.pem"))

@@ -45,7 +45,7 @@ class Namespace:
 
     @property
     def root(self) -> Path:
-        """The directory of its `/sys`; its `/proc/net` is that of its process."""
+        """The namespace's root directory, with its `/sys`; `/proc/net` is the process's own."""
         return Path(f"/proc/{self.pid}/root")
 
     def command(self, *argv: str) -> list[str]:

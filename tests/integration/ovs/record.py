@@ -151,7 +151,7 @@ def names_of_ports(daemons: Daemons) -> tuple[str, ...]:
 
 
 def learn(daemons: Daemons) -> bool:
-    """Send a frame into the port `e0`; gives whether its sender is known by now."""
+    """Send a frame into the port `e0`, and return whether its sender is known by now."""
     daemons.namespace.run(sys.executable, "-c", SEND)
     return MAC.format(3) in daemons.appctl(VSWITCHD, "fdb/show", "br-ex")
 

@@ -20,7 +20,7 @@ NOTICED = 10.0
 
 
 async def everything(switch: HostSwitch) -> set[Fault | None]:
-    """Make each call at once; gives how they failed, None for an answer."""
+    """Make all calls at once, and return how they failed; None stands for an answer."""
     calls = (
         *(switch.daemon(VSWITCHD), switch.daemon(OVSDB_SERVER), switch.statistics()),
         *(switch.bridges(), switch.bonds(), switch.datapaths(), switch.upcalls()),

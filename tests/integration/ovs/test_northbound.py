@@ -20,7 +20,7 @@ SCHEMA = "/usr/share/ovn/ovn-nb.ovsschema"
 
 @pytest.fixture
 def northbound(running_daemons: Daemons) -> Iterator[str]:
-    """A database with two ports; gives its remote."""
+    """Run a database with two ports, and yield its remote."""
     folder = Path(tempfile.mkdtemp(prefix="nb-"))
     subprocess.run(["ovsdb-tool", "create", str(folder / "nb.db"), SCHEMA], check=True)
     server = subprocess.Popen(

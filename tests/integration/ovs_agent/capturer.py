@@ -28,7 +28,7 @@ REFUSED, FAILED = 3, 4
 
 
 class Order(msgspec.Struct):
-    """What is captured; `port` empty sweeps what is left over instead."""
+    """What is captured; with an empty `port`, remains of earlier captures are removed instead."""
 
     rundir: str
     parameters: dict[str, str]

@@ -66,7 +66,7 @@ async def test_changes_while_the_api_is_away_are_one_write_once_it_is_back(
             await shows(pages, 'ovs_issues{code="BridgeMissing"} 1.0')
             daemons.vsctl("del-br", "br-gone")
             await shows(pages, "ovs_vswitchd_bridge_total 2.0")
-            await asyncio.sleep(3 * TOGETHER.total_seconds())  # until that, too, was to be written
+            await asyncio.sleep(3 * TOGETHER.total_seconds())  # until that, too, would be written
         async with serve(options) as server, person(server) as kube:
             stored = await kube.get(OVSNode, NODE, NAMESPACE)
             assert stored is not None

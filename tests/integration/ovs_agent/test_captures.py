@@ -114,7 +114,7 @@ def assert_unprivileged(capturer: Capturer) -> None:
 
 
 async def nothing_left(capturer: Capturer) -> None:
-    """The kernel ends what is left; the last one a moment after the first."""
+    """Wait until the kernel has ended all processes of a capture: the last ends a moment later."""
     async with asyncio.timeout(5):
         while capturer.left():  # noqa: ASYNC110 - no event reports processes of others
             await asyncio.sleep(0.02)

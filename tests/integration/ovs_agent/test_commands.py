@@ -53,7 +53,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 CHASSIS = "kvm-2"
-"""That the host's tunnel leads to, and its own name besides: what it sends comes back to it."""
+"""Chassis that the host's tunnel leads to, and the host's own: its packets come back to it."""
 
 
 @dataclass

@@ -231,7 +231,7 @@ async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
 async def test_flows_with_the_cookie_of_ovn_s_own_are_named_and_ovn_s_own_are_not(
     central: Central, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all kinds of flows that OVN makes: VIFs, a router, a provider network, a tunnel."""
+    """All kinds of flows that OVN makes are there: VIFs, router, provider network, tunnel."""
     monkeypatch.setattr(probes, "SCAN", timedelta(seconds=0.1))
     monkeypatch.setattr(probes, "COUNTS", timedelta(seconds=2))
     monkeypatch.setattr(flow_scan, "PAUSE", timedelta(seconds=1))
@@ -460,7 +460,7 @@ INSTANCE = "0f2c1a5e-0000-4000-8000-000000000001"
 async def test_running_instance_without_its_port_is_critical_until_it_is_back(
     central: Central,
 ) -> None:
-    """The port deleted, its bridge deleted and made anew, and its device taken away."""
+    """The port is deleted, its bridge is deleted and made again, and its device is taken away."""
     daemons = central.daemons
     iface = "c0ffee00-0000-4000-8000-000000000001"
     central.nbctl("ls-add", "net", "--", "lsp-add", "net", iface)

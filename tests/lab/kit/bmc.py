@@ -80,7 +80,7 @@ class FileChassis:
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[int]:
-    """Serve the machine of a folder; gives the port."""
+    """Serve the machine of a folder, and yield the port."""
     FileChassis(folder).begin()
     command = [sys.executable, "-m", "tests.lab.kit.bmc", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:

@@ -31,7 +31,7 @@ from tests.contracts.direct import CAPTURED, A, B, Storage
 
 BOOT = "boot-1"
 ALLOWED = Allowed(shared=(SHARED,), local=(LOCAL,), consoles=(CONSOLES,), kernels=(GUESTS,))
-"""As the lab's operator has it."""
+"""Allowed paths, as the lab's operator has them."""
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ class Hand:
         self._uri = uri
 
     def __call__(self, *words: str) -> str:
-        """Run one command of virsh; gives what it prints.
+        """Run one command of virsh, and return its output.
 
         Raises:
             HandError: virsh refuses.

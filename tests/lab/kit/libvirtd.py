@@ -2,7 +2,7 @@
 
 Everything that it starts lives in one PID namespace and ends with it, guests included. It is
 reached by its Unix socket; it has no network but loopback, and one CPU: where KVM reports each CPU
-differently, libvirtd would probe all emulators anew after half of its starts, which takes a second.
+differently, libvirtd would probe all emulators again after half of its starts: that takes a second.
 """
 
 from __future__ import annotations

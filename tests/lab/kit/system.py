@@ -52,7 +52,7 @@ async def is_held_back(host: Host) -> bool:
 
 
 async def off(host: Host) -> float:
-    """Wait until the host is off; gives the time then."""
+    """Wait until the host is off, and return the time then."""
     leader = host.leader_pid
     assert leader is None or await processes.ended(leader, LIMIT)
     return time.monotonic()

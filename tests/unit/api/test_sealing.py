@@ -18,7 +18,7 @@ OPENSSL = b"""-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VuBCIEIHcHbQpzGKV9PBbBclGyZkXfTC+H68CZKrF3+6UduSwq
 -----END PRIVATE KEY-----
 """
-"""Of `openssl genpkey -algorithm X25519`: the key of Alice in RFC 7748, 6.1."""
+"""Output of `openssl genpkey -algorithm X25519`: the key of Alice in RFC 7748, 6.1."""
 
 
 @given(st.binary(max_size=10_000))

@@ -326,7 +326,7 @@ async def test_seal_of_one_guest_is_none_of_another(world: Memory) -> None:
 async def test_mark_of_another_host_hides_no_guest_of_a_dead_one(
     world: Memory, mark: Evacuated
 ) -> None:
-    """It is named among those that are to be recovered, with who has it as well."""
+    """The guest is named among those to recover, with the host that has it as well."""
     world.host(A).put(guest("victim", OWN))
     await world.lose(A)
     claim = replace(guest("victim", THEIRS, runs=False), evacuated=mark, reason=0)
@@ -447,7 +447,7 @@ async def test_guest_whose_move_was_seen_to_arrive_has_left_a_dead_host(
 
 
 async def test_move_that_another_host_had_hides_no_guest_of_a_dead_one(world: Memory) -> None:
-    """Of the same UUID, from the captured host to a third one."""
+    """The move is of the same UUID, from the captured host to a third one."""
     world.host(A).put(guest("victim", OWN))
     await world.lose(A)
     world.host(C).put(guest("victim", THEIRS))

@@ -545,7 +545,7 @@ async def test_leftover_of_a_host_that_was_fenced_by_mistake_hides_no_server_of_
 
 
 async def test_host_that_is_back_forgets_what_a_dead_one_took_over(world: Memory) -> None:
-    """Nothing has started that anew yet: it would be started on both."""
+    """The guest has not been started again yet: it would be started on both hosts."""
     await world.add("a", disk="shared")
     await world.lose(A)
     async with world.service() as service:

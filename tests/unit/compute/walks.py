@@ -92,7 +92,7 @@ class Walk:
             self._returns(host, Stage.THAWED, ShutoffReason.DESTROYED)
 
     async def boots_again(self, host: str) -> None:
-        """It boots, or has booted and is looked at anew; then its agent has its guests started."""
+        """The host boots, or has booted before; then its agent has its guests started."""
         if self.stages[host] is Stage.SERVES:
             return
         if self.stages[host] is not Stage.BOOTED:
@@ -156,7 +156,7 @@ class Walk:
     # What has to hold
 
     async def after(self) -> None:
-        """After each event; the agents of hosts that serve store what is there."""
+        """Check after each event; the agents of hosts that serve store what is there."""
         self._store()
         for guest in GUESTS:
             assert len(self._runs(guest)) <= 1, f"{guest} runs on {self._runs(guest)}"

@@ -49,7 +49,7 @@ def test_locks_count_once_they_are_held_too_long(seconds: tuple[int, ...], expec
     ],
 )
 def test_refusal_of_a_lock_is_shown_in_a_line(why: str, shown: str) -> None:
-    """It stands in RecoveryBlocked and in `cobalt explain`, before what is to be done."""
+    """The line stands in RecoveryBlocked and in `cobalt explain`, before what to do."""
     (text,) = held([("vm-1", NOW + 130 * S, why)], NOW)
     assert text == f"130 s later a disk of instance vm-1 is in use: {shown}"
 

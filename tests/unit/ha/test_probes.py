@@ -26,7 +26,7 @@ CLOSED = None
 
 
 def case(type_: IncidentType, **fields: object) -> Case:
-    """A case that was opened at noon, and whose instance is to be probed."""
+    """A case that was opened at noon, with an instance to probe."""
     wanted: dict[str, object] = {
         "id": key_of(U1, "s", type_),
         "type": type_,

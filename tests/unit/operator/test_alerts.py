@@ -58,7 +58,7 @@ def ha_conditions(state: str) -> list[tuple[str, str, str]]:
 
 
 def registry(state: str = "") -> CollectorRegistry:
-    """That of an operator with one host and one Eviction in a state."""
+    """Return the metrics of an operator with one host and one Eviction in a state."""
     found = Metrics().registry
     OpenStackMetrics(found)
     HaMetrics(found)

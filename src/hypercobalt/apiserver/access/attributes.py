@@ -65,7 +65,7 @@ def _namespace(target: Target) -> str:
 
 
 def _selected_name(request: Request) -> str:
-    """The one name that a field selector leaves, as far as it can be that of an object."""
+    """The one name that a field selector leaves; "" if no object can have it."""
     try:
         terms = parse_fields(request.text("fieldSelector"))
     except StatusError:

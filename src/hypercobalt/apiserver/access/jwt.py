@@ -27,7 +27,7 @@ _DOTS = 2  # between the parts of a token
 
 
 class TokenError(HypercobaltError):
-    """A token that is not to be trusted; the message holds nothing of the token."""
+    """A token that must not be trusted; the message holds nothing of the token."""
 
 
 class _Header(msgspec.Struct):

@@ -35,7 +35,7 @@ async def _keep(
     files: Pki, every: timedelta, prepare: Callable[[], Pki], use: Callable[[Pki], None]
 ) -> None:
     while True:
-        # By the calendar: a certificate's age raises no event.
+        # Checked at fixed intervals: a certificate's age raises no event.
         await asyncio.sleep(every.total_seconds())
         try:
             found = await asyncio.to_thread(prepare)

@@ -296,7 +296,7 @@ def _refuse(call: Call, obj: JSONObject, causes: list[Cause]) -> None:
 
 
 def _ordered(obj: JSONObject) -> JSONObject:
-    """With apiVersion, kind and metadata first, as stored objects begin."""
+    """Return the object with apiVersion, kind and metadata first, as stored objects begin."""
     head = ("apiVersion", "kind", "metadata")
     return {
         **{name: obj[name] for name in head},

@@ -85,9 +85,9 @@ class Resource:
         return Subject(self.group, self.names.plural, name)
 
     def conformed(self, data: bytes, *, remember: bool = True) -> bytes:
-        """A stored object with the defaults and without the fields of an older schema.
+        """Return a stored object with the defaults and without the fields of an older schema.
 
-        It is looked at once, unless it is not to be remembered: of an object that may be gone.
+        The result is remembered; pass `remember=False` for an object that may be gone.
         """
         if not self.revised:
             return data

@@ -27,11 +27,11 @@ _UNSUPPORTED = ("definitions", "dependencies", "patternProperties", "id", "addit
 
 
 def check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
-    """The faults that keep a kind's schema from being structural; else, those of its defaults.
+    """Yield the faults that keep a kind's schema from being structural, else faults of defaults.
 
     Args:
         raw: the schema of whole objects.
-        place: of it.
+        place: path of the schema.
     """
     faults = [*_check_root(raw, place), *_check_structure(raw, place, "at the root")]
     yield from faults or _check_defaults(raw, place)

@@ -82,7 +82,7 @@ class Attributes:
 
     @property
     def name(self) -> str:
-        """Of the object, also where the server has just given it one."""
+        """Name of the object, also where the server has just generated it."""
         return self.call.name or text_at(self.new, "metadata", "name")
 
     @functools.cached_property

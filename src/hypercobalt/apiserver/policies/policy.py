@@ -157,7 +157,7 @@ class Bound:
 
 
 def review(policies: Sequence[Bound], write: Attributes) -> list[str]:
-    """Let a write pass or refuse it; gives the warnings of bindings that warn.
+    """Let a write pass or refuse it, and return the warnings of bindings that warn.
 
     Raises:
         StatusError: a binding that denies has a policy that refuses the write.

@@ -170,7 +170,7 @@ def _refuse_bombs(data: bytes, most: int) -> None:
 
 
 def check_shape(value: JSON, most: int = MAX_VALUES) -> int:
-    """Refuse what nests too deeply or holds too many values; gives the number of names in it.
+    """Refuse JSON that nests too deeply or has too many values, and return its number of names.
 
     Raises:
         StatusError: 400 or 413.

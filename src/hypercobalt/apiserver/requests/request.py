@@ -61,7 +61,7 @@ class User:
         return self.flow != self.name or _NODES in self.groups
 
     def body(self) -> JSONObject:
-        """As authentication.k8s.io/v1 UserInfo."""
+        """Return the user as authentication.k8s.io/v1 UserInfo."""
         shown: JSONObject = {"username": self.name}
         if self.uid:
             shown["uid"] = self.uid

@@ -61,7 +61,7 @@ class Selection:
         return not self.selective or self.accepts(View(key, data))
 
     def accepts(self, view: View) -> bool:
-        """As `matches`, of an object that others look at as well."""
+        """Whether an object has the labels and fields, by a view that others may share."""
         if self.labels.terms and not self.labels.matches(view.labels):
             return False
         return all(term.matches(view.field) for term in self.fields)

@@ -86,7 +86,7 @@ class LabelSelector:
 
 
 def _integer(text: str) -> int | None:
-    """As Go's ParseInt for 64 bits: Python's int takes more."""
+    """Parse as Go's ParseInt for 64 bits does, else None: Python's int takes more."""
     number = int(text) if re.fullmatch(r"-?[0-9]{1,30}", text, re.ASCII) else None
     return number if number is not None and -(2**63) <= number < 2**63 else None
 

@@ -117,7 +117,7 @@ class Environment(Protocol):
     """Gives the environment in which a rule is checked."""
 
     def __call__(self, *, loose: bool = False) -> cel.Env:
-        """With exact types, or with numbers of any type."""
+        """Return an environment with exact types, or, if `loose`, with numbers of any type."""
         ...
 
 

@@ -61,10 +61,10 @@ def back_up(data: Path, to: Path) -> Copied:
 
 
 def restore(backup: Path, data: Path, *, replace: bool) -> Copied:
-    """Make a data directory of a backup; a database that it replaces stays beside it.
+    """Make a data directory from a backup; a database that is replaced stays beside the new one.
 
     Raises:
-        ConfigurationError: a server runs on it, or it holds a database and is not to be replaced.
+        ConfigurationError: a server runs on `data`, or it has a database and `replace` is false.
         StoreError: the backup is damaged as a whole.
     """
     if not (backup / FILE).is_file():
@@ -104,7 +104,7 @@ def _copy(source: Path, directory: Path) -> Path:
 
 
 def _check(path: Path, *, begin_anew: bool = False) -> Copied:
-    """Look at all that a copy holds; leaves one file, in which all is on disk."""
+    """Check everything in a copy, and leave one file with everything on disk."""
     try:
         with contextlib.closing(connect(path)) as db:
             loaded = load(db, path)

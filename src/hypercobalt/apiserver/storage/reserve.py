@@ -42,7 +42,7 @@ class Reserve:
         self.hold()
 
     def hold(self) -> bool:
-        """Take the space unless it is held; gives whether it is."""
+        """Take the space unless it is held, and return whether it is held now."""
         if self.held:
             return True
         try:

@@ -217,10 +217,10 @@ class Store:
 
     @contextlib.asynccontextmanager
     async def locked(self, key: Key) -> AsyncGenerator[Stored | None]:
-        """Hold `key` alone, from reading it to the end of its write; gives its current state.
+        """Hold `key` alone, from reading it to the end of its write, and yield its current state.
 
         Raises:
-            DamagedError: it is there, but its state is unknown.
+            DamagedError: the object is there, but its state is unknown.
         """
         async with self._hold(key):
             self.check_sound(key)
@@ -345,7 +345,7 @@ class Store:
 
 
 def _cut(places: Sequence[Place], namespace: str | None, after: Place | None) -> Iterator[Place]:
-    """Those of the sorted places that are in `namespace` and behind `after`."""
+    """Yield the sorted places that are in `namespace` and behind `after`."""
     start = 0
     if after is not None:
         start = bisect.bisect_right(places, by_key(after), key=by_key)

@@ -58,12 +58,12 @@ def port(index: int) -> int:
 
 
 def protocol(index: int) -> Protocol:
-    """By which the operator speaks to the BMC of the host with that number: hosts take turns."""
+    """Protocol of the operator to the BMC of the host with that number: hosts alternate."""
     return Protocol.REDFISH if index % 2 else Protocol.IPMI
 
 
 def storage_port(index: int) -> int:
-    """Where what cuts that host off from the shared disks listens."""
+    """Port of the device that cuts the host with that number off from the shared disks."""
     return _FIRST_STORAGE_PORT + index
 
 

@@ -51,7 +51,7 @@ class IpmiServer(Bmc):
         self.listen(timeout=_IDLE)
 
     def sessionless_data(self, data: bytes, sockaddr: object) -> None:
-        """Answer who has no session yet."""
+        """Answer a client without a session."""
         if not self._board.is_silent(self._board.fault()):
             super().sessionless_data(data, sockaddr)
 
@@ -73,7 +73,7 @@ class IpmiServer(Bmc):
         return self._order(self._board.chassis.on)
 
     def _order(self, act: Callable[[], None]) -> int:
-        """Accept an order, or refuse it; gives the completion code."""
+        """Accept an order, or refuse it, and return the completion code."""
         fault = self._fault_after_its_delay()
         if fault is Fault.CONFLICT:
             return _FIRMWARE_UPDATE

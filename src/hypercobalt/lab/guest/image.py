@@ -2,9 +2,9 @@
 
 Nothing is installed: the kernel and busybox come out of Debian's packages, which apt downloads and
 checks. The cache is keyed by all that goes in (both packages' checksums, and the sources of this
-package), so a new kernel in Debian or a change here builds anew, and an old image stays for a
-month, for the VMs that run on it. A finished image appears in one rename; two builders at once do
-no harm.
+package), so a new kernel in Debian or a change here builds a new image, and an old image stays for
+a month, for the VMs that run on it. A finished image appears in one rename; two builders at once
+do no harm.
 """
 
 from __future__ import annotations

@@ -110,13 +110,13 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is to be started; what runs already has its memory.
+    """What a command will start; processes that run already have their memory.
 
     Args:
         hosts: how many.
         guests: VMs on the hosts, together.
-        base: whether the API server and OVN's databases are among it.
-        is_new: whether the lab is still to be made.
+        base: whether the API server and OVN's databases are started.
+        is_new: whether the lab does not exist yet.
         openstack: whether the hosts are computes of an OpenStack.
     """
 

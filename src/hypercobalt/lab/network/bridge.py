@@ -57,7 +57,7 @@ def _network(route: str) -> ipaddress.IPv4Network | None:
 
 
 async def observe_free_numbers() -> tuple[int, ...]:
-    """As `free_numbers`, of this machine now."""
+    """Return `free_numbers` for this machine as it is now."""
     text = await run("ip", "-json", "-4", "route", "show", "table", "all")
     routes = msgspec.json.decode(text or "[]", type=list[_Route])
     links = os.listdir(_SYS)  # noqa: PTH208 - sysfs, not a disk

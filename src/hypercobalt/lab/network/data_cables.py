@@ -1,7 +1,7 @@
 """The data cables of one host: two, from the members of its bond to the top of rack.
 
 A cable is a veth pair, which ends with the network namespace of either end: a host that is off has
-none, and a rack that was started anew has those that were plugged in since. What is wrong with a
+none, and a rack that was restarted has the cables that were plugged in since. What is wrong with a
 cable is kept apart from whether the host is connected at all: a cable that was pulled with all
 others goes back in, an unplugged member stays out.
 
@@ -62,8 +62,8 @@ class DataCables:
             connected: see `apply`.
 
         Returns:
-            Whether they were made anew: a switch that had the devices of those before does not see
-            the new ones until its ports are made anew, too.
+            Whether the cables were made again: a switch that had the devices of the old cables
+            does not see the new ones until its ports are made again, too.
 
         Raises:
             LabError: the rack does not run, or the machine refuses.
@@ -79,7 +79,7 @@ class DataCables:
         return not whole
 
     async def _make(self, member: str, leader: int) -> None:
-        """A cable in place of what a host, or a rack, that is gone has left of one."""
+        """Make a cable, and remove the remains of one to a host or rack that is gone."""
         rack, end = self.rack.pid, self._end(member)
         host = ("nsenter", "--net", f"--target={leader}", "ip", "link")
         await execute((*host, "delete", member))
@@ -95,7 +95,7 @@ class DataCables:
             raise LabError(f"host {self.name}: {member} cannot be set up: {done.stderr.strip()}")
 
     async def apply(self, *, connected: bool) -> None:
-        """Have each cable as its faults are; nothing where there are no cables.
+        """Apply the faults of each cable; do nothing where there are no cables.
 
         Args:
             connected: False: all cables are pulled, whatever their faults.

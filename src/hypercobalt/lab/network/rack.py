@@ -2,7 +2,7 @@
 
 It has daemons and a network namespace of its own, so the partner of a host's bond outlives the
 host, and a host's bond outlives nothing of its own. The cables end with the namespace, as links do
-when a switch loses power: `DataCables.plug` makes them anew.
+when a switch loses power: `DataCables.plug` makes them again.
 
 Source: ovs-vswitchd.conf.db(5), "Bonding Configuration"; ip-netns(8).
 """

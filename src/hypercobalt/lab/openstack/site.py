@@ -1,4 +1,4 @@
-"""The OpenStack of a lab as a whole: started, found again, what has died started anew.
+"""The OpenStack of a lab as a whole: start it, find it again, and restart what has died.
 
 What runs on the machine is marked as a lab's processes are; the computes are the lab's hosts, and
 `hypercobalt.lab.lab.down` removes everything. A step that is done only once leaves a file.

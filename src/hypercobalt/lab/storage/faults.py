@@ -11,13 +11,13 @@ class Fault(StrEnum):
     """A way in which a host's storage fails."""
 
     CUT = "cut"
-    """No answer to anything about a disk, until it is repaired: then all is done."""
+    """No request about a disk is answered until repair; then all of them are."""
     HANG = "hang"
-    """As `cut` for reads and writes only: disks can be looked up and opened."""
+    """Same as `cut`, for reads and writes only: disks can be looked up and opened."""
     DENY = "deny"
     """Every read, write and open fails with EIO, as for a client that the storage has fenced."""
     FULL = "full"
-    """What needs new space fails with ENOSPC; what has space is written."""
+    """A write that needs new space fails with ENOSPC; other writes are done."""
 
 
 class FaultFiles:

@@ -79,7 +79,7 @@ class Files:
         }
 
     def do(self, request: Request) -> bytes:
-        """Serve a request; gives the body of its answer.
+        """Serve a request, and return the body of its answer.
 
         Raises:
             OSError: the kernel refuses, or the request is not served (ENOSYS).

@@ -54,7 +54,7 @@ class Storage:
 
     Args:
         files: what is served.
-        faults: read anew when they change.
+        faults: read again when they change.
         host_of: the machine of a thread.
     """
 
@@ -87,7 +87,7 @@ class Storage:
         return self._do(request)
 
     def look(self) -> list[bytes]:
-        """Read the faults if they have changed; the answers to what waits no longer."""
+        """Read the faults if they have changed, and return answers to requests that waited."""
         version = self.faults.version
         if version == self._version:
             return []

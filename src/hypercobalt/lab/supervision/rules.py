@@ -28,7 +28,7 @@ class Restarts(msgspec.Struct, frozen=True):
     times: int = 0
     """Starts after a death since `up`, those that failed included."""
     in_a_row: int = 0
-    """Of them, the ones since it last ran steadily."""
+    """Starts among these since it last ran steadily."""
     died: datetime | None = None
     how: str = ""
     """How it ended last, or why its last start failed."""
@@ -38,7 +38,7 @@ class Restarts(msgspec.Struct, frozen=True):
 
 
 Record = Mapping[str, Restarts]
-"""By role; a role whose process never died is not in it."""
+"""Restarts by role; a role is not in it if its process never died."""
 
 
 def delay(in_a_row: int) -> timedelta:
@@ -49,7 +49,7 @@ def delay(in_a_row: int) -> timedelta:
 
 
 def died(known: Restarts | None, how: str, now: datetime) -> Restarts:
-    """The process was found dead."""
+    """Return the record after the process was found dead."""
     known = known or Restarts()
     steady = known.started is None or now - known.started >= STEADY
     in_a_row = 0 if steady else known.in_a_row
@@ -59,14 +59,14 @@ def died(known: Restarts | None, how: str, now: datetime) -> Restarts:
 
 
 def started(known: Restarts, now: datetime) -> Restarts:
-    """The process was started again."""
+    """Return the record after the process was started again."""
     return msgspec.structs.replace(
         known, times=known.times + 1, in_a_row=known.in_a_row + 1, started=now, due=None
     )
 
 
 def failed(known: Restarts, why: str, now: datetime) -> Restarts:
-    """Its start failed."""
+    """Return the record after a start of the process failed."""
     return msgspec.structs.replace(
         started(known, now), how=why, due=now + delay(known.in_a_row + 1)
     )
@@ -93,7 +93,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What follows: the record as it is now, and what is to be started."""
+    """The record as it is now, and the roles to start."""
 
     record: Record
     start: tuple[str, ...]

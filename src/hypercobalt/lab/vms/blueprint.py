@@ -41,7 +41,7 @@ class Identity:
 def domain(
     placement: Placement, identity: Identity, address: Address | None, guests: Guests
 ) -> Domain:
-    """The domain of a VM; its disks are to be made where it names them.
+    """Return the domain of a VM; its disks must be made where the domain names them.
 
     Args:
         placement: what was requested, and where it goes.

@@ -55,7 +55,7 @@ class Request:
 
     @property
     def memory(self) -> int:
-        """In MiB."""
+        """Memory in MiB."""
         default = LINUX_MEMORY_MIB if self.kind == "linux" else BOOT_MEMORY_MIB
         return default if self.memory_mib is None else self.memory_mib
 

@@ -33,17 +33,17 @@ class Address:
 
     @property
     def mac(self) -> str:
-        """Locally administered, from the address: no two VMs have the same."""
+        """MAC from the IP address, locally administered: no two VMs have the same."""
         return "52:54:" + ":".join(f"{byte:02x}" for byte in self.ip.packed)
 
     @property
     def with_prefix(self) -> str:
-        """As `ip address add` takes it."""
+        """Address as `ip address add` takes it."""
         return f"{self.ip}/{NETWORK.prefixlen}"
 
     @property
     def ovn(self) -> str:
-        """As a logical port has it."""
+        """MAC and IP address as a logical port has them."""
         return f"{self.mac} {self.ip}"
 
 

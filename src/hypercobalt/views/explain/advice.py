@@ -379,4 +379,4 @@ OF_RECOVERY: Final[Mapping[str, tuple[Remedy, ...]]] = {
         ),
     ),
 }
-"""By reason, for `Evicting` in maintenance `ha`, where `cobalt evict` is refused."""
+"""Remedies by reason, for `Evicting` in maintenance `ha`, where `cobalt evict` is refused."""

@@ -110,7 +110,7 @@ def explain(facts: Facts) -> Explanation:
         found[_Type.AGENT_REPORTING] = silent
     fenced = get_condition(host.conditions, _Type.FENCED)
     if host.status.recovery is not None and fenced is not None and fenced.status == "True":
-        found.pop(_Type.FENCED, None)  # the next step names what is to be done
+        found.pop(_Type.FENCED, None)  # the next step names what to do
     ends = [type_ for type_ in _ENDS.get(state, ()) if type_ in found]
     waiting = [found.pop(type_) for type_ in ends]
     order = {type_: place for place, type_ in enumerate(EXPECTED)}

@@ -84,7 +84,7 @@ class Reporters:
 
 
 def unseen_by_operator(kind: str) -> Finding:
-    """That the operator has written no condition yet."""
+    """Finding that the operator has written no condition yet."""
     return Finding(
         f"The operator to reconcile this {kind} for the first time",
         remedies=(Remedy("check that it runs, leads, and has this host in its shard", _PODS),),
@@ -92,7 +92,7 @@ def unseen_by_operator(kind: str) -> Finding:
 
 
 def operator_findings(reporters: Reporters, now: datetime) -> tuple[Finding, ...]:
-    """That the operator is away, if it is: everything that it reported may be out of date."""
+    """Finding that the operator is away, if it is: all that it reported may be out of date."""
     lease = reporters.operator
     if lease is None or not is_late(lease, now):
         return ()

@@ -1,4 +1,4 @@
-"""Packets are read field by field and written anew; nothing else reaches ovs-vswitchd."""
+"""Packets are read field by field and rewritten; nothing else reaches ovs-vswitchd."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ INVALID = "dryRun: perhaps"
 
 
 class Starting:
-    """A HA agent whose journal has a guest that is to be resumed now."""
+    """A HA agent with a guest in its journal that must be resumed now."""
 
     def __init__(self, state_dir: Path) -> None:
         self.clock, self.libvirt, self.server = FakeClock(), FakeLibvirt(), Server()

@@ -532,7 +532,7 @@ async def test_recoveries_wait_for_libvirt() -> None:
 
 
 async def test_eviction_that_is_refused_holds_up_no_other_one() -> None:
-    """For example by a policy of the site, or a quota."""
+    """A policy of the site or a quota may refuse it, for example."""
     acting = Acting()
     for who in (U1, U2):
         acting.open(Step.RECOVER, State.RUNNING, who, IncidentType.WATCHDOG)

@@ -77,7 +77,7 @@ def assessed(of: Server, state: State = READY, **fields: object) -> Assessment:
 
 
 def eviction(status: EvictionStatus | None = None, /, **spec: object) -> Eviction:
-    """Of the host `here`; `name` is that of the Eviction."""
+    """An Eviction of the host `here`; `name` is the Eviction's name."""
     wanted: dict[str, object] = {"hypervisor": "here", "reason": "test", **spec}
     name = str(wanted.pop("name", "here"))
     return Eviction(

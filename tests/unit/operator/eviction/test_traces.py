@@ -40,7 +40,7 @@ def replayed(looks: tuple[Look, ...]) -> list[State]:
 
 
 def names(states: list[State]) -> list[str]:
-    """Of the states' types, each once in a row."""
+    """Names of the states' types, each once in a row."""
     every = [type(state).__name__ for state in states]
     return [name for name, before in zip(every, ["", *every], strict=False) if name != before]
 

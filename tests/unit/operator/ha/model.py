@@ -147,7 +147,7 @@ class World:
         obeyed: boot whose agent has read that it counts as dead.
         tainted: the Node has the taint that asserts that it is dead.
         skew: how far the clock of the operators, and of the records, is ahead.
-        off: why nothing is to be done about the host; "" for nothing.
+        off: why nothing must be done about the host; "" without a reason.
         away: the compute service cannot be read or called.
         landing: an evacuation was accepted, and its target has not started the server yet.
         registered: there is a Node; a kubelet registers it when it starts.
@@ -332,7 +332,7 @@ class World:
         self.hypervisor = with_fields(self.hypervisor, metadata=meta)
 
     def node(self) -> Node:
-        """As the API has it."""
+        """Return the Node as the API has it."""
         taint = Taint(OUT_OF_SERVICE, "NoExecute", "nodeshutdown")
         return Node(
             metadata=self.hypervisor.metadata,

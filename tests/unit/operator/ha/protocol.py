@@ -256,7 +256,7 @@ class Recovery:
         world.fails_to_land()
 
     def person_gives_the_storage_back(self) -> None:
-        """Of a host whose Hypervisor is gone, and with it what has cut the host off."""
+        """The host's Hypervisor is gone, and with it the record of what has cut the host off."""
         if self.world.by_hand:
             self.world.cut = self.world.by_hand = False
 
@@ -273,7 +273,7 @@ class Recovery:
         return False
 
     def is_recovered(self) -> bool:
-        """Of a host whose agent has never reported nothing is known that could be proven dead."""
+        """Whether the server runs elsewhere; a host that never reported cannot be proven dead."""
         world = self.world
         return world.elsewhere or not (world.known and world.hypervisor.status.bootID)
 

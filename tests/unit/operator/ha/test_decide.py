@@ -1184,7 +1184,7 @@ def test_crash_loop_is_named_while_it_lasts(record: Fencing | None, mode: str) -
 
 
 def test_host_that_is_switched_on_to_be_mended_is_left_alone() -> None:
-    """Once no instance is left; until then the host has its grace, and is fenced anew."""
+    """This holds once no instance is left; until then it has its grace, and is fenced again."""
     on = Latest("b1", "12:00", Power.ON)
     empty = planned(fenced(DOWN), latest=on, host=EMPTY)
     assert (empty.fencing, empty.action) == (DOWN, None)

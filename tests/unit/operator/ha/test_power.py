@@ -184,7 +184,7 @@ class Stored:
 
 
 def shown_only(hypervisor: Hypervisor) -> Hypervisor:
-    """With a status that the operator has not recorded."""
+    """Return the Hypervisor without records: its status is not the operator's."""
     return replace(hypervisor, metadata=replace(hypervisor.metadata, annotations={}))
 
 

@@ -51,7 +51,7 @@ class Site:
         self.drift.leave(after)
 
     async def compare(self) -> list[str]:
-        """Let a period pass; gives who gets a pass."""
+        """Let a period pass, and return the hosts that get a pass."""
         self.clock.advance(PERIOD)
         return await self.look()
 

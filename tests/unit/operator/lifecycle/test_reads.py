@@ -180,7 +180,7 @@ FORGOTTEN = replace(
     ),
     now=NOW + Settings().forgotten,
 )
-"""In termination, and unknown to the compute service for long."""
+"""Facts of a host in termination, long unknown to the compute service."""
 
 PROBED = facts(
     condition("Onboarding", "True", "Initial"),

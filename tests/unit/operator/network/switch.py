@@ -32,14 +32,14 @@ def switch(
     tunnels: TunnelsGlance | None = None,
     version: str = "1",
 ) -> OVSNodeGlance:
-    """Of the host `kvm-a`, in order but for what is given.
+    """OVSNode of the host `kvm-a`, in order but for the arguments.
 
     Args:
         changed: status and reason of conditions.
         bridges: status by name, instead of a br-int that is Active.
         without: types of conditions that it does not have.
-        tunnels: of its ovn-controller.
-        version: of the object.
+        tunnels: tunnels of its ovn-controller.
+        version: resourceVersion of the object.
     """
     conditions = tuple(
         ConditionGlance(type=type_, status=status, reason=reason, message=f"{type_} it is")

@@ -299,7 +299,7 @@ OF_NO_CONDITION = (
         bonds=Reading((shown("b", {"e0": False, "e1": False}),)),
     ),
 )
-"""With findings that make no condition False, or one that others make False too."""
+"""Facts with findings that make no condition False, or one that others make False too."""
 
 
 def test_findings_have_to_last_as_long_as_the_page_has_it() -> None:
@@ -323,7 +323,7 @@ OF_THE_OPERATOR = {reasons.ReadyReason.AGENT_SILENT.value}
 
 
 def test_every_reason_has_a_case() -> None:
-    """Of the conditions that have reasons of their own; the others have the codes of issues."""
+    """Conditions without reasons of their own have the codes of issues instead."""
     shown_ = {expected.partition("/")[2] for _, _, expected in CASES} | {
         expected.partition("/")[2] for expected in stated(healthy()).values()
     }
@@ -528,7 +528,7 @@ def test_version_that_is_installed_and_does_not_run_is_an_issue_and_no_condition
 
 
 def test_source_that_cannot_be_read_is_named_with_its_cause() -> None:
-    """As with a management socket that is hidden: never `Starting` for ever."""
+    """The management socket is hidden, for example: the reason never stays `Starting`."""
     hidden: Reading[FlowCounts] = down_from(Reading(), Fault.SOCKET_MISSING)
     found = judge(healthy(flows={"br-int": hidden}), {}, now=NOW, monotonic=0.0).conditions
     bridges = found[OVSNodeConditionType.ALL_BRIDGES_HEALTHY]

@@ -269,7 +269,7 @@ SILENT = samples((0, 5), (20, 5), (40, 5))
         (samples((0, 5), (20, 25), (40, 25)), False),
         (samples((0, 5), (0, 5), (0, 5)), False),  # an idle instance
         (samples((0, 5), (9, 5), (18, 5)), False),  # too few to count
-        (samples((0, 5), (20, 5), (40, 5), ofports=(1, 2, 2)), False),  # numbered anew
+        (samples((0, 5), (20, 5), (40, 5), ofports=(1, 2, 2)), False),  # renumbered
         ((SILENT[0], replace(SILENT[1], pid=101), replace(SILENT[2], pid=101)), False),
         (tuple(replace(one, matched={}) for one in SILENT), False),  # no flow of this port
         # A foreign flow takes them before those of the port do.

@@ -45,9 +45,9 @@ HOST = HostCapabilities(
 
 
 async def aside(work: Callable[[], Result]) -> tuple[Result, float]:
-    """Do work on a thread, as the adapter does; gives how long the loop was kept from its turns.
+    """Do work on a thread, as the adapter does, and return how long it kept the loop from a turn.
 
-    That is the most CPU, in milliseconds, which this process used between two turns: other
+    That is the most CPU, in milliseconds, that this process used between two turns: other
     programs do not count.
     """
     done = asyncio.create_task(asyncio.to_thread(work))

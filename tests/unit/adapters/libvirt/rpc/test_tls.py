@@ -30,7 +30,7 @@ def ours() -> trustme.CA:
 async def served(
     authority: trustme.CA, *, name: str = "127.0.0.1", verdict: bytes = b"\x01"
 ) -> AsyncGenerator[int]:
-    """A daemon with a certificate of this name; gives its port."""
+    """Run a daemon with a certificate of this name, and yield its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(context)
     authority.configure_trust(context)

@@ -28,7 +28,7 @@ def due(seconds: float) -> Assessment:
 
 
 def timings(typical: float | None, soonest: float = 0.0) -> Timings:
-    """Moves take so long; that of the one that is busy ends so soon."""
+    """Timings: seconds that a move takes, and seconds until the move under way may end."""
     found = Timings(sizes={"a": 0})
     if typical is not None:
         found.ended.append(Sample(0, typical))

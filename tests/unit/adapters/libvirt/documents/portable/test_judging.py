@@ -263,7 +263,7 @@ def test_part_of_any_other_name_ties_a_domain_to_its_host(tag: str) -> None:
 
 @given(_NAME, st.sampled_from(["file", "dev", "name", "dir", "path", "volume"]))
 def test_source_of_any_other_kind_ties_a_domain_to_its_host(kind: str, attribute: str) -> None:
-    """By the kinds of the table: an image or a device by its path, and one in Ceph."""
+    """The table has these kinds: an image or a device by its path, and an image in Ceph."""
     source = disk(f"<source {attribute}='/shared/a'/>", type_=kind)
     known = (kind, attribute) in {("file", "file"), ("block", "dev")}
     assert bool(bound(source)) is not known

@@ -136,7 +136,7 @@ def test_name_is_no_path_of_the_host(name: str, fits: bool) -> None:
 
 
 def test_definition_of_another_instance_is_refused() -> None:
-    """It would replace that one's on the other host."""
+    """It would replace that instance's definition on the other host."""
     with pytest.raises(NotPortableError, match="<uuid> is not that of the instance"):
         rewritten(document(), str(uuid.uuid4()), ALLOWED)
 
