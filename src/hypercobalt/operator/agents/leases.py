@@ -42,8 +42,8 @@ DURATION: Final = timedelta(seconds=40)
 """Duration of a Lease that does not state its own, and time for which one may be missing."""
 
 GATHERED: Final = timedelta(milliseconds=500)
-"""How long renewals may wait to be read together: a thousand hosts send
-a hundred each second, and a wake-up for each would cost ten times as much as reading it.
+"""How long renewals may wait to be read together: a thousand hosts send a hundred
+each second, and a wake-up for each would cost ten times as much as reading it.
 """
 
 LONGEST: Final = timedelta(minutes=10)

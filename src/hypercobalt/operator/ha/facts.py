@@ -133,7 +133,7 @@ class ForceDown:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Stop counting a host that is back as dead, and clean it of evacuated servers.
+    """Have a host that is back no longer count as dead, and clean it of evacuated servers.
 
     Args:
         host: as the compute service has it.

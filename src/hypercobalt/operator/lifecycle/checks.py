@@ -2,8 +2,8 @@
 
 Its node agent lives, by its Lease; an agent without a Lease must have reported libvirt. libvirt
 answers and is new enough (the node agent reports it), the integration bridge is healthy (the OVS
-agent reports it, where there is one), and storage can be reached: its probes set conditions of the
-Node or the Hypervisor, with names from the configuration.
+agent reports it, where there is one), and storage can be reached: the storage probes set conditions
+of the Node or the Hypervisor, with names from the configuration.
 
 Source: the concept's onboarding checks.
 """

@@ -199,7 +199,7 @@ class Drift:
         return seen[1]
 
     def _look_themselves(self, hosts: list[Hypervisor], known: Sequence[Hypervisor]) -> bool:
-        """Have hosts that are few of many read themselves: cheaper than the pages of a listing."""
+        """Enqueue the hosts if they are few of many: cheaper than the pages of a listing."""
         if len(hosts) * FLEET > len(known):
             return False
         for hypervisor in hosts:

@@ -81,7 +81,7 @@ _BY_STATUS: Final[dict[str, Movability]] = {
 
 
 def movability(server: Server) -> Movability:
-    """Return what the state of a server allows on the host that is emptied."""
+    """Return the action that a server's state allows on the host that is emptied."""
     if server.task_state in _MOVING_TASKS:
         return OnItsWay()
     if server.task_state in {"deleting", "soft-deleting"}:
@@ -105,7 +105,7 @@ _RESTARTED: Final = frozenset(
 
 
 def restartability(server: Server) -> Restartable | Busy | Blocked | Absent:
-    """Return what the state of a server allows that must be restarted on its host.
+    """Return the action that a server's state allows for a restart on its host.
 
     Source: nova/compute/api.py, `start`, and `reboot` with `HARD`, which ERROR allows.
     """
@@ -142,7 +142,7 @@ _STOPPED_IN: Final = frozenset(
 
 
 def evacuability(server: Server) -> Movability:
-    """Return what the state of a server allows whose host is proven dead.
+    """Return the action that a server's state allows while its host is proven dead.
 
     Source: nova/compute/api.py, `evacuate`: vm_state active, stopped or error; Nova 2023.1 and
     later look at no task.
