@@ -1,6 +1,6 @@
 """Makes the compute service that a command line names.
 
-Each adapter is imported when it is chosen: what the others need is not loaded.
+An adapter is imported only when it is chosen, so the libraries of the others are not loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hypercobalt.errors import ConfigurationError
 
 
 class ReadDefinitions(Protocol):
-    """Gives the definitions that hosts' agents have stored; see `direct.definitions.Stored`."""
+    """Reader of the definitions that hosts' agents have stored; see `direct.definitions.Stored`."""
 
     async def of(self, host: str) -> HostDefinitions: ...
 
@@ -42,11 +42,11 @@ def connect_nova(
     Args:
         environment: `OS_PW_CMD` is taken from it; openstacksdk takes `OS_CLOUD`, the other `OS_*`
             and clouds.yaml from the process's own.
-        registry: gets the metrics; once for each.
-        smoke: how servers for tests are booted; None is `SmokeSettings()`.
+        registry: gets the metrics; call this once for each registry.
+        smoke: how servers for tests are booted; None means `SmokeSettings()`.
         guard: forbids changes.
         evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
-            disks anew from the image, unless all hosts share the directory or pool they are in.
+            disks again from the image, unless all hosts share the directory or pool they are in.
         live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
             can.
 
@@ -83,11 +83,11 @@ def connect_direct(
     """Make the adapter of a site without OpenStack; close it after use.
 
     Args:
-        hypervisors: gives the hosts as they are known now, such as an informer's cache.
-        registry: gets the metrics; once for each.
-        settings: how they are reached; None is `DirectSettings()`.
+        hypervisors: returns the hosts as known now, for example from an informer's cache.
+        registry: gets the metrics; call this once for each registry.
+        settings: how the hosts are reached; None means `DirectSettings()`.
         guard: forbids changes.
-        read: gives the definitions of a host that is dead; None: none are stored.
+        read: returns the definitions of a dead host; None when none are stored.
 
     Raises:
         ConfigurationError: an address cannot be read.

@@ -6,13 +6,13 @@ from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 
 
 class ComputeError(HypercobaltError):
-    """A call to a compute service has failed; the subclass has why."""
+    """A call to a compute service has failed; the subclass has the cause."""
 
 
 class UnreachableError(ComputeError, TransientError):
     """The service did not answer, or answered that it cannot now: time-outs, 5xx, 429, bad answers.
 
-    Nothing is known of what the call did; look at the world before calling again.
+    The effect of the call is unknown: read the state before calling again.
     """
 
 
@@ -23,15 +23,15 @@ class ConflictError(ComputeError, TransientError):
 class MayRunElsewhereError(ConflictError):
     """A server is not started, as a host that may run it does not answer. Nothing was done.
 
-    The same call is as safe later: it is no attempt that has failed.
+    The same call is safe later, and this one does not count as a failed attempt.
     """
 
 
 class RefusedError(ComputeError, TerminalError):
-    """The service understood and will not (400, 403, 404 of something the call needs).
+    """The service understood the call and refused it (400, 403, or 404 of an object that it needs).
 
     Args:
-        message: the request, and the service's own words.
+        message: the request, and the service's own text.
         reason: CamelCase reason for the condition that reports it.
         code: status code of HTTP; 0 where there is none.
     """

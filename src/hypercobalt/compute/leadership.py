@@ -1,12 +1,12 @@
-"""Whether this process may still change anything: a leader that was frozen may have a successor."""
+"""Guard of changes by leadership: a leader that was frozen may have a successor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 LeaderGuard = Callable[[], None]
-"""Called right before each change, on any thread; raises a `TransientError` that forbids it."""
+"""Guard called right before each change, on any thread; raises a `TransientError` to forbid it."""
 
 
 def unguarded() -> None:
-    """For a process that is the only one."""
+    """Allow every change: the process is the only one."""

@@ -1,7 +1,7 @@
-"""What a compute service reports of hosts, virtual machines and their moves.
+"""Reports of a compute service about hosts, virtual machines and their moves.
 
-Words are Nova's: server and migration states as its API writes them. Sizes: memory in MiB, disk in
-GiB, as in a flavor.
+The words are Nova's: server and migration states as its API writes them. Sizes: memory in MiB, disk
+in GiB, as in a flavor.
 
 Source: OpenStack Compute API reference, microversion 2.95.
 """
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class ServerStatus(StrEnum):
-    """Those values of a server's `status` that need care; any other is passed on as it is."""
+    """Values of a server's `status` that need care; any other is passed on as it is."""
 
     ACTIVE = "ACTIVE"
     BUILD = "BUILD"
@@ -32,7 +32,7 @@ class ServerStatus(StrEnum):
 
 
 class MoveKind(StrEnum):
-    """How a server goes to another host: `migration_type` of Nova's migration records."""
+    """Kind of a server's way to another host: `migration_type` of Nova's migration records."""
 
     LIVE = "live-migration"
     COLD = "migration"
@@ -42,7 +42,7 @@ class MoveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a server takes, or a host has.
+    """Resources that a server takes, or a host has.
 
     Args:
         vcpus: virtual CPUs.
@@ -56,7 +56,7 @@ class Size:
 
 
 def total(sizes: Collection[Size]) -> Size:
-    """All of them together."""
+    """Return the sum of all of them."""
     return Size(
         sum(size.vcpus for size in sizes),
         sum(size.memory_mib for size in sizes),
@@ -71,28 +71,28 @@ class Server:
     Args:
         id: UUID.
         name: for people.
-        host: compute host that it is on; "" when it is on none.
+        host: its compute host; "" for none.
         status: see `ServerStatus`.
-        task_state: what is being done to it (`deleting`, `migrating` …); "" for nothing.
+        task_state: operation in progress (`deleting`, `migrating` …); "" for none.
         running: its power state is running.
         paused: its power state is paused, whatever its status.
         died: the server is off without a known request: it crashed, or its host went down; None
-            when the service does not show why a server is off.
+            when the service does not show why it is off.
         size: by its flavor.
-        local_disk: part of its disks lies on the host itself, not on storage that hosts share.
+        local_disk: part of its disks is on the host itself, not on storage that hosts share.
         locked: its owner's actions are refused; an administrator's are not.
         locked_reason: why, as given with the lock; "" when none was given.
         fault: why it is in ERROR, in the service's words.
         hindrance: why it cannot be moved at all (a pinned device, a vTPM …); "" when nothing is
             known to be in the way.
         group: its server group's policy and the group's other members, None without one.
-        metadata: of its owner.
-        priority: those with a higher one are recovered first.
+        metadata: set by its owner.
+        priority: servers with a higher value are recovered first.
         recovers: whether its owner, flavor or image requests high availability; None when none of
             them has a setting.
         waits_for_host: why it cannot be started elsewhere when its host is dead: data or devices
             that are there alone; "" when nothing is known to be in the way.
-        claim: what `Moves.candidates` needs besides, in the service's own words.
+        claim: further resources that `Moves.candidates` needs, in the service's own words.
     """
 
     id: str
@@ -145,12 +145,13 @@ class Move:
         created: when it was requested.
         updated: when the record last changed.
         total: bytes of memory to move, 0 when not known.
-        remaining: those of them still to be moved.
-        disk_remaining: bytes of disks still to be copied; the memory goes after them, and what the
-            server writes meanwhile is copied until the end.
+        remaining: bytes of memory not moved yet.
+        disk_remaining: bytes of disks not copied yet; the memory follows the disks, and writes of
+            the server are copied until the end.
         message: why it failed; "" when the service does not report it.
-        claimed_by: host that has something of the server as well, for which it failed; "" else.
-        in_use: it failed since another process holds the lock of a disk.
+        claimed_by: host with a claim to a part of the server, for which the move failed; "" for
+            none.
+        in_use: the move failed since another process holds the lock of a disk.
     """
 
     id: str
@@ -170,12 +171,12 @@ class Move:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it, well or not."""
+        """Whether the move has ended, successfully or not."""
         return self.succeeded or self.status in {"error", "failed", "cancelled", "reverted"}
 
     @property
     def succeeded(self) -> bool:
-        """Whether the server is where it should go; a cold move then waits to be confirmed."""
+        """Whether the server is on its target; a cold move then waits for confirmation."""
         return self.status in {"completed", "finished", "confirmed", "done"}
 
 
@@ -187,7 +188,7 @@ class ServerAction:
         name: `stop`, `start`, `reboot`, `delete`, `evacuate` …
         started: when it began.
         user: id of the requester; "" for the service itself.
-        project: id, of that user; "" likewise.
+        project: id of that user's project; "" for the service itself.
     """
 
     name: str
@@ -203,12 +204,12 @@ class ServerAction:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a host has left.
+    """Resources of a host.
 
     Args:
         host: its name.
-        total: all that may be promised on it, overcommit included.
-        used: what has been promised.
+        total: resources that may be promised on it, overcommit included.
+        used: resources that have been promised.
     """
 
     host: str
@@ -217,7 +218,7 @@ class Capacity:
 
 
 def fits(size: Size, left: Capacity) -> bool:
-    """Whether a host has room for so much more."""
+    """Whether a host has room for a further size."""
     return (
         left.used.vcpus + size.vcpus <= left.total.vcpus
         and left.used.memory_mib + size.memory_mib <= left.total.memory_mib
@@ -230,13 +231,13 @@ class Host:
 
     Args:
         name: of the compute service's host; equal to the Hypervisor's, or its first label.
-        hypervisor_id: UUID of the hypervisor, which is that of its resource provider.
+        hypervisor_id: UUID of the hypervisor and of its resource provider.
         service_id: UUID of the compute service.
         enabled: new servers may be placed on it.
-        disabled_reason: why not; "" when enabled, or without a reason.
+        disabled_reason: why it is disabled; "" when enabled, or without a reason.
         up: its service reports.
         forced_down: it was declared down.
-        servers: UUIDs of what is on it.
+        servers: UUIDs of the servers on it.
     """
 
     name: str
@@ -274,7 +275,7 @@ class ProviderTraits:
 
     Args:
         names: sorted.
-        generation: what `Traits.put` needs to change them.
+        generation: number that `Traits.put` needs to change them.
     """
 
     names: tuple[str, ...]
@@ -283,11 +284,11 @@ class ProviderTraits:
 
 @dataclass(frozen=True, slots=True)
 class TestServer:
-    """What onboarding has booted on a new host.
+    """A server that onboarding has booted on a new host.
 
     Args:
         id: UUID.
-        name: whole.
+        name: the whole name.
         status: see `ServerStatus`.
         launched: when it first ran, None before.
         created: when it was requested.

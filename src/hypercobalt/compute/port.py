@@ -1,8 +1,8 @@
-"""What the operator needs of a compute service.
+"""Calls of a compute service that the operator needs.
 
-Every call has a deadline, and raises `UnreachableError` when nothing is known of its outcome,
-`RefusedError` when the service will not, `ConflictError` when what was read is old. What is not
-there is None or an empty answer. Reads that several passes need at the same time are one call.
+Every call has a deadline, and raises `UnreachableError` when its outcome is unknown, `RefusedError`
+when the service refuses, `ConflictError` when the data read before is old. An absent object is None
+or an empty answer. Reads that several passes need at the same time are one call.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class Fleet(Protocol):
     """All hosts in one listing."""
 
     def get(self, name: str) -> Host | None:
-        """The host that `Hosts.get` finds; None too where the name fits several."""
+        """Return the host that `Hosts.get` finds; None as well where the name fits several."""
         ...
 
 
 class Hosts(Protocol):
-    """Which hosts there are, and whether new servers are placed on them."""
+    """Hosts, and whether new servers are placed on them."""
 
     async def fleet(self) -> Fleet:
-        """Every host as it is now, in as few calls as the service needs for that."""
+        """Return every host as it is now, in as few calls as the service needs."""
         ...
 
     async def hindrance(self) -> str:
-        """Why no server can be started on any host at present; "" without a known reason."""
+        """Return why no server can be started on any host at present; "" without a known reason."""
         ...
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
-        """The host of exactly this name, or of its first label where the service uses that.
+        """Return the host of exactly this name, or of its first label where the service uses that.
 
         Args:
             name: of the Hypervisor; `node1` never finds `node10`.
@@ -52,7 +52,7 @@ class Hosts(Protocol):
         ...
 
     async def enable(self, host: Host) -> None:
-        """Let new servers be placed on it, and take back `forced_down`.
+        """Allow new servers on the host, and take back `forced_down`.
 
         Raises:
             RefusedError: servers were evacuated from it, and it has not cleaned up after them yet.
@@ -60,18 +60,18 @@ class Hosts(Protocol):
         ...
 
     async def disable(self, host: Host, reason: str) -> None:
-        """Let no new servers be placed on it."""
+        """Allow no new servers on the host."""
         ...
 
     async def force_down(self, host: Host) -> None:
-        """Declare it dead, so that its servers may be evacuated; `take_back` takes that back.
+        """Declare the host dead, so that its servers may be evacuated; `take_back` takes that back.
 
-        Call it only with proof that nothing runs there any more: it proves nothing by itself.
+        Call it only with proof that nothing runs there any more: this call proves nothing itself.
         """
         ...
 
     async def take_back(self, host: Host) -> None:
-        """Have it no longer declared dead, and clean of what was evacuated.
+        """Stop counting the host as dead, once evacuated servers are cleaned from it.
 
         Whether new servers are placed on it stays as it is.
 
@@ -81,7 +81,7 @@ class Hosts(Protocol):
         ...
 
     async def remove(self, host: Host) -> None:
-        """Forget the host's service; nothing happens if that is gone.
+        """Remove the host's service; nothing happens if it is gone.
 
         Raises:
             RefusedError: something still runs there; the message names it.
@@ -89,22 +89,21 @@ class Hosts(Protocol):
         ...
 
     async def has_provider(self, host: Host) -> bool:
-        """Whether a resource provider of the host is there, which its service may leave behind."""
+        """Whether the host has a resource provider, which its service may leave behind."""
         ...
 
     async def left_over(self, name: str, provider: str) -> Host | None:
-        """What is left of a host whose service is gone: its resource provider, without a service.
+        """Return what is left of a host without a service: its resource provider.
 
         Args:
-            name: the host's; the provider has it too, or its first label where one of both is
-                short. Any other provider is not this host's, whoever has its UUID.
-            provider: its UUID, from a source that is not trusted; one of a listed host is that
-                host's.
+            name: name of the host and of the provider, or its first label where one of both is
+                short. A provider of another name is not this host's, whoever has its UUID.
+            provider: UUID of the provider, from an untrusted source; a listed host keeps its own.
         """
         ...
 
     async def remove_provider(self, host: Host) -> None:
-        """Remove the host's resource provider with its empty allocations; likewise.
+        """Remove the host's resource provider and its empty allocations, unless it is gone.
 
         Raises:
             RefusedError: something still has resources there; the message names it.
@@ -113,7 +112,7 @@ class Hosts(Protocol):
 
 
 class Moves(Protocol):
-    """Servers on a host, and their way to another."""
+    """Servers on a host, and their moves to another."""
 
     @property
     def chooses_target(self) -> bool:
@@ -122,42 +121,45 @@ class Moves(Protocol):
 
     @property
     def groups_refused(self) -> str:
-        """Why the last servers were read without their groups; "" if they have them."""
+        """Return why the last servers were read without their groups; "" if they have them."""
         ...
 
     async def servers(self, host: str) -> tuple[Server, ...]:
-        """Everything on the host, in one call; never an answer from before the call.
+        """Return every server on the host, in one call; never an answer from before the call.
 
-        A host that is not known has nothing, or is `UnreachableError`.
+        An unknown host has no servers, or raises `UnreachableError`.
         """
         ...
 
     async def server(self, id: str) -> Server | None:
-        """One server, wherever it is; None when there is none any more."""
+        """Return one server, wherever it is; None when there is none any more."""
         ...
 
     async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
-        """Those of some servers that are in ERROR, wherever they are, in one call; without groups.
+        """Return the given servers that are in ERROR, on any host, in one call; without groups.
 
         Args:
-            ids: of the servers; those that are gone are in no state.
+            ids: of the servers; a server that is gone is left out.
         """
         ...
 
     async def moves(self, host: str) -> tuple[Move, ...]:
-        """Records of moves away from the host, newest first, in one call; likewise."""
+        """Return records of moves away from the host, newest first, in one call.
+
+        An unknown host has none, or raises `UnreachableError`.
+        """
         ...
 
     async def incoming(self, host: str) -> tuple[Move, ...]:
-        """Moves to the host that go on: a server may arrive there by each, or come back there.
+        """Return moves to the host that go on: each may bring a server there, or back there.
 
-        Not those that ended before the call, whatever their record shows: what they brought is
-        among the `servers` of a later call.
+        Moves that ended before the call are left out, whatever their records show: their servers
+        are among the `servers` of a later call.
         """
         ...
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
-        """Hosts that could take the server as far as the service reports, with what they have left.
+        """Return hosts that could take the server, by the service's reports, with their resources.
 
         Its present host is not among them, nor are disabled ones.
         """
@@ -175,7 +177,7 @@ class Moves(Protocol):
         ...
 
     async def restart(self, server: Server) -> None:
-        """Begin to start a server that is off, or to reboot one hard, on the host that it is on.
+        """Begin to start a server that is off, or to reboot one hard, on its present host.
 
         Raises:
             MayRunElsewhereError: it is not known yet whether it runs on another host.
@@ -186,15 +188,16 @@ class Moves(Protocol):
     async def evacuate(
         self, server: Server, target: str = "", *, interrupted: bool = False
     ) -> None:
-        """Begin to have a server of a host that was forced down on another one.
+        """Begin to evacuate a server from a host that was forced down to another host.
 
-        What ran there, or has died, runs afterwards; what was off stays off. `moves` has the
-        record, of kind `evacuation`. "" lets the service choose the target.
+        A server that ran there, or has died, runs afterwards; one that was off stays off. `moves`
+        has the record, of kind `evacuation`. "" lets the service choose the target.
 
         Args:
             server: as read.
             target: name of a host.
-            interrupted: it is shown as being rebuilt, but the host that did it is proven dead.
+            interrupted: the server is shown as being rebuilt, but the rebuilding host is proven
+                dead.
 
         Raises:
             RefusedError: its host is not forced down, or the server has to wait for it.
@@ -203,7 +206,7 @@ class Moves(Protocol):
         ...
 
     async def lock(self, server: Server, reason: str) -> None:
-        """Have its owner's actions refused until `unlock`; an administrator's are not.
+        """Refuse the owner's actions on a server until `unlock`; an administrator's still work.
 
         Nothing happens where the service has no such locks, or could not show their reason.
 
@@ -214,19 +217,19 @@ class Moves(Protocol):
         ...
 
     async def unlock(self, server: Server) -> None:
-        """Take back any lock; one that is not locked, or is gone, is no error."""
+        """Unlock a server, whoever locked it; one that is unlocked or gone is no error."""
         ...
 
     async def locked(self, prefix: str) -> tuple[Server, ...]:
-        """Servers of all hosts that are locked for a reason which begins so, in one call."""
+        """Return servers of all hosts locked for a reason with this beginning, in one call."""
         ...
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
-        """The requests for a server since then, newest first, without those of this operator.
+        """Return requests for a server since then, newest first, except this operator's own.
 
         Args:
             server: its id; one that is gone has none.
-            since: aware.
+            since: time, timezone-aware.
         """
         ...
 
@@ -235,17 +238,17 @@ class Moves(Protocol):
         ...
 
     async def abort(self, move: Move) -> None:
-        """Stop a live migration; the server stays where it is. One that has ended is no error."""
+        """Stop a live migration; the server stays where it is. An ended migration is no error."""
         ...
 
     async def recover(self, server: Server) -> None:
-        """Take a server out of ERROR that a live migration left there though it is where it was.
+        """Take a server that has not moved out of the ERROR that a live migration left it in.
 
-        One whose guest is paused is PAUSED afterwards; called for one that is out of ERROR, it only
-        sees to that.
+        A server with a paused guest is PAUSED afterwards; for a server that is out of ERROR, only
+        this is ensured.
 
         Raises:
-            RefusedError: it is not known to be there.
+            RefusedError: the server is not known to be there.
         """
         ...
 
@@ -258,15 +261,15 @@ class Aggregates(Protocol):
     """Host aggregates."""
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
-        """All of them."""
+        """Return all aggregates."""
         ...
 
     async def add(self, aggregate: HostAggregate, host: str) -> None:
-        """Put the host in; one that is in already is no error."""
+        """Add the host to an aggregate; nothing happens if it is a member."""
         ...
 
     async def remove(self, aggregate: HostAggregate, host: str) -> None:
-        """Take the host out; one that is not in is no error."""
+        """Remove the host from an aggregate; nothing happens if it is no member."""
         ...
 
 
@@ -274,28 +277,27 @@ class Traits(Protocol):
     """Traits of hosts' resource providers."""
 
     async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits | None:
-        """Those of a provider, by its UUID; None when there is none.
+        """Return the traits of a provider, by its UUID; None when there is none.
 
         Args:
             provider: its UUID.
-            fresh: do not take an answer that was read earlier and that nothing has changed since,
-                as far as `changed` has found.
+            fresh: use no earlier answer, even if `changed` has found no change since.
         """
         ...
 
     async def changed(self, *, also: int = 0) -> Collection[str]:
-        """Providers whose traits may differ from what `get` and `put` gave last.
+        """Return providers with traits that may differ from the last result of `get` or `put`.
 
-        Each is named once, until it is read again. Those that were absent are named when they are
-        there.
+        Each provider is named once, until it is read again. One that was absent is named when it
+        appears.
 
         Args:
-            also: so many of those that were read longest ago are among them in any case.
+            also: number of providers read longest ago that are included in any case.
         """
         ...
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
-        """Set all of them, and make the custom ones that do not exist yet.
+        """Set all traits, and create custom ones that do not exist yet.
 
         Raises:
             ConflictError: the generation is old.
@@ -304,10 +306,10 @@ class Traits(Protocol):
 
 
 class SmokeTests(Protocol):
-    """Servers booted on a new host to see that it works: in a project of their own."""
+    """Servers booted on a new host, in a project of their own, to check that the host works."""
 
     async def find(self, name: str) -> tuple[TestServer, ...]:
-        """Those of exactly this name."""
+        """Return the servers of exactly this name."""
         ...
 
     async def create(self, name: str, host: str, zone: str) -> TestServer:
@@ -315,20 +317,20 @@ class SmokeTests(Protocol):
         ...
 
     async def console(self, server: TestServer, lines: int) -> str:
-        """The last lines of its serial console."""
+        """Return the last lines of the server's serial console."""
         ...
 
     async def delete(self, server: TestServer) -> None:
-        """Delete it; one that is gone is no error."""
+        """Delete the server; one that is gone is no error."""
         ...
 
 
 class ComputeService(Protocol):
-    """A compute service. What it does not have (traits without Placement …) is None."""
+    """A compute service. A feature that it lacks (traits without Placement …) is None."""
 
     @property
     def name(self) -> str:
-        """`nova`, `direct`: for messages."""
+        """Name for messages: `nova`, `direct`."""
         ...
 
     @property
@@ -348,7 +350,7 @@ class ComputeService(Protocol):
 
     @property
     def counts_servers(self) -> bool:
-        """Whether the count of a host's servers is the service's own, not the host's word."""
+        """Whether the service itself counts a host's servers, rather than the host."""
         ...
 
     @property
@@ -358,9 +360,9 @@ class ComputeService(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why the service does not answer at present, in words; "" when it can."""
+        """Return why the service does not answer at present, in words; "" when it can."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""
         ...

@@ -1,1 +1,1 @@
-"""High availability, pure: what events and silence mean, and what may be done about them."""
+"""High availability, pure: what events and silence mean, and which actions they allow."""

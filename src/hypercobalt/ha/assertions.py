@@ -33,7 +33,7 @@ class Reports:
 def recorded(
     stored: Assertion | None, by: str, reports: Reports, now: datetime
 ) -> Assertion | None:
-    """Give the record of the present assertion; None without an assertion.
+    """Return the record of the present assertion; None without an assertion.
 
     Args:
         stored: the record until now.
@@ -56,14 +56,14 @@ def recorded(
 
 
 def counts(stored: Assertion | None, present: Assertion | None) -> bool:
-    """Whether the present assertion was recorded by an earlier pass, and is not disproved."""
+    """Whether the present assertion was recorded by an earlier pass and has not been disproved."""
     if stored is None or present is None or stored.by != present.by:
         return False
     return not present.disproved
 
 
 def is_removable(assertion: Assertion) -> bool:
-    """Whether the operator removes a disproved assertion: a taint belongs to another system."""
+    """Whether the operator may remove a disproved assertion: a taint belongs to another system."""
     return assertion.by.startswith(f"{ASSERTED_DEAD}=")
 
 

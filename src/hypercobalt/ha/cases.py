@@ -1,8 +1,8 @@
-"""What is known of one instance, and its open cases: plain data that a journal can keep. Pure.
+"""Record of one instance and its open cases: plain data that a journal can keep. Pure.
 
-A case is an incident with what is to be done about it next, and when. It is named after its key:
-the instance, that start of it, and the type; so the same incident has the same name in every
-process, and so has its Eviction.
+A case is an incident with its next step and the time of that step. Its name is its key: the
+instance, the present start of the instance, and the type of incident. So the same incident has the
+same name in every process, and so has its Eviction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hypercobalt.ha.signals import HOST
 
 MOST_EVIDENCE: Final = 8
 MOST_TIMES: Final = 32
-"""Moments of one sort that are remembered: more than any threshold counts of what is rare."""
+"""Moments of one sort that are remembered: more than any threshold for rare events counts."""
 MOST_DISKS: Final = 16
 MOST_EVICTIONS: Final = 64
 _TEXT: Final = 256
@@ -40,7 +40,7 @@ TRIGGERS: Final = {
     IncidentType.MONITOR_HUNG: Trigger.CONTROL_ERROR,
     IncidentType.MEMORY_FAILURE: Trigger.MEMORY_FAILURE,
 }
-"""`spec.trigger` of the Evictions that recover from it."""
+"""`spec.trigger` of the Evictions that recover from each type of incident."""
 OF_STORAGE: Final = frozenset({IncidentType.IO_ERROR, IncidentType.STORAGE_DEGRADED})
 """Types of incidents that are about a disk."""
 
@@ -56,7 +56,7 @@ class State(StrEnum):
 
 
 class Step(StrEnum):
-    """What is next in a case."""
+    """The next step of a case."""
 
     NONE = "none"
     PROBE = "look"  # the value is in the journals of hosts
@@ -71,9 +71,9 @@ class Case(Struct, frozen=True):
     """An open incident and its next step.
 
     Args:
-        shown: it stands in the status; one that may yet pass by itself does not.
-        eviction: its name; it is made once the step is no longer to recover.
-        due: when the next step is.
+        shown: the status lists it; a case that may yet pass by itself is not listed.
+        eviction: name of its Eviction, made once the step is no longer RECOVER.
+        due: time of the next step.
         mode: of the Eviction that recovers it.
         about: path of the disk.
     """
@@ -95,7 +95,7 @@ class Case(Struct, frozen=True):
     about: str = ""
 
     def with_evidence(self, *texts: str) -> Case:
-        """The case with more evidence; a text that it has already is not repeated."""
+        """Return the case with more evidence; a text that it already has is not repeated."""
         new = [text[:_TEXT] for text in texts if text and text[:_TEXT] not in self.evidence]
         kept = (*self.evidence, *new)
         if len(kept) > MOST_EVIDENCE:  # the first is what began it
@@ -103,12 +103,12 @@ class Case(Struct, frozen=True):
         return replace(self, evidence=kept)
 
     def then(self, step: Step, due: datetime | None = None) -> Case:
-        """The case with another next step."""
+        """Return the case with another next step."""
         return replace(self, step=step, due=due)
 
 
 def is_dump(case: Case) -> bool:
-    """Whether it is of a guest whose crash kernel saves its memory."""
+    """Whether the case is about a guest whose crash kernel saves its memory."""
     return case.type is IncidentType.CRASH and case.step is Step.PROBE
 
 
@@ -117,9 +117,9 @@ class DiskErrors(Struct, frozen=True):
 
     Args:
         path: of the disk.
-        since: beginning of the span that is counted.
-        count: in that span.
-        suspect: there were too many in a span before, which began then.
+        since: beginning of the span in which errors are counted.
+        count: number of errors in that span.
+        suspect: beginning of an earlier span with too many errors.
     """
 
     path: str
@@ -136,21 +136,21 @@ class Made(Struct, frozen=True):
 
 
 class Instance(Struct, frozen=True):
-    """What is remembered of one instance; with `HOST` as UUID, of the host.
+    """Record of one instance; with `HOST` as UUID, of the host.
 
     Args:
-        state: as the last signal has it.
+        state: according to the last signal.
         domain_id: libvirt's number of its start.
-        start: name of its present or last start, unlike any other's.
+        start: unique name of its present or last start.
         shutdown: who shut it down, before it stopped: `guest`, `host` or "".
         agent: its guest's agent is connected.
-        agent_seen: it was, in this start.
+        agent_seen: its guest's agent was connected at least once in this start.
         memory_bytes: its memory.
-        resumes: after I/O errors, without a while that it ran in between.
-        resumed_at: when the last of them was.
+        resumes: number of resumes after I/O errors, as long as it did not run well in between.
+        resumed_at: time of the last of these resumes.
         paused_since: since when I/O errors pause it; moments after a resume do not end that.
-        incidents: of the host, when they were shown.
-        evictions: of the host, those that are still to be removed.
+        incidents: for the host only, times at which its incidents were shown.
+        evictions: for the host only, Evictions that must still be removed.
     """
 
     uuid: str
@@ -178,63 +178,63 @@ class Instance(Struct, frozen=True):
 
     @property
     def active(self) -> bool:
-        """It runs here, or is paused."""
+        """Whether the instance runs here, or is paused."""
         return self.state in {State.RUNNING, State.PAUSED}
 
     def case(self, *types: IncidentType) -> Case | None:
-        """The open case of one of these types."""
+        """Return the open case of one of these types."""
         return next((case for case in self.cases if case.type in types), None)
 
     def with_case(self, case: Case) -> Instance:
-        """With a case added, or replaced by its newer form."""
+        """Return the instance with a case added, or replaced by its newer form."""
         others = tuple(other for other in self.cases if other.id != case.id)
         return replace(self, cases=(*others, case))
 
     def without_case(self, case_id: str) -> Instance:
-        """Without the case of that name."""
+        """Return the instance without the case of that name."""
         return replace(self, cases=tuple(case for case in self.cases if case.id != case_id))
 
     def without(self, *types: IncidentType) -> Instance:
-        """Without the cases of these types."""
+        """Return the instance without the cases of these types."""
         left = tuple(case for case in self.cases if case.type not in types)
         return replace(self, cases=left)
 
 
 def key_of(instance: str, start: str, type_: IncidentType) -> str:
-    """Name of the incident of this type in this start of an instance."""
+    """Return the name of the incident of this type in this start of an instance."""
     digest = hashlib.sha256(f"{instance}/{start}/{type_}".encode()).hexdigest()
     return f"{instance[:8] or 'host'}-{digest[:10]}"
 
 
 def eviction_name(case_id: str, host: str) -> str:
-    """Name of the Eviction for an incident: of the instance, or of the whole host."""
+    """Return the name of the Eviction for an incident of the instance, or of the whole host."""
     head, _, digest = case_id.partition("-")
     return f"ha-{host[:200] if head == 'host' else head}-{digest}"
 
 
 def may_have(eviction: str, instances: Iterable[str], host: str) -> bool:
-    """Whether an Eviction of that name may be about one of these: by its own name, or by many."""
+    """Whether an Eviction of that name may be about one of these: by its own name, or for many."""
     heads = (*(uuid[:8] for uuid in instances), host[:200])
     return eviction.startswith(tuple(f"ha-{head}-" for head in heads))
 
 
 def reaction_of(mode: EvictionMode) -> Reaction:
-    """What an Eviction of a mode does, by its first step."""
+    """Return what an Eviction of a mode does in its first step."""
     return Reaction.RESTART if mode is EvictionMode.AUTO else Reaction.MOVE
 
 
 def recent(times: Iterable[datetime], now: datetime, within: timedelta) -> int:
-    """How many of the moments lie within the last span of time."""
+    """Return how many of the moments lie within the last span of time."""
     return sum(1 for time in times if now - within < time <= now)
 
 
 def with_time(times: tuple[datetime, ...], now: datetime) -> tuple[datetime, ...]:
-    """The moments and one more; the oldest are dropped."""
+    """Return the moments and one more; the oldest are dropped."""
     return (*times, now)[-MOST_TIMES:]
 
 
 def incident_of(instance: Instance, case: Case) -> Incident:
-    """The case as the status has it."""
+    """Return the case in the form that the status has."""
     return Incident(
         id=case.id,
         type=case.type,

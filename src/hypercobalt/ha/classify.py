@@ -1,8 +1,8 @@
-"""What a signal means for an instance: planned, unplanned or only to be reported. Pure.
+"""Judges a signal of an instance: planned, unplanned or only reported. Pure.
 
-Evidence is weighed in order, first match decides; each verdict has its rule and evidence. Rows 4
-and 5, which need Nova, and row 3, which needs the Hypervisor as it is now, come when something is
-about to be done (`restraint.py`, and the operator's Eviction).
+Evidence is weighed in order, and the first match decides; each verdict names its rule and evidence.
+Rows 4 and 5, which need Nova, and row 3, which needs the Hypervisor as it is now, are applied right
+before a reaction (`restraint.py`, and the operator's Eviction).
 
 Source: the HA reference, sections 3 (measured sequences), 4 (evidence) and 5 (reactions).
 """
@@ -33,15 +33,16 @@ from hypercobalt.ha.verdict import Nature, Verdict
 SETTLE: Final = timedelta(milliseconds=300)
 """Wait after a stop: related events, such as the stops of many instances, arrive within it."""
 PANIC_SETTLE: Final = timedelta(seconds=2)
-"""The same after a panic, which libvirt may answer itself with a restart (`on_crash`), and after an
-NMI of the watchdog, by which a guest panics to save its memory."""
+"""Wait after a panic: libvirt may restart the guest itself (`on_crash`). Also after a watchdog's
+NMI, which makes a guest panic to save its memory.
+"""
 COALESCE: Final = timedelta(seconds=2)
 """A reset gives two REBOOT events within 0.2 to 0.7 s."""
 SAME_WATCHDOG: Final = timedelta(seconds=120)
 """A stop so soon after a watchdog's poweroff or shutdown belongs to it."""
 PROBE_AGAIN: Final = timedelta(seconds=10)
 SHORTLY: Final = timedelta(minutes=10)
-"""How long a report stays open that nothing closes."""
+"""How long a report stays open when nothing closes it."""
 
 CRASHES: Final = (IncidentType.CRASH, IncidentType.ENDED_BY_BOOT)
 """Types of unplanned ends."""
@@ -58,7 +59,7 @@ def _probed_first(
     nature: Nature = Nature.UNPLANNED,
     after: timedelta = PROBE_AGAIN,
 ) -> Verdict:
-    """An incident that may pass by itself: the instance is probed before anything is done."""
+    """An incident that may pass by itself: the instance is probed before any reaction."""
     return Verdict(
         nature=nature,
         rule=rule,
@@ -75,11 +76,11 @@ _UNMONITORED: Final = Verdict(nature=Nature.REPORT, rule="not monitored, by the 
 
 
 def classify(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    """Judge a signal by what was known of the instance before it.
+    """Judge a signal by the record of the instance before it.
 
     Args:
         signal: what happened.
-        instance: as remembered before it.
+        instance: its record before the signal.
         config: thresholds, and which events are monitored.
     """
     if not config.event(EVENT_TYPE.get(signal.kind, EventType.LIFECYCLE)).monitored:
@@ -133,9 +134,9 @@ def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _is_suspended(instance: Instance) -> bool:
-    """Whether a client has paused it, rather than an error: its owner does not want it to run.
+    """Whether a client, rather than an error, has paused it: its owner does not want it to run.
 
-    By a panic it is paused, too.
+    An instance that a panic has paused does not count.
     """
     case = instance.case(IncidentType.PAUSED)
     if instance.state is not State.PAUSED or case is None or instance.case(*CRASHES) is not None:
@@ -144,7 +145,7 @@ def _is_suspended(instance: Instance) -> bool:
 
 
 def _is_worked_at(instance: Instance) -> bool:
-    """Whether an Eviction restarts or moves it."""
+    """Whether an Eviction is restarting or moving the instance."""
     return any(case.step is Step.FOLLOW for case in instance.cases)
 
 
@@ -185,14 +186,15 @@ def _out_of_band(rule: str) -> Verdict:
 
 
 def _failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    if instance.state is State.UNKNOWN:  # what a listing has shown as off was defined here
+    if instance.state is State.UNKNOWN:  # defined here, off in the last listing
         return Verdict(nature=Nature.REPORT, rule="there is no record that it ran here")
     return _crashed(signal, instance, config)
 
 
 def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if _is_suspended(instance):
-        # Its memory is lost, which its owner has to learn; started, it would run against his will.
+        # The memory is lost, and its owner has to learn that; a start would be against the owner's
+        # will.
         return Verdict(
             nature=Nature.REPORT,
             rule="its QEMU ended while a client had it paused: it stays off, its memory is lost",
@@ -211,7 +213,10 @@ def _panicked(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _dumping(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    """A restart would cut the dump short; the crash kernel mostly reboots the guest afterwards."""
+    """Judge a panic whose crash kernel saves the guest's memory.
+
+    A restart would cut the dump short; the crash kernel mostly reboots the guest afterwards.
+    """
     rule = "its guest's kernel panicked, and a crash kernel saves its memory"
     crash = _crash(signal, instance, config, rule=rule)
     return replace(
@@ -220,7 +225,7 @@ def _dumping(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -> Verdict:
-    """An unplanned end; several signals of the same crash count once."""
+    """Judge an unplanned end; several signals of the same crash count once."""
     again = config.thresholds.crashes
     count = recent(instance.crashes, signal.at, again.within) + (instance.case(*CRASHES) is None)
     moves = count >= again.count
@@ -304,7 +309,10 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _same_watchdog(signal: Signal, instance: Instance) -> bool:
-    """WATCHDOG and SUSPENDED/WATCHDOG are one firing. For one that has fired before."""
+    """Whether the watchdog's last firing caused this signal, too.
+
+    WATCHDOG and SUSPENDED/WATCHDOG are one firing. The watchdog has to have fired before.
+    """
     return signal.at - instance.watchdogs[-1] < COALESCE
 
 
@@ -378,7 +386,7 @@ def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> V
 
 
 def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict:
-    """Judged by what is remembered of the host."""
+    """Judge a memory failure by the record of the host."""
     limits, now = config.thresholds, signal.at
     grave = is_grave(signal)
     often = limits.memory_failures if grave else limits.corrected_memory_failures

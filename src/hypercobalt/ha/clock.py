@@ -14,10 +14,10 @@ from hypercobalt.ha.cases import Case, DiskErrors, Instance
 
 
 def set_back(instance: Instance, by: timedelta, now: datetime) -> Instance:
-    """The instance after the clock was set back; steps that were due later keep their delay.
+    """Return the instance after the clock was set back; steps that were due later keep their delay.
 
     Args:
-        instance: as remembered by the clock before.
+        instance: its record by the clock before.
         by: how far it was set back.
         now: by the clock as it is.
     """
@@ -26,9 +26,9 @@ def set_back(instance: Instance, by: timedelta, now: datetime) -> Instance:
 
 
 def by_this_clock(instance: Instance, now: datetime) -> Instance:
-    """The record of an earlier process, whose clock may have been ahead of the present one.
+    """Correct the record of an earlier process, whose clock may have been ahead of the present one.
 
-    A host may have booted with another time than it was given since.
+    Since then the host may have booted with another time.
     """
     none = timedelta(0)
     cases = tuple(

@@ -23,7 +23,7 @@ KEY: Final = "config.yaml"
 
 _LONGEST: Final = timedelta(days=7)
 _MOST: Final = 64 * 1024
-"""Characters of the document: reading it holds up everything else."""
+"""Most characters of the document: reading a longer one would hold up everything else."""
 _MOST_TEXT: Final = 500  # characters of an error
 _DEEPEST: Final = 8
 
@@ -48,12 +48,12 @@ class Document(
 
 
 class Event(Document, frozen=True):
-    """What is done with the events of one type.
+    """Settings for the events of one type.
 
     Args:
         monitored: they are judged; otherwise they do nothing but count.
-        reported: incidents of it stand in the status and get an Event; reactions do not depend on
-            it.
+        reported: the status lists incidents of this type, and each gets an Event; reactions do not
+            depend on it.
     """
 
     monitored: bool = True
@@ -89,11 +89,11 @@ class ManyCrashes(Document, frozen=True):
 
 
 class Limits(Document, frozen=True):
-    """How much is done at most.
+    """Upper limits of what is done.
 
     Args:
-        recoveries_per_hour: of one instance; starts after its host's reboots do not count.
-        recoveries_per_day: likewise.
+        recoveries_per_hour: of one instance; starts after reboots of its host do not count.
+        recoveries_per_day: of one instance, counted in the same way.
         incidents_per_minute: of the host; beyond it events only count.
         backoff: waits before the second, third, … recovery of an instance within an hour, and
             before its second, third, … resume after I/O errors.
@@ -154,10 +154,10 @@ class HaConfig(Document, frozen=True):
     """The whole document.
 
     Args:
-        dry_run: record what would be done, and do nothing.
+        dry_run: only record which actions would be taken.
         restart_on_guest_shutdown: start instances again that their own guests have shut down.
         events: by type.
-        limits: how much is done at most.
+        limits: upper limits of what is done.
         thresholds: when something counts.
     """
 
@@ -168,7 +168,7 @@ class HaConfig(Document, frozen=True):
     thresholds: Thresholds = Thresholds()
 
     def event(self, type_: EventType) -> Event:
-        """What is done with the events of a type."""
+        """Return the settings for the events of a type."""
         return self.events.get(type_, _DEFAULT_EVENT)
 
 
@@ -183,7 +183,7 @@ def parse(data: Mapping[str, str], binary: Collection[str] = ()) -> HaConfig:
         binary: keys of the ConfigMap's `binaryData`.
 
     Raises:
-        InvalidConfigError: a key, a value or the YAML is wrong; names it.
+        InvalidConfigError: a key, a value or the YAML is wrong; the message names it.
     """
     if binary:
         key = sorted(binary)[0][:64]
@@ -198,7 +198,7 @@ def parse(data: Mapping[str, str], binary: Collection[str] = ()) -> HaConfig:
 
 
 def _load(text: str) -> object:
-    """The YAML of a document.
+    """Return the YAML of a document, decoded.
 
     Raises:
         InvalidConfigError: the document cannot be read.
@@ -233,7 +233,7 @@ def _refuse_bombs(text: str) -> None:
 
 
 def hash_of(data: Mapping[str, str]) -> str:
-    """A short name of a document, to see which one is active."""
+    """Return a short name of a document, to see which one is active."""
     return hashlib.sha256(data.get(KEY, "").encode()).hexdigest()[:8]
 
 

@@ -1,7 +1,7 @@
-"""What speaks against the proof that a host is dead. Pure.
+"""Collects evidence against the proof that a host is dead. Pure.
 
-A proof is about the boot that was known when the proof was recorded. A host that is silent since
-may run instances all the same: it may have booted unobserved, and fallen silent again.
+A proof is about the boot that was known when the proof was recorded. A host that has been silent
+since may run instances all the same: it may have booted unobserved, and fallen silent again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hypercobalt.api.fencing import Fencing, FencingMethod, proven_boots
 
 
 class Power(Enum):
-    """What its fence device reports of a host that counts as dead, or is asserted to be.
+    """Report of the fence device of a host that counts as dead, or is asserted to be dead.
 
-    That is the power; of a host that was cut off from its storage the access to that.
+    It reports the power; for a host that was cut off from its storage, the access to the storage.
     """
 
     OFF = auto()
     """The device read it as off a moment ago, or nothing depends on it."""
     ON = auto()
     UNKNOWN = auto()
-    """The device has given the proof, and has not answered for too long since."""
+    """The device gave the proof, and has not answered for too long since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,17 @@ class Latest:
 
 
 _LOCK: Final = re.compile(r'Failed to get (shared )?"[\w ]+" lock')
-_LONGEST: Final = 120  # characters of another refusal; the cause stands at its end
+_LONGEST: Final = 120  # characters of another refusal; its cause is at the end
 LOCKS_LAST: Final = timedelta(minutes=2)
 """How long the locks of a dead host may be held: NFS 4 gives it 90 s to come back."""
 
 
 def held(failed: Iterable[tuple[str, datetime, str]], proven_at: datetime) -> tuple[str, ...]:
-    """What shows that a host which was proven dead has its disks in use; () for nothing.
+    """Return what shows that a host proven dead still has its disks in use; () for nothing.
 
     Args:
-        failed: instances that were last refused a lock elsewhere: UUID, when, the refusal.
+        failed: instances that were last refused a lock elsewhere: UUID, time and text of the
+            refusal.
         proven_at: when the host was proven dead.
     """
     return tuple(
@@ -71,25 +72,25 @@ def held(failed: Iterable[tuple[str, datetime, str]], proven_at: datetime) -> tu
 
 
 def _refusal(text: str) -> str:
-    """What of a refusal people need: QEMU's own text has its command line before that.
+    """Return the part of a refusal that people need: QEMU's own text begins with its command line.
 
-    The Eviction's entry of the instance has the whole.
+    The Eviction's entry of the instance has the whole text.
     """
     found = _LOCK.search(text)
     return found[0] if found is not None else text[-_LONGEST:]
 
 
 def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
-    """What shows that the host has lived after it was proven dead; () for nothing.
+    """Return what shows that the host has lived after it was proven dead; () for nothing.
 
     Args:
-        proof: a record that holds.
+        proof: a record for which `holds` is true.
         latest: see there.
     """
     found: list[str] = []
     if latest.node_boot and latest.node_boot not in proven_boots(proof):
         found.append(f"the kubelet has reported boot {latest.node_boot}")
-    by_agent = proof.method == FencingMethod.AGENT  # which lives, and ends what is started
+    by_agent = proof.method == FencingMethod.AGENT  # lives, and ends new instances
     if by_agent and not latest.agent:
         found.append("the node agent that has ended every instance no longer renews its Lease")
     known = proof.leaseRenewedAt is not None and not by_agent

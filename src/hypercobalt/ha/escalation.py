@@ -1,8 +1,8 @@
-"""Which of the cases that are due get an Eviction now, and which wait or are given up. Pure.
+"""Chooses which due cases get an Eviction now, and which wait or are given up. Pure.
 
-Each instance: in place first, then elsewhere, then no more (`RecoveryExhausted`). The host: a
-token for each incident, one Eviction for many crashes at once, none for a storage that several
-instances have lost together.
+An instance is recovered in place first, then elsewhere, then no more (`RecoveryExhausted`). For a
+host each incident takes a token, many crashes at once get one Eviction, and a storage that several
+instances have lost together gets none.
 
 Source: the HA reference, section 5, "Escalation, dedup, storm protection".
 """
@@ -47,7 +47,7 @@ _CRASHES: Final = frozenset({*CRASHES, IncidentType.HOST_OUT_OF_MEMORY})
 _A_MOMENT: Final = timedelta(seconds=1)
 _SHARED_BY: Final = 2
 FOLLOW: Final = timedelta(seconds=30)
-"""Interval of reading an Eviction that was made: libvirt mostly shows its end first."""
+"""Interval between reads of an Eviction that was made: libvirt mostly shows its end first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Memory:
     """The host's memory.
 
     Args:
-        available_bytes: that can be had without swapping.
+        available_bytes: bytes available without swapping.
         kills: whether the kernel's OOM killer has acted just now.
     """
 
@@ -65,14 +65,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """An Eviction to be made.
+    """An Eviction that has to be made.
 
     Args:
         name: of the Eviction.
         incident: id of the incident that it is labelled with.
-        since: when that was first seen.
-        instances: UUIDs; empty: all of the host.
-        cases: the UUID and the case's id of each incident that it recovers.
+        since: when that incident was first seen.
+        instances: UUIDs; empty for all instances of the host.
+        cases: for each incident that it recovers, the UUID of the instance and the id of the case.
         trigger: for programs.
         mode: how.
         reason: for people.
@@ -90,11 +90,11 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What follows from the cases that are due.
+    """Result for the cases that are due.
 
     Args:
         instances: all of them, with their cases as they are now.
-        recoveries: Evictions to be made. Their names stand in the cases, so the same
+        recoveries: Evictions that have to be made. The cases have their names, so the same
             Eviction is made each time.
     """
 
@@ -105,7 +105,7 @@ class Plan:
 def plan(
     instances: Mapping[str, Instance], node: str, config: HaConfig, now: datetime, memory: Memory
 ) -> Plan:
-    """Choose what is done about the cases whose next step is to recover, and due.
+    """Choose the reactions to the cases that are due and have recovery as their next step.
 
     Args:
         instances: all that are remembered, and the host as `HOST`.
@@ -137,7 +137,7 @@ def plan(
 
 
 def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
-    """The instance once the Eviction of a case was made, which is followed and counted.
+    """Return the instance after the Eviction of a case was made; it is followed and counted.
 
     A start after the host's reboot does not count towards the limits of the instance.
     """
@@ -155,12 +155,13 @@ def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
 
 
 def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why: str) -> Instance:
-    """After the Eviction of a case failed.
+    """Return the instance after the Eviction of a case failed.
 
     An instance that is off gets another one once the cool-down is over, as long as its limits
-    allow: storage may be back later than its hosts. Its case is a crash, or a restart left it off.
-    An instance that I/O errors have paused waits for its storage again meanwhile. An instance that
-    runs, and is recovered for another reason, may be well by then: its case is given up.
+    allow: storage may be back later than its hosts. The case of such an instance is a crash, or a
+    restart left it off. An instance that I/O errors have paused waits for its storage again
+    meanwhile. An instance that runs, and is recovered for another reason, may be well by then: its
+    case is given up.
     """
     recorded = case.with_evidence(why)
     if _is_paused_by_storage(instance, case):
@@ -175,7 +176,7 @@ def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why:
 
 
 def postponed(instance: Instance, case_id: str, due: datetime, why: str = "") -> Instance:
-    """After it was found that something else has to end first."""
+    """Return the instance after it was found that something else has to end first."""
     cases = tuple(
         case.with_evidence(why).then(case.step, due) if case.id == case_id else case
         for case in instance.cases
@@ -214,14 +215,14 @@ def _is_paused_by_storage(instance: Instance, case: Case) -> bool:
 
 
 def exhausted(case: Case) -> Case:
-    """The case, given up."""
+    """Return the case, given up."""
     return replace(
         case, type=IncidentType.RECOVERY_EXHAUSTED, severity=Severity.CRITICAL, shown=True
     )
 
 
 def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
-    """The case; one that was given up has happened again, and has the type in its name again."""
+    """Return the case; one that was given up has recurred, and gets the type in its name back."""
     if case.type is not IncidentType.RECOVERY_EXHAUSTED:
         return case
     type_ = next(one for one in TRIGGERS if key_of(uuid, case.start, one) == case.id)
@@ -233,7 +234,7 @@ def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
 def _storage_is_away(
     known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
-    """Whether other instances have errors on the same storage: moving one repairs nothing."""
+    """Whether other instances have errors on the same storage: a move would repair nothing."""
     if case.type is not IncidentType.IO_ERROR:
         return False
     pool = pool_of(case.about)
@@ -255,7 +256,7 @@ def _storage_is_away(
 
 
 def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: Memory) -> Case:
-    """The case of an instance that the OOM killer has ended, and whether it fits here again."""
+    """Return the case of an instance that the OOM killer ended; without room here it moves."""
     if case.type is not IncidentType.CRASH or not memory.kills:
         return case
     short = memory.available_bytes < known[uuid].memory_bytes
@@ -271,7 +272,7 @@ def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: 
 
 
 def _many_crashed(known: Mapping[str, Instance], config: HaConfig, now: datetime) -> str:
-    """Why the crashes of this minute are the host's; "" when they are not."""
+    """Return why the crashes of this minute count as the host's; "" when they do not."""
     rule = config.thresholds.many_crashes
     crashed = {uuid for uuid, one in known.items() if recent(one.crashes, now, rule.within)}
     there = crashed | {uuid for uuid, one in known.items() if one.active}
@@ -287,7 +288,7 @@ def _as_one(
     node: str,
     now: datetime,
 ) -> None:
-    """One Eviction for all of them, one for each mode, and one incident of the host."""
+    """Merge the cases: one Eviction for each mode, and one incident of the host."""
     by_mode: dict[EvictionMode, list[tuple[str, Case]]] = {}
     for uuid, case in crashed:
         by_mode.setdefault(case.mode, []).append((uuid, case))
@@ -315,7 +316,7 @@ def _open_on_host(
     about: str = "",
     count: int | None = None,
 ) -> None:
-    """Open an incident of the host, or count it once more; `count` replaces a smaller count."""
+    """Open an incident of the host, or count it again; `count` replaces a smaller count."""
     host = known[HOST]
     key = key_of(HOST, host.start, type_)
     old = next((case for case in host.cases if case.id == key), None)
@@ -339,7 +340,7 @@ def _open_on_host(
 def _admitted(
     known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
-    """Whether an Eviction of its own may be made for the case; without a token it waits."""
+    """Whether the case may get an Eviction of its own; without a token it waits."""
     if case.shown:
         return True
     again = case.reaction is Reaction.WAIT
@@ -352,7 +353,7 @@ def _admitted(
 
 
 def _recoveries(known: Mapping[str, Instance], now: datetime) -> tuple[Recovery, ...]:
-    """One for each Eviction's name, the oldest incident first."""
+    """Return one recovery for each Eviction's name, the oldest incident first."""
     groups: dict[str, list[tuple[str, Case]]] = {}
     for uuid, case in sorted(_due(known, now), key=lambda one: one[1].first_seen):
         if case.eviction:

@@ -1,19 +1,19 @@
-"""The protocol of fencing: who may do what next, by what is recorded. Pure.
+"""The protocol of fencing: who may take which step next, according to the record. Pure.
 
 1. An attempt is recorded before the device is called: boot, method, device, deadline.
 2. Only the process that recorded it calls the device, before the deadline. Another one that finds
    it waits until the deadline: the first one's call may still switch the host off.
 3. The proof is recorded before any process acts on it. It is about the boot that was known then,
    and stays when nothing contradicts it (`doubts`); a boot proven dead is never fenced again.
-4. What is free comes first: the agent may have ended all instances, an administrator or another
-   system may assert that the boot is dead. Another boot proves nothing: of a silent host the newest
-   boot runs, for all that is known.
+4. A proof without a call comes first: the agent may have ended all instances, an administrator or
+   another system may assert that the boot is dead. Another boot proves nothing: of a silent host
+   the newest boot runs, as far as is known.
 5. A host that lives, or is back with another boot, is not switched off.
-6. A host that shows life after a proof has to be fenced anew when it is silent again.
+6. A host that shows life after a proof must be fenced again when it is silent again.
 7. Each attempt is by one kind of device. A host is cut off from its storage where no device
    switches its power, or at once after such an attempt has failed: the device may have lost its
    power with the host. The attempt after that is by the power again.
-8. What may have cut a host off from its storage is recorded until the host has that back
+8. What may have cut a host off from its storage is recorded until the host has its storage back
    (`unfencing`), through later attempts, proofs and boots.
 
 Source: docs/decisions, proof before evacuation; medik8s fence-agents-remediation.
@@ -40,11 +40,11 @@ from hypercobalt.ha.fencing_record import (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Times of attempts.
+    """Times between attempts.
 
     Args:
-        pause: after a failed one, times the number of attempts.
-        longest: bound of that.
+        pause: wait after a failed attempt, multiplied by the number of attempts.
+        longest: upper bound of that wait.
     """
 
     pause: timedelta = timedelta(seconds=15)
@@ -53,7 +53,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The fence devices of a host that cut it off from the same.
+    """Fence devices of a host that cut it off from the same thing.
 
     Args:
         devices: for people; "" for none.
@@ -66,22 +66,22 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the next step follows from.
+    """Facts that decide the next step.
 
     Args:
-        boot: the boot to fence: the one that the node agent reported last; "" for none, then
-            nothing can be proven.
-        node_boot: the one that the kubelet reported last; "" for none.
+        boot: ID of the boot to fence, as the node agent reported last; "" for none, when nothing
+            can be proven.
+        node_boot: boot ID that the kubelet reported last; "" for none.
         stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
-        lease: when the node agent has renewed its Lease last, as its Lease has it; "" for never,
+        lease: when the node agent last renewed its Lease, as recorded there; "" for never,
             None: not known.
         asserted: who asserts that `boot` is dead, and how; "" for none. It counts only while
             nothing shows that the host lives.
-        power: what switches the host's power, for people and for how long one attempt may take.
-        storage: what cuts it off from its storage, likewise.
+        power: devices that switch the host's power.
+        storage: devices that cut the host off from its storage.
         silent: nothing of the host answers.
-        dead: nor has it for long enough, and all gates are open.
-        evidence: why.
+        dead: it has been silent for long enough, and all gates are open.
+        evidence: texts for people that explain this.
         mine: deadline of the attempt that this process has recorded and not called yet.
         unconfirmed: the device that has given the proof does not report the power any more.
     """
@@ -102,26 +102,26 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """There is nothing to do: the boot is proven dead, or fencing is not due."""
+    """No step: the boot is proven dead, or fencing is not due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """This has to be stored before the next step."""
+    """Store this record before the next step."""
 
     fencing: Fencing
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchOff:
-    """The devices of the record's method have to be called now: this process has recorded it."""
+    """Call the devices of the record's method now: this process has recorded the attempt."""
 
     fencing: Fencing
 
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing may be done before: an attempt may be under way, or the last one has failed."""
+    """Do nothing before this time: an attempt may be under way, or the last one has failed."""
 
     at: datetime
 
@@ -130,7 +130,7 @@ FencingStep = Nothing | Record | SwitchOff | WaitUntil
 
 
 def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -> FencingStep:
-    """Give the one next step.
+    """Return the next step.
 
     Args:
         stored: the record; of another boot, it only matters while its attempt may go on.
@@ -159,12 +159,12 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
 
 
 def _counts(stored: Fencing, boot: str) -> bool:
-    """Whether a record goes on: of the same boot, and not closed since."""
+    """Whether a record still applies: it is about the same boot, and has not been closed since."""
     return stored.bootID == boot and stored.phase != FencingPhase.RELEASED
 
 
 def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
-    """A boot that was proven dead; a report of its own agent replaces any other proof."""
+    """Return the step for a boot proven dead; a report of its agent replaces any other proof."""
     if facts.stopped and fenced.method != FencingMethod.AGENT:
         return Record(proven(fenced, FencingMethod.AGENT, facts.stopped, now))
     if facts.asserted and facts.silent:
@@ -194,25 +194,25 @@ def _under_way(stored: Fencing, facts: Facts, now: datetime) -> FencingStep:
 
 
 def _turns_to_storage(stored: Fencing, facts: Facts) -> bool:
-    """Whether the last attempt was by the power of this boot, has failed, and storage is left."""
+    """Whether the last attempt, on this boot's power, has failed, and storage devices are left."""
     failed = stored.phase == FencingPhase.FAILED and stored.method == FencingMethod.BMC
     of_boot = stored.bootID == facts.boot
     return failed and of_boot and facts.dead and bool(facts.storage.devices)
 
 
 def _method(base: Fencing, facts: Facts) -> FencingMethod | None:
-    """By what the next attempt is; None where no device is set up."""
+    """Return the method of the next attempt; None where no device is set up."""
     if facts.storage.devices and (not facts.power.devices or _turns_to_storage(base, facts)):
         return FencingMethod.STORAGE
     return FencingMethod.BMC if facts.power.devices else None
 
 
 def _earliest(base: Fencing, facts: Facts, pace: Pace) -> datetime | None:
-    """Before when an attempt may not be recorded; None for no such moment."""
+    """Return the time before which no attempt may be recorded; None for no such time."""
     moments = [
         None if _turns_to_storage(base, facts) else _pause_end(base, pace),
-        base.unfenceDeadline,  # it would undo an attempt by the storage
-        base.rebootDeadline,  # and that one by the power
+        base.unfenceDeadline,  # the call would undo an attempt by the storage
+        base.rebootDeadline,  # and this one would undo an attempt by the power
     ]
     return max((at for at in moments if at is not None), default=None)
 
@@ -229,7 +229,7 @@ def _without_device(of_boot: Fencing | None, base: Fencing, facts: Facts) -> Fen
 
 
 def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
-    """The first record of a boot; a call, or the lack of storage, may be left from another."""
+    """Return the first record of a boot; a call or the lack of storage may be another boot's."""
     late = stored.deadline if stored is not None and may_act_late(stored, now) else None
     return Fencing(
         phase=FencingPhase.FAILED,
@@ -245,7 +245,7 @@ def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
 
 
 def _known(base: Fencing, facts: Facts) -> Fencing:
-    """A record with what is known of the host now: what comes after that is a sign of life."""
+    """Return the record with the present state of the host: any later report is a sign of life."""
     newer = facts.node_boot if facts.node_boot != base.bootID else ""
     return replace(
         base,
@@ -255,7 +255,7 @@ def _known(base: Fencing, facts: Facts) -> Fencing:
 
 
 def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) -> Fencing:
-    """An attempt; it keeps the later deadline of one by the power that has just failed."""
+    """Record an attempt; it keeps the later deadline of a power attempt that has just failed."""
     storage = method == FencingMethod.STORAGE
     means = facts.storage if storage else facts.power
     until = (now + means.lasts).replace(microsecond=0) + A_SECOND

@@ -1,6 +1,6 @@
 """The record of a fencing: what it proves, what may still act, and how it changes. Pure.
 
-The steps that make and follow it are `hypercobalt.ha.fencing`.
+The steps that make and follow the record are in `hypercobalt.ha.fencing`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from msgspec.structs import replace
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 
 _LONGEST_CALL = timedelta(seconds=640)
-"""One device's longest timeout, and the readings before and after: a process that no longer leads
-calls no other device."""
+"""Time of one call: one device's longest timeout, and the readings before and after.
+
+A process that no longer leads calls no other device.
+"""
 A_SECOND = timedelta(seconds=1)
-_MOST = 12  # texts of evidence that are kept: the first, and the newest
+_MOST = 12  # texts of evidence that are kept: the first, and the newest ones
 _LONGEST = 500  # characters of one
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the device has answered.
+    """Answer of the device.
 
     Args:
         off: the power, or the access to the storage, is read as off.
         text: for people.
-        second: what reports the same, independently of that; "" for nothing.
-        already: it was so without an order: nothing has shown that the device obeys.
+        second: independent source that reports the same; "" for none.
+        already: it was off without an order, so nothing has shown that the device obeys.
     """
 
     off: bool
@@ -49,14 +51,14 @@ def is_under_way(stored: Fencing, now: datetime) -> bool:
 
 
 def is_overtaken(before: Fencing | None, after: Fencing | None) -> bool:
-    """Whether a host shows life that was proven dead until now."""
+    """Whether a host that was proven dead until now shows life."""
     if before is None or after is None or after.phase == FencingPhase.RELEASED:
         return False
     return holds(before) and not holds(after)
 
 
 def may_act_late(stored: Fencing, now: datetime) -> bool:
-    """Whether a call may still switch the host off, though something else has proven it dead.
+    """Whether a call may still switch the host off, though another proof exists.
 
     A call whose answer is the proof is over.
     """
@@ -67,13 +69,13 @@ def may_act_late(stored: Fencing, now: datetime) -> bool:
 
 
 def late_until(stored: Fencing) -> datetime | None:
-    """When no call acts any more that may act late; None for no call."""
+    """Return when no call that may act late acts any more; None for no such call."""
     moments = (stored.deadline, stored.rebootDeadline)
     return max((at for at in moments if at is not None), default=None)
 
 
 def by_this_clock(stored: Fencing, lasts: timedelta, now: datetime) -> Fencing:
-    """The record with no moment that is further ahead than it was when it was recorded.
+    """Return the record with no time further ahead of the clock than when it was recorded.
 
     After the clock was set back an attempt would count as under way for that much longer, and its
     host would not be fenced, or not get its storage back. The attempt may be under way for as long
@@ -105,7 +107,7 @@ def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
 
 
 def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
-    """Give the record after the answer of a device: with a proof, or as a failed attempt.
+    """Return the record after the answer of a device: with a proof, or as a failed attempt.
 
     The deadline stays: a device may switch off later than it answers.
     """
@@ -119,7 +121,7 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
 
 
 def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
-    """The record of a proof that was wrong; reports about it no longer count."""
+    """Return the record of a proof that was wrong; reports about it no longer count."""
     texts = stored.evidence
     for text in evidence:
         texts = with_evidence(texts, f"the proof was wrong: {text}")
@@ -141,17 +143,17 @@ def overtaken(
     powered: bool = False,
     contradicted: str = "",
 ) -> Fencing:
-    """The record of a proven boot whose host shows life since, of that boot or of another one.
+    """Return the record of a boot proven dead whose host shows life since, in any boot.
 
-    Nothing was started elsewhere before the host was declared down. What its agent has reported
-    does not count any more: it has to end, and to report, what was started since.
+    Nothing was started elsewhere before the host was declared down. Earlier reports of its agent no
+    longer count: the agent has to end what was started since, and report that.
 
     Args:
         stored: the proof.
         evidence: the signs of life.
         now: the clock of the record.
-        powered: its power is on again, and nothing else is known of it.
-        contradicted: what speaks against the word of its fence device; "" for nothing.
+        powered: the host's power is on again, and nothing else is known.
+        contradicted: evidence against the report of its fence device; "" for none.
     """
     texts = stored.evidence
     for text in evidence:
@@ -169,12 +171,13 @@ def overtaken(
 
 
 def unproven(shown: Fencing, now: datetime) -> Fencing:
-    """The first record of a host whose status shows one that the operator has not made.
+    """Return the first record of a host whose status shows a record that the operator has not made.
 
-    The host may have written it, or an operator before records were kept apart. What it proves does
-    not count; what it warns of does: a call that may be under way, storage that is to be given
-    back, instances that may run elsewhere. Nor is it an order whose answer would be a proof: the
-    host would have ordered what it answers itself. The next order is the operator's own.
+    The host may have written it, or an operator from before records were kept apart. So its proof
+    does not count, but its warnings do: a call that may be under way, storage that must be given
+    back, instances that may run elsewhere. Its order does not count either: the agent's answer to
+    it would prove nothing, since the host would have written both. The operator gives its own order
+    next.
     """
     if shown.phase == FencingPhase.RELEASED:
         return shown
@@ -183,18 +186,21 @@ def unproven(shown: Fencing, now: datetime) -> Fencing:
 
 
 def reordered(stored: Fencing, now: datetime) -> Fencing:
-    """The record once its agent is silent: it may have missed what was started since its report."""
+    """Renew the order once the agent is silent: its report may not cover later starts."""
     return replace(stored, startedAt=_anew(stored, now))
 
 
 def _anew(stored: Fencing, now: datetime) -> datetime:
-    """A start that no report is about yet, also within the same second, or after a clock's step."""
+    """Return a new start of the order that no report is about yet.
+
+    This also holds within the same second, and after a step of the clock.
+    """
     at = now.replace(microsecond=0)
     return max(at, stored.startedAt + A_SECOND) if stored.startedAt else at
 
 
 def released(stored: Fencing, boot: str) -> Fencing:
-    """The record of a host that is back."""
+    """Return the record of a host that is back."""
     evidence = with_evidence(stored.evidence, f"the host is back with boot {boot}")
     return replace(stored, phase=FencingPhase.RELEASED, evidence=evidence)
 
@@ -215,7 +221,7 @@ def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> F
 
 
 def confirmed(fenced: Fencing, second: str) -> Fencing:
-    """The record of a proof that something independent has proven, too; "" leaves it."""
+    """Return the record of a proof with what has confirmed it independently; "" leaves it."""
     if not second:
         return fenced
     text = second[:_LONGEST]
@@ -224,6 +230,6 @@ def confirmed(fenced: Fencing, second: str) -> Fencing:
 
 
 def with_evidence(texts: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """The texts and one more; of too many those after the first go, the oldest first."""
+    """Return the texts and one more; beyond the limit, the oldest after the first are dropped."""
     every = (*texts, text[:_LONGEST])
     return every if len(every) <= _MOST else (every[0], *every[-_MOST + 1 :])

@@ -1,4 +1,4 @@
-"""The gates that must all be open before anything automatic is done to a host. Pure.
+"""The gates that must all be open before an automatic action on a host. Pure.
 
 They keep one fault from becoming many: an observer that is cut off sees every host silent, a rack
 switch takes a rack away, a bad update one host after the other. Each gate answers for any host at
@@ -26,19 +26,19 @@ from datetime import datetime, timedelta
 from typing import Final
 
 CEILING: Final = 49
-"""Percent of a fleet or domain: beyond it the observer is wrong, or a person is needed."""
+"""Percent of a fleet or domain: above it, the observer is wrong or a person is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the gates go by.
+    """Limits of the gates.
 
     Args:
         max_unhealthy: percent of the fleet, and of each failure domain, rounded down; at least 1
             host, at most 49 percent.
         nodes: hosts that are recovered at the same time.
         instances: instances that are recovered at the same time; one host alone may have more.
-        cliff: percent of the fleet, and at least `cliff_hosts`, that are lost within `interval`.
+        cliff: percent of the fleet, and at least `cliff_hosts` hosts, lost within `interval`.
         cliff_hosts: see there.
         interval: see `cliff`.
         hold: how long a cliff closes the gate.
@@ -63,13 +63,13 @@ class HostState:
 
     Args:
         name: of the Hypervisor.
-        unwell: its Node is not Ready, or it was recovered and is not back.
-        evacuated: it is proven dead by the operator's record, and none of its instances is left.
+        unwell: its Node is not Ready, or the host was recovered and is not back.
+        evacuated: the operator's record proves it dead, and none of its instances is left.
         stale: it reports nothing new: Ready Unknown, or a silent agent.
         observed: its kubelet and its agent's Lease are known.
         since: since when it is unwell.
-        recovering: instances that are being recovered from it, by a count that is not its own;
-            None when it is not recovered.
+        recovering: number of instances that are being recovered from it, by a count that is not the
+            host's own; None when the host is not being recovered.
         free_mib: memory for more instances; 0 where none are placed.
         domains: failure domains that it is in: `zone a`, `rack 7`.
     """
@@ -104,7 +104,7 @@ class Lost:
 
     @property
     def named(self) -> str:
-        """Their names, the first few."""
+        """Names of the first few of them."""
         more = len(self.names) - _NAMED
         first = ", ".join(self.names[:_NAMED])
         return f"{first} and {more} more" if more > 0 else first
@@ -128,7 +128,7 @@ class Census:
     lost: Lost = field(default_factory=Lost)
 
     def with_recovering(self, recovering: Mapping[str, int]) -> Census:
-        """The same with other hosts in recovery."""
+        """Return the census with other hosts in recovery."""
         return replace(self, recovering=recovering)
 
 
@@ -175,12 +175,12 @@ def _lost(size: int, unwell: Iterable[HostState]) -> Lost:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """How far what is seen can be trusted.
+    """How far the observations can be trusted.
 
     Args:
         leads: this process holds the lease of the election.
         contact: age of the last contact of each watch, by its kind; None: not read yet.
-        compute: why the compute service cannot be used; "" when it was just read.
+        compute: why the compute service cannot be used; "" when it has just been read.
         storm_over: when a gate about many hosts was last closed; None: not in this process's time.
     """
 
@@ -192,16 +192,16 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The host that something is to be done about.
+    """The host that an action would be taken on.
 
     Args:
         name: of the Hypervisor.
         domains: see `HostState`.
-        instances: how many it has.
-        memory_mib: what they have together.
-        silenced: why nothing is to be done about this host; "" for nothing.
+        instances: number of its instances.
+        memory_mib: memory of all of them together.
+        silenced: why no action may be taken on this host; "" for no reason.
         fence: why it could not be fenced; "" when it can, or need not be.
-        boot: that the agent has reported last; "" for none.
+        boot: boot ID that the agent reported last; "" for none.
         opened: a person has opened the gates about many hosts for that boot.
     """
 
@@ -225,9 +225,9 @@ class Gate:
 
     Args:
         name: from a closed set.
-        passed: it is open.
+        passed: the gate is open.
         text: why, with the numbers.
-        storm: it is about many hosts at once.
+        storm: the gate is about many hosts at once.
     """
 
     name: str
@@ -239,7 +239,7 @@ class Gate:
 def gates(
     subject: Subject, fleet: Census, observer: Observer, limits: Limits, now: datetime
 ) -> tuple[Gate, ...]:
-    """Give every gate's answer for one host."""
+    """Return every gate's answer for one host."""
     storm = (
         _everyone(fleet),
         _opened(_max_unhealthy(subject, fleet, limits), subject),
@@ -270,7 +270,7 @@ SEPARATOR: Final = "; "
 
 
 def summary(answers: Iterable[Gate]) -> str:
-    """Every gate's answer, the closed ones first."""
+    """Return every gate's answer, the closed gates first."""
     ordered = sorted(answers, key=lambda gate: gate.passed)
     return SEPARATOR.join(
         f"{gate.name} {'open' if gate.passed else 'closed'}: {gate.text}" for gate in ordered
@@ -278,7 +278,7 @@ def summary(answers: Iterable[Gate]) -> str:
 
 
 def allowed(size: int, limits: Limits) -> int:
-    """How many hosts of so many may be unwell."""
+    """Return how many hosts of a given number may be unwell."""
     return max(1, size * min(limits.max_unhealthy, CEILING) // 100)
 
 
@@ -327,7 +327,7 @@ def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
 
 
 def _may_be_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tuple[bool, str]:
-    """Whether so many hosts may be unwell, and the numbers; with the names where they may not."""
+    """Return whether so many hosts may be unwell, and the numbers; if not, also the names."""
     most = allowed(lost.size, limits)
     ceiling = lost.size * CEILING // 100
     more = max(most, min(most + 1, ceiling)) if lost.evacuated else most
@@ -342,7 +342,7 @@ def _may_be_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tuple
 
 
 def _opened(gate: Gate, subject: Subject, *, unless: bool = False) -> Gate:
-    """The gate, opened where a person has opened it."""
+    """Return the gate, opened if a person has opened it."""
     if gate.passed or not subject.opened or unless:
         return gate
     return replace(gate, passed=True, text=f"{gate.text}, opened by the annotation {OPEN_GATES}")

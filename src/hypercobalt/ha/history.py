@@ -1,7 +1,7 @@
-"""What is remembered of an instance after a signal: its state, how often, its open cases. Pure.
+"""Record of an instance after a signal: its state, how often signals came, its open cases. Pure.
 
-Signals of the same incident raise the count of its case; they open no second one. What is
-remembered is bounded: the cases by the types there are, the moments and disks by a number.
+Signals of the same incident raise the count of its case; they open no second one. The record is
+bounded: cases by the number of types, moments and disks by a limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hypercobalt.ha.signals import STARTS, STOPS, Kind, Signal, is_grave, is_har
 from hypercobalt.ha.verdict import Nature, Verdict
 
 RAN_WELL: Final = timedelta(seconds=30)
-"""After a resume; an I/O error that comes later is another one."""
+"""Time after a resume; an I/O error that comes later is a new one."""
 
 _HOUR: Final = timedelta(hours=1)
 
@@ -67,10 +67,10 @@ _GRAVITY: Final = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 
 def record(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfig) -> Instance:
-    """Remember a signal and what it was judged to be.
+    """Record a signal and its verdict.
 
     Args:
-        instance: as remembered before it.
+        instance: its record before the signal.
         signal: what happened.
         verdict: of `classify` on the same instance.
         config: for the waits between recoveries.
@@ -82,7 +82,7 @@ def record(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
 
 
 def _follow(instance: Instance, signal: Signal) -> Instance:
-    """What the instance does now."""
+    """Return the present state of the instance."""
     changes: dict[str, object] = {}
     if state := _STATES.get(signal.kind):
         changes["state"] = state
@@ -109,7 +109,7 @@ def _follow(instance: Instance, signal: Signal) -> Instance:
 
 
 def _is_new_start(instance: Instance, signal: Signal) -> bool:
-    """At boot RESUMED comes before STARTED; both have the number of the same start."""
+    """Whether a new start begins; at boot RESUMED comes before STARTED, with the same number."""
     if not instance.start:
         return True
     if signal.domain_id >= 0:
@@ -118,7 +118,7 @@ def _is_new_start(instance: Instance, signal: Signal) -> bool:
 
 
 def _count(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfig) -> Instance:
-    """How often, with this time."""
+    """Count the signal at this time."""
     now = signal.at
     match signal.kind:
         case Kind.REBOOTED if _apart(instance.reboots, now):
@@ -150,7 +150,7 @@ def _count_disk(instance: Instance, signal: Signal, config: HaConfig) -> Instanc
         disk = DiskErrors(path=signal.about, since=now)
     elif now - old.since < often.within:
         disk = replace(old, count=old.count + 1)
-    else:  # a new span; one long after the last suspicion begins from nothing
+    else:  # a new span; one that begins long after the last suspicion starts at zero
         suspect = old.suspect or (old.since if old.count >= often.count else None)
         lately = now - old.since < 2 * often.within
         disk = DiskErrors(path=old.path, since=now, suspect=suspect if lately else None)
@@ -159,11 +159,11 @@ def _count_disk(instance: Instance, signal: Signal, config: HaConfig) -> Instanc
 
 
 def _close(instance: Instance, signal: Signal, verdict: Verdict) -> Instance:
-    """Without the cases that the signal ends."""
+    """Return the instance without the cases that the signal ends."""
     kind = signal.kind
     if kind in STARTS:
         return replace(instance, cases=())
-    if kind is Kind.DUMPING:  # its watchdog may have had it panic
+    if kind is Kind.DUMPING:  # its watchdog may have caused the panic
         kept = tuple(case for case in instance.cases if not _has_led_to_it(case))
         return replace(instance, cases=kept)
     if kind is Kind.REBOOTED:
@@ -173,7 +173,7 @@ def _close(instance: Instance, signal: Signal, verdict: Verdict) -> Instance:
         kept = tuple(case for case in left.cases if not _paused_it(case))
         return replace(left, cases=kept)
     if kind in STOPS and verdict.nature is Nature.UNPLANNED:
-        # What an Eviction works at stays: the next one waits for its end.
+        # Cases that an Eviction works at stay: the next recovery waits for its end.
         worked_at = tuple(
             case
             for case in instance.cases
@@ -213,7 +213,7 @@ def _case(
         first_seen=signal.at,
         last_seen=signal.at,
         reaction=verdict.reaction,
-        shown=verdict.shown and verdict.step is not Step.RECOVER,  # that takes its token later
+        shown=verdict.shown and verdict.step is not Step.RECOVER,  # takes its token later
         step=verdict.step,
         due=None if verdict.step is Step.NONE else due,
         mode=verdict.mode,
@@ -223,7 +223,7 @@ def _case(
 
 
 def _merge(old: Case, new: Case) -> Case:
-    """The same incident, seen again."""
+    """Merge a signal of the same incident into its case."""
     again = replace(
         old,
         count=old.count + 1,
@@ -242,7 +242,7 @@ def _merge(old: Case, new: Case) -> Case:
         return again
     if old.step is Step.PROBE and new.step is not Step.RECOVER:
         return again
-    if new.step is Step.PROBE:  # which goes by the type: one that was given up has another
+    if new.step is Step.PROBE:  # the key has the type: a case that was given up has another one
         again = replace(again, type=new.type)
     return replace(again, step=new.step, due=new.due, mode=new.mode, reaction=new.reaction)
 
@@ -252,7 +252,7 @@ def _resumed_lately(instance: Instance, now: datetime) -> bool:
 
 
 def earliest(instance: Instance, now: datetime, config: HaConfig) -> datetime:
-    """When the next recovery of an instance may begin, by those of the last hour."""
+    """Return the earliest start of the next recovery, according to those of the last hour."""
     count = recent(instance.recoveries, now, _HOUR)
     if not count:
         return now

@@ -21,25 +21,25 @@ from hypercobalt.ha.restraint import Restraint
 from hypercobalt.ha.signals import HOST
 
 LOOK_AGAIN: Final = timedelta(seconds=30)
-"""Between checks of whether the reason for holding a case back is over."""
+"""Interval between checks of whether the reason for holding a case back is over."""
 
 _PROBED: Final = (
     IncidentType.IO_ERROR,
     IncidentType.CONTROL_ERROR,
     IncidentType.MONITOR_HUNG,
 )
-"""Types that a probe confirms or ends."""
+"""Types of incidents that a probe confirms or ends."""
 _MAY_BE_OVER: Final = (IncidentType.WATCHDOG, IncidentType.REBOOT_FAILED)
-"""Types after which an instance runs, and libvirt does not show whether its guest works."""
+"""Types of incidents with a running instance, where libvirt does not show if its guest works."""
 
 
 def reported(instance: Instance, case_id: str, why: str) -> Instance:
-    """The instance with a case that is only reported."""
+    """Return the instance with a case that is only reported."""
     return _changed(instance, case_id, Reaction.REPORT, why)
 
 
 def held(instance: Instance, case_id: str, restraint: Restraint, now: datetime) -> Instance:
-    """The instance with a case that waits for the end of a restraint, or is only reported."""
+    """Return the instance with a case that waits for a restraint's end, or is only reported."""
     why = f"held back: {restraint.why}"
     if instance.uuid == HOST:
         text = f"{why}, and not recovered later: set maintenance to empty the host"
@@ -51,7 +51,7 @@ def held(instance: Instance, case_id: str, restraint: Restraint, now: datetime) 
 
 
 def waiting(instance: Instance, case_id: str, why: str, now: datetime) -> Instance:
-    """The instance with a case that waits for something that ends.
+    """Return the instance with a case that waits for something that ends.
 
     A case of the host itself, its memory, does not wait: the memory may be replaced by then.
     """
@@ -62,7 +62,7 @@ def waiting(instance: Instance, case_id: str, why: str, now: datetime) -> Instan
 
 
 def withdrawn(host: Instance, eviction: str, why: str) -> Instance:
-    """The host's record after an Eviction for many of its instances was not created."""
+    """Return the host's record after an Eviction for many of its instances was not created."""
     cases = tuple(
         replace(case, eviction="", reaction=Reaction.WAIT).with_evidence(why)
         if case.eviction == eviction
@@ -75,11 +75,11 @@ def withdrawn(host: Instance, eviction: str, why: str) -> Instance:
 def released(
     instance: Instance, case: Case, state: State, config: HaConfig, now: datetime
 ) -> Instance:
-    """The instance with a case that is no longer held back, and its next step.
+    """Return the instance with a case that is no longer held back, and its next step.
 
     Args:
         instance: of the case.
-        case: the one that was held back.
+        case: the case that was held back.
         state: of the instance in libvirt's newest listing: PAUSED by its watchdog, else RUNNING or
             OFF; UNKNOWN: not listed.
         config: for the waits between recoveries.
@@ -99,7 +99,7 @@ def released(
             "the instance runs: check its console; if it hangs, restart it in the compute service"
         )
         return reported(instance, case.id, text)
-    # Its start is judged in a moment, and closes the case.
+    # The start is judged in a moment, and closes the case.
     return instance.with_case(case.then(Step.HELD, now + LOOK_AGAIN))
 
 
@@ -112,7 +112,10 @@ def _changed(
     step: Step = Step.NONE,
     due: datetime | None = None,
 ) -> Instance:
-    """With the case shown: one of many crashes stands in the host's incident, which expires."""
+    """Return the instance with the case shown.
+
+    One of many crashes is otherwise shown by the host's incident, which expires.
+    """
     cases = tuple(
         replace(case, eviction="", shown=True, reaction=reaction).with_evidence(why).then(step, due)
         if case.id == case_id

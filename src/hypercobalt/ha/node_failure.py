@@ -1,14 +1,14 @@
-"""What the signs of a host mean: well, alive but unwell, suspected, rebooting, dead, or back. Pure.
+"""Judges the signs of a host: well, alive but unwell, suspected, rebooting, dead, or back. Pure.
 
 Ready False is written by a living kubelet. Ready Unknown means only that its heartbeats stopped: a
-dead host, a dead kubelet or a partition. So a host is a candidate for fencing only when nothing of
-it answers: neither kubelet nor agent nor compute service, and no program there to its peers. A
+dead host, a dead kubelet or a partition. So a host is a candidate for fencing only when nothing
+there answers: neither kubelet nor agent nor compute service, and no program to its peers. A
 kernel that answers is no sign of life: it answers for frozen programs, too.
 
-A peer may be captured, and lie either way. What it reports decides nothing alone: two peers have to
-reach the host, and more than have not reached it. One that is contradicted is named and not
-counted. One that no other peer could contradict keeps the host from being switched off, and no
-more: power that is off already is still a proof. That peers do not reach a host means nothing while
+A peer may be captured, and lie either way. What it reports decides nothing alone: at least two
+peers must reach the host, and more peers than have not reached it. A peer that is contradicted is
+named and not counted. A peer that no other could contradict only keeps the host from being switched
+off: power that is off already is still a proof. That peers do not reach a host means nothing while
 kubelet, agent or compute service answer.
 
 Waits are counted from the stored `unhealthySince`, which neither a change between False and Unknown
@@ -43,9 +43,9 @@ class Waits:
 
     Args:
         dead: from `unhealthySince` until a host of which nothing answers may be fenced.
-        live: from there until the instances of one that lives are moved away; longer while only
-            the compute service shows that, see `Signs.silence`.
-        reboot: from there, for a host that was shutting down, to come back.
+        live: from `unhealthySince` until the instances of a living host are moved away; longer
+            while only the compute service shows that it lives, see `Signs.silence`.
+        reboot: from `unhealthySince` until a host that was shutting down must be back.
         peers: for the answers of peers.
         healthy: from a host's return until it takes instances again.
     """
@@ -62,12 +62,12 @@ _LONGEST: Final = 120  # characters of what a peer reports
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What one peer has answered to one question.
+    """Answer of one peer to one question.
 
     Args:
-        peer: its name, by the operator.
+        peer: name of the peer, as the operator has it.
         reached: a program of the host has answered.
-        text: which, in the words of the peer.
+        text: which program, in the words of the peer.
     """
 
     peer: str
@@ -83,9 +83,9 @@ class Question:
     """A request to peers to probe a host.
 
     Args:
-        sent: when; the name of the request, too.
-        peers: names of the hosts that probe it, and are beyond doubt; () when no host can.
-        answers: the first of each of them to it.
+        sent: time of the request, which is also its name.
+        peers: names of the trusted hosts that probe it; () when no host can.
+        answers: the first answer of each peer to this request.
     """
 
     sent: datetime
@@ -94,7 +94,7 @@ class Question:
 
     @property
     def reached(self) -> tuple[PeerAnswer, ...]:
-        """Those of peers that reach the host."""
+        """Peers that reach the host."""
         return tuple(one for one in self.answers if one.reached)
 
     @property
@@ -110,18 +110,18 @@ class Question:
 
     @property
     def alone(self) -> tuple[PeerAnswer, ...]:
-        """The one peer that reaches the host where no other has answered."""
+        """The one peer that reaches the host when no other has answered."""
         missed = len(self.answers) > len(self.reached)
         return () if missed or self.is_reached else self.reached
 
 
 _ENOUGH: Final = 2
-"""Peers that have to reach a host: one alone may be captured."""
+"""Number of peers that must reach a host: one alone may be captured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is seen of a host now.
+    """Present signs of a host.
 
     Args:
         ready: status of the Node's condition Ready; "" when no kubelet has ever reported.
@@ -130,12 +130,12 @@ class Signs:
         agent: by its Lease.
         compute: whether the host's compute service or libvirt daemon answers; None: not known.
         silence: how long the compute service may show a dead host as up.
-        loops: it has booted again and again of late.
+        loops: the host has booted again and again recently.
         leaving: a shutdown of the host was under way when it fell silent.
         unhealthy_since: as stored; None when the host was well until now.
         fenced: boots that are proven dead; none for a host that does not count as dead.
-        powered_since: since when the power of one that is proven dead is on again; None, too, once
-            it has reported since.
+        powered_since: since when the power of a host that is proven dead is on again; None as well
+            once the host has reported since.
         question: the request to peers since the suspicion; None: none yet.
     """
 
@@ -155,7 +155,7 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Well:
-    """Nothing is wrong with the Node."""
+    """No failure: nothing is wrong with the Node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,8 @@ class Alive:
 
     Args:
         evidence: what shows that it lives.
-        until: when its wait is over; None: it is.
-        movable: its compute service answers, so that live migration can work.
+        until: when its wait ends; None when it is over.
+        movable: the host's compute service answers, so that live migration can work.
     """
 
     evidence: tuple[str, ...]
@@ -179,7 +179,7 @@ class Suspected:
 
     Args:
         evidence: the silence.
-        until: when to judge again; None when something else has to become known first.
+        until: when to judge again; None when another sign has to be known first.
         probe: peers have to probe it now.
     """
 
@@ -190,7 +190,7 @@ class Suspected:
 
 @dataclass(frozen=True, slots=True)
 class RebootGrace:
-    """The host may boot, and has until then to come back.
+    """The host may be booting, and has until then to come back.
 
     It was shutting down when it fell silent, or was switched on after it was proven dead.
     """
@@ -201,7 +201,7 @@ class RebootGrace:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A candidate for fencing: nothing answers, waits are over. No proof of death.
+    """A candidate for fencing: nothing answers, and the waits are over. This is no proof of death.
 
     Args:
         evidence: the silence.
@@ -222,7 +222,7 @@ class Contradicted:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The host is back with another boot than the one that was fenced."""
+    """The host is back with a boot other than the fenced one."""
 
     boot: str
 
@@ -231,7 +231,7 @@ HostVerdict = Well | Alive | Suspected | RebootGrace | Dead | Contradicted | Ret
 
 
 def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
-    """Give what the signs mean.
+    """Judge the signs of a host.
 
     Args:
         signs: of the host.
@@ -254,7 +254,7 @@ _COMPUTE: Final = "its compute service answers"
 
 
 def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
-    """Signs of the boot that counts as dead. A boot that has not reported its ID is another."""
+    """Return signs of life of the boot that counts as dead; one without an ID is another."""
     found: list[str] = []
     if signs.ready == "True" and signs.node_boot in signs.fenced:
         found.append(f"the kubelet of boot {signs.node_boot} reports Ready")
@@ -265,7 +265,7 @@ def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
 
 
 def _life(signs: Signs, waits: Waits, now: datetime) -> tuple[str, ...]:
-    """What shows that the host lives though its Node is not Ready."""
+    """Return what shows that the host lives though its Node is not Ready."""
     found: list[str] = []
     if signs.ready == "False":
         found.append("the kubelet reports Ready False")
@@ -280,7 +280,7 @@ def _life(signs: Signs, waits: Waits, now: datetime) -> tuple[str, ...]:
 
 
 def _is_over(question: Question, waits: Waits, now: datetime) -> bool:
-    """Whether all peers have answered, or had their time: the first ones decide nothing."""
+    """Whether all peers have answered or had time to answer: the first answers decide nothing."""
     return len(question.answers) >= len(question.peers) or now >= question.sent + waits.peers
 
 

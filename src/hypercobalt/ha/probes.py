@@ -1,4 +1,4 @@
-"""What a probe of an instance means for an open case: over, wait, resume or recover. Pure.
+"""Judges a probe of an instance with an open case: over, wait, resume or recover. Pure.
 
 Source: the HA reference, section 5.
 """
@@ -23,15 +23,15 @@ _QUIET_DISKS: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a probe of an instance has found.
+    """Result of a probe of an instance.
 
     Args:
         state: of the instance; UNKNOWN when libvirt does not answer.
         agent: whether its guest's agent answers; None: it has none, or was not probed.
         control_error: libvirt has lost the emulator's monitor.
-        occupied_seconds: for which the emulator has owed an answer.
+        occupied_seconds: time for which the emulator has owed an answer.
         storage: whether the disk can be read and has room; None: it cannot be tried from here.
-        quiet_seconds: for which its disks have neither read nor written; 0 when not known.
+        quiet_seconds: time for which its disks have neither read nor written; 0 when not known.
     """
 
     state: State
@@ -45,7 +45,7 @@ class Probe:
 def probed(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
-    """Give the instance with the case closed, or with its next step."""
+    """Return the instance with the case closed, or with its next step."""
     later = instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
     if probe.state is State.UNKNOWN:
         return later
@@ -94,10 +94,10 @@ def _recover(
 def _back(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
-    """After a reboot or a watchdog's reset: running, and its agent if it had one.
+    """Return the instance after a reboot or a watchdog's reset.
 
-    A guest without its agent whose disks work is still on its way, an update or a file system
-    check perhaps; it is left alone.
+    It is back when it runs, with its agent if it had one. A guest without its agent whose disks
+    work is still on its way, with an update or a file system check perhaps; it is left alone.
     """
     agent = probe.agent or instance.agent
     if probe.state is State.RUNNING and (agent or not instance.agent_seen):
@@ -121,7 +121,7 @@ def _back(
 def _dumped(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
-    """A guest whose crash kernel saves its memory: its reboot closes the case."""
+    """Follow a guest whose crash kernel saves its memory: its reboot closes the case."""
     quiet = probe.state is State.RUNNING and probe.quiet_seconds >= _QUIET_DISKS.total_seconds()
     if not quiet or now - case.first_seen < config.thresholds.reboot_deadline:
         return instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
@@ -132,7 +132,7 @@ def _dumped(
 def _storage(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
-    """An instance that I/O errors have paused: resume it once its storage is back.
+    """Resume an instance that I/O errors have paused once its storage is back.
 
     Room in a pool can often not be seen from the host, so a resume may end in the next error; the
     next one then comes later.
@@ -161,7 +161,7 @@ def _may_resume(instance: Instance, config: HaConfig, now: datetime) -> bool:
 
 
 def resumed(instance: Instance, case: Case, now: datetime) -> Instance:
-    """After the agent has resumed it: probe whether it stays so."""
+    """Return the instance after the agent has resumed it: a probe shows whether it stays so."""
     text = f"resumed at {now:%FT%TZ}"
     changed = case.with_evidence(text).then(Step.PROBE, now + PROBE_AGAIN)
     return replace(instance, resumes=instance.resumes + 1, resumed_at=now).with_case(changed)

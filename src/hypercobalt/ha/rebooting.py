@@ -1,13 +1,13 @@
-"""When a host that was fenced wrongly is rebooted by its fence device. Pure.
+"""Decides when a host that was fenced wrongly is rebooted by its fence device. Pure.
 
-Its boot counts as dead, so its agent has ended every instance, and it serves again with its next
-boot. It is empty, and known to be so, so its device may give it that boot:
+The host's boot counts as dead, so its agent has ended every instance, and the host serves again
+with its next boot. The host is known to be empty, so its device may reboot it:
 
-1. The order is recorded before the devices are called, by whom they are called, until a deadline.
-   No attempt to fence begins before that, nor is the host taken back: a call that is late would
-   undo the one, and switch the other off.
-2. A device that does not report the power of a host as on, which reports, lies or is another one's:
-   it is given no order, and a person has to reboot the host.
+1. The order is recorded before the devices are called, with its process and a deadline. Before the
+   deadline no attempt to fence begins, and the host is not taken back: a late call would undo the
+   fencing, or switch off a host that is in service.
+2. A device that does not report the power of such a host as on, although the host reports, lies or
+   belongs to another host: it is given no order, and a person has to reboot the host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MARK = "reboot: "
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """The devices have to be called now: this process has recorded the order."""
+    """Call the devices now: this process has recorded the order."""
 
     fencing: Fencing
 
@@ -37,11 +37,11 @@ Step = Record | Reboot | WaitUntil
 def next_step(
     stored: Fencing, power: Means, mine: datetime | None, pace: Pace, now: datetime
 ) -> Step:
-    """Give the one next step for a host that lives and is empty.
+    """Return the next step for a host that lives and is empty.
 
     Args:
         stored: the record.
-        power: what switches its power.
+        power: devices that switch its power.
         mine: deadline of the order that this process has recorded and not made yet.
         pace: of the site; a host that has not come back is rebooted again after the longest pause.
         now: the clock of the record.
@@ -58,7 +58,7 @@ def next_step(
 def answered(
     stored: Fencing, problem: str, devices: str, now: datetime, *, ordered: bool = True
 ) -> Fencing:
-    """The record after the devices were called; the deadline stays where they may act late."""
+    """Return the record after the calls; the deadline stays where the devices may act late."""
     text = problem or f"{devices} has switched the host off and on again"
     late = bool(problem) and ordered
     over = (now - timedelta(seconds=1)).replace(microsecond=0)
@@ -70,6 +70,6 @@ def answered(
 
 
 def last(stored: Fencing) -> str:
-    """What came of the last order; "" for none."""
+    """Return the result of the last order; "" for none."""
     found = (text for text in reversed(stored.evidence) if text.startswith(_MARK))
     return next(found, "").removeprefix(_MARK)

@@ -1,4 +1,4 @@
-"""Why nothing may be done about an incident now, by the host's own Hypervisor. Pure.
+"""Decides whether the host's own Hypervisor forbids reactions to an incident now. Pure.
 
 Telemetry goes on; only reactions are held back. The object must have been read just now.
 
@@ -20,12 +20,12 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_emptied_alive
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 
 FRESH: Final = timedelta(seconds=5)
-"""A Hypervisor that was read longer ago decides nothing."""
+"""Age above which a Hypervisor that was read decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restraint:
-    """What holds reactions back.
+    """Reason for holding reactions back.
 
     Args:
         why: for a person.
@@ -37,12 +37,12 @@ class Restraint:
 
 
 def returning(hypervisor: Hypervisor, *, of_this_boot: bool) -> str:
-    """Why reactions wait until the HA service gives the host back; "" when they do not.
+    """Return why reactions wait until the HA service gives the host back; "" when they do not.
 
     Args:
         hypervisor: the host's.
-        of_this_boot: the reaction is to what has happened since the host booted. What a former
-            boot has ended may be evacuated by now.
+        of_this_boot: the reaction is to an event since the host booted. Instances that ended with a
+            former boot may be evacuated by now.
     """
     if is_shown_fenced(hypervisor):
         return "the host is fenced"
@@ -54,7 +54,7 @@ def returning(hypervisor: Hypervisor, *, of_this_boot: bool) -> str:
 
 
 def restraint(hypervisor: Hypervisor | None) -> Restraint | None:
-    """What holds reactions back on this host, besides the HA service; None when nothing does.
+    """Return what holds reactions back on this host, besides the HA service; None for nothing.
 
     Args:
         hypervisor: the host's; None when there is none.

@@ -1,12 +1,12 @@
-"""Whether a host that is cut off from everything has to end its own instances. Pure.
+"""Decides whether a host that is cut off from everything has to end its own instances. Pure.
 
 Losing the Kubernetes API is never enough: a control plane that is away, or a partition between two
 clusters, must not cost one instance. A host fences itself when for the whole window the API, every
 witness and the shared storage were silent; the operator may then have declared it dead, which it
 cannot find out. A sign that was not observed even once since the start does not count as lost.
 
-Time in which this process did not run, as on a frozen host, does not count: what it missed may be
-there still.
+Time in which this process did not run, as on a frozen host, does not count: signs that it missed
+may still be there.
 
 Source: medik8s self-node-remediation, where more than half of the peers without the API make a
 node healthy; here one answer is enough.
@@ -22,7 +22,7 @@ from typing import Final
 
 
 class Sign(StrEnum):
-    """What shows that the host is not cut off."""
+    """A sign that the host is not cut off."""
 
     API = "api"
     WITNESS = "witness"
@@ -34,10 +34,10 @@ _ZERO: Final = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was seen so far, by the time in which this process ran.
+    """Signs observed so far, timed by the time in which this process ran.
 
     Args:
-        ran: that time.
+        ran: time in which this process ran.
         seen: when each sign was seen last.
     """
 
@@ -45,22 +45,22 @@ class History:
     seen: Mapping[Sign, timedelta] = field(default_factory=dict[Sign, timedelta])
 
     def after(self, passed: timedelta, tick: timedelta, signs: frozenset[Sign]) -> History:
-        """What is known after one more look.
+        """Return the history after one more observation.
 
         Args:
-            passed: since the look before.
-            tick: how often it is looked; more than twice that did not run.
-            signs: what was seen now.
+            passed: time since the last observation.
+            tick: interval between observations; time beyond twice this does not count.
+            signs: signs observed now.
         """
         ran = self.ran + min(passed, 2 * tick)
         return replace(self, ran=ran, seen={**self.seen, **dict.fromkeys(signs, ran)})
 
     def silent(self, sign: Sign) -> timedelta | None:
-        """For how long a sign was not seen; None: it never was."""
+        """Time for which a sign has not been observed; None if it never was."""
         seen = self.seen.get(sign)
         return None if seen is None else self.ran - seen
 
 
 def is_cut_off(history: History, window: timedelta) -> bool:
-    """Whether every sign was there once, and none was seen for the window."""
+    """Whether every sign was there once, and none was observed within the window."""
     return all((gone := history.silent(sign)) is not None and gone >= window for sign in Sign)

@@ -22,17 +22,17 @@ from hypercobalt.ha.pools import pool_of, site_pool_of
 from hypercobalt.ha.signals import HOST
 
 STALLED: Final = timedelta(seconds=60)
-"""How long a storage gives no answer, and an instance has no I/O, until that is reported."""
+"""Time without an answer of a storage and without I/O of an instance until both are reported."""
 _MINUTE: Final = timedelta(minutes=1)
 _STILL: Final = timedelta(minutes=2)
-"""How long after the last such report a storage counts as well again."""
+"""Time after the last such report from which a storage counts as well again."""
 
 
 def fails_elsewhere(case: Case, failing: Collection[str]) -> str:
-    """Why a case waits for a storage that fails on other hosts, too; "" when it does not.
+    """Return why a case waits for a storage that also fails elsewhere; "" when it does not.
 
     Args:
-        case: whose recovery is due.
+        case: a case that is due for recovery.
         failing: storages that fail on this host and on others.
     """
     pool = site_pool_of(case.about)
@@ -50,17 +50,17 @@ def wait_for_storage(
     *,
     at_least: timedelta = timedelta(0),
 ) -> tuple[Instance, bool]:
-    """Have a case wait for its storage; also return whether the storage still fails.
+    """Have a case wait for its storage, and return whether the storage still fails.
 
     An instance that runs, and has had no error for a while, has its storage back.
 
     Args:
-        instance: that it is about.
-        case: of I/O errors, whose recovery is due.
-        why: it waits.
+        instance: that the case is about.
+        case: of I/O errors, due for recovery.
+        why: reason for the wait.
         config: when errors are over.
         now: time of this pass, UTC.
-        at_least: before the wait of one that is paused begins anew.
+        at_least: time until the wait of a paused instance begins again.
     """
     waits = replace(case, eviction="", reaction=Reaction.WAIT).with_evidence(why)
     if instance.state is State.PAUSED:
@@ -74,11 +74,11 @@ def wait_for_storage(
 def stalled(host: Instance, path: str, name: str, now: datetime) -> Instance:
     """Report a storage that answers no read of the agent's, while an instance on it does no I/O.
 
-    libvirt sends no event for it, since there is no error. No instance is moved: each goes on when
+    libvirt sends no event, since there is no error. No instance is moved: each goes on when
     the storage does, and QEMU cannot close disks that do not answer.
 
     Args:
-        host: what is remembered of it.
+        host: its record.
         path: of the instance's disk.
         name: of the instance.
         now: time of this probe, UTC.

@@ -1,7 +1,7 @@
-"""What may happen to an instance, as the rules name it. Pure.
+"""Signals of an instance, in the words of the rules. Pure.
 
-The agent makes signals out of libvirt's events and of what a listing shows; `classify.py` judges
-them. libvirt's own numbers stay with its adapter.
+The agent makes signals from libvirt's events and from listings; `classify.py` judges them.
+libvirt's own numbers stay with its adapter.
 
 Source: libvirt-domain.h, virDomainEventID and the details of its events.
 """
@@ -18,7 +18,7 @@ HOST: Final = ""
 
 
 class EventType(StrEnum):
-    """The types of events that the configuration turns on and off."""
+    """Types of events that the configuration turns on and off."""
 
     LIFECYCLE = "lifecycle"
     REBOOT = "reboot"
@@ -30,7 +30,7 @@ class EventType(StrEnum):
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """Kind of a signal."""
 
     DEFINED = "Defined"
     UNDEFINED = "Undefined"
@@ -83,7 +83,7 @@ EVENT_TYPE: Final = {
     Kind.AGENT_DISCONNECTED: EventType.AGENT_LIFECYCLE,
     Kind.MEMORY_FAILURE: EventType.MEMORY_FAILURE,
 }
-"""The type that a kind belongs to; the others are of the lifecycle."""
+"""Event type of each kind; the other kinds belong to the lifecycle."""
 
 STARTS: Final = frozenset({Kind.STARTED, Kind.ARRIVED})
 STOPS: Final = frozenset(
@@ -102,18 +102,19 @@ STOPS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """One thing that happened to one instance.
+    """An event of one instance.
 
     Args:
-        kind: what.
+        kind: kind of event.
         instance: UUID; `HOST` for the host.
         name: of its domain.
         at: when this process learned of it, UTC.
         domain_id: libvirt's number of the instance's present start; -1 while it is off or unknown.
-        action: what QEMU does about it: `pause`, `report`, `reset`, `poweroff`, `inject`, `fatal`.
-        about: path of the disk, or whose memory failed (`hypervisor`, `guest`).
-        reason: of an I/O error: `enospc` or ""; of an end: what else than libvirt has its cause.
-        seconds: for which a monitor has been occupied.
+        action: QEMU's reaction: `pause`, `report`, `reset`, `poweroff`, `inject`, `fatal`.
+        about: path of the disk, or owner of the failed memory (`hypervisor`, `guest`).
+        reason: for an I/O error `enospc` or ""; for an end, a source of its cause other than
+            libvirt.
+        seconds: time for which a monitor has been occupied.
         missed: found by a listing; its event was missed.
     """
 
@@ -130,7 +131,7 @@ class Signal:
 
     @property
     def text(self) -> str:
-        """The signal as evidence, for a person."""
+        """Return the signal as evidence, for a person."""
         extra = ", ".join(filter(None, (self.action, self.reason, self.about)))
         found = f"{self.kind} ({extra})" if extra else self.kind.value
         return f"{found}, found at a resync" if self.missed else found

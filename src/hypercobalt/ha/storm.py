@@ -1,4 +1,4 @@
-"""Incidents of a host within a minute: each takes a token, one without is part of a storm. Pure.
+"""Limits a host's incidents within a minute: each takes a token, else it is a storm. Pure.
 
 Source: the HA reference, section 5, "Escalation, dedup, storm protection".
 """
@@ -25,13 +25,12 @@ def admit(
     """Take a token for one more incident of the host; without one, count it as a storm.
 
     Args:
-        host: what is remembered of it.
+        host: its record.
         now: time of the incident.
-        config: has the limit.
-        minor: nothing will be done about it. Guests can have many of these, for example by
-            rebooting: they take half of the tokens at most, so that recoveries of others need not
-            wait.
-        again: it was refused before, and counts no more.
+        config: configuration with the limit.
+        minor: no reaction follows. Guests can cause many minor incidents, for example by rebooting;
+            these take half of the tokens at most, so that recoveries of others need not wait.
+        again: the incident was refused before, and is not counted again.
     """
     limit = config.limits.incidents_per_minute
     taken = recent(host.incidents, now, _MINUTE)

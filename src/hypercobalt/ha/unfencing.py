@@ -1,11 +1,11 @@
-"""When a host that was cut off from its storage gets that back. Pure.
+"""Decides when a host that was cut off from its storage gets the storage back. Pure.
 
-1. Where instances may run elsewhere, only a host that is clean: its node agent reports another boot
-   than those that are proven dead, and no instance that runs. A guest of the old boot would write
-   what it has kept in memory to disks that others write by now.
-2. At once where nothing was begun by the fencing: the host was away, and its guests wait.
-3. The attempt is recorded before the devices are called, by whom they are called, until a deadline.
-   No attempt to cut the host off begins before that: a call that is late would undo it.
+1. Where instances may run elsewhere, the host must be clean: its node agent reports a boot other
+   than those proven dead, and no running instance. A guest of the old boot would write data from
+   its memory to disks that others write by now.
+2. At once where nothing was begun because of the fencing: the host was away, and its guests wait.
+3. The attempt is recorded before the devices are called, with its process and a deadline. No
+   attempt to cut the host off begins before that: a late call would undo it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NAMED = 3  # instances in a message
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """A host that lives.
+    """State of a host that lives.
 
     Args:
-        boot: that its node agent reports; "" for none.
-        node_boot: that its kubelet reports; "" for none.
+        boot: boot ID that its node agent reports; "" for none.
+        node_boot: boot ID that its kubelet reports; "" for none.
         reporting: Node, node agent and libvirt are in order.
         running: names of the instances that run there.
-        storage: what has to give it its storage back.
+        storage: devices that have to give the host its storage back.
         mine: deadline of the attempt that this process has recorded and not made yet.
     """
 
@@ -45,7 +45,7 @@ class Back:
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
-    """The storage devices have to be called now: this process has recorded the attempt."""
+    """Call the storage devices now: this process has recorded the attempt."""
 
     fencing: Fencing
 
@@ -55,7 +55,7 @@ class Held:
     """The host stays cut off from its storage.
 
     Args:
-        why: for people; "" while nothing needs one: the host is not in order yet.
+        why: for people; "" while nobody has to act since the host is not in order yet.
     """
 
     why: str
@@ -65,7 +65,7 @@ Step = Nothing | Record | GiveBack | WaitUntil | Held
 
 
 def next_step(stored: Fencing, back: Back, now: datetime) -> Step:
-    """Give the one next step; `Nothing` for a host that has its storage.
+    """Return the next step; `Nothing` for a host that has its storage.
 
     Args:
         stored: the record.
@@ -79,7 +79,7 @@ def next_step(stored: Fencing, back: Back, now: datetime) -> Step:
     if why := _unclean(stored, back):
         return Held(f"{stored.storageDevice} keeps the host cut off from its storage: {why}")
     if stored.deadline is not None and now < stored.deadline:
-        return WaitUntil(stored.deadline)  # a call that is late may still cut it off
+        return WaitUntil(stored.deadline)  # a late call may still cut the host off
     if stored.unfenceDeadline is not None and now < stored.unfenceDeadline:
         mine = back.mine == stored.unfenceDeadline
         return GiveBack(stored) if mine else WaitUntil(stored.unfenceDeadline)
@@ -93,13 +93,13 @@ def next_step(stored: Fencing, back: Back, now: datetime) -> Step:
 
 
 def given_back(stored: Fencing) -> Fencing:
-    """The record once every device reports that the host reaches its storage."""
+    """Return the record once every device reports that the host reaches its storage."""
     text = f"{stored.storageDevice} reports that the host reaches its storage again"
     return replace(stored, storageDevice=None, evidence=with_evidence(stored.evidence, text))
 
 
 def _unclean(stored: Fencing, back: Back) -> str:
-    """Why the host could write to disks that others write; "" where it could not."""
+    """Return why the host could write to disks that others write; "" where it could not."""
     if not is_declared_dead(stored):
         return ""
     if not back.boot or back.boot in proven_boots(stored):

@@ -1,4 +1,4 @@
-"""What a signal of an instance was judged to be. Pure."""
+"""Verdict about a signal of an instance. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypercobalt.ha.cases import Step
 
 
 class Nature(StrEnum):
-    """Whether something was meant to happen."""
+    """Whether an event was meant to happen."""
 
     PLANNED = "planned"
     UNPLANNED = "unplanned"
@@ -21,15 +21,15 @@ class Nature(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a signal means, and why.
+    """Meaning of a signal, with the reason.
 
     Args:
         nature: whether it was meant.
-        rule: that decided, for a person.
+        rule: the rule that decided, for a person.
         type: of the incident; None: there is none.
         severity: of the incident.
-        reaction: what is done.
-        step: that comes next, `after` so long.
+        reaction: what follows.
+        step: the next step, due `after` this time.
         mode: of the Eviction, if there will be one.
         shown: the incident stands in the status at once.
     """

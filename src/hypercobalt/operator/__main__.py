@@ -15,7 +15,7 @@ from hypercobalt.text import printable
 
 
 def main() -> int:
-    """Run with the settings that the descriptor has; return the exit code, as of a command."""
+    """Run with the settings in the descriptor, and return the exit code, as of a command."""
     with os.fdopen(int(sys.argv[1]), "rb") as file:
         settings = decode_settings(file.read())
     logs.configure(level=settings.log_level, text=settings.log_text)

@@ -73,11 +73,12 @@ from hypercobalt.runtime.write_cache import WriteCache
 Connect = Callable[
     [Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadDefinitions | None], ComputeService
 ]
-"""Makes a compute service, out of what gives the Hypervisors, what forbids changes, and what reads
-the definitions that an agent has stored, where they are stored."""
+"""Makes a compute service from a source of Hypervisors, a guard of changes, and a reader of stored
+definitions, where agents store them.
+"""
 
 REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
-"""Who the Events are from."""
+"""Reporter of the Events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Puts together what needs a compute service: hosts' lifecycle, Evictions, hosts that fail."""
+"""Assembles the controllers that need a compute service: lifecycle, Evictions, failed hosts."""
 
 from __future__ import annotations
 

@@ -13,21 +13,21 @@ from hypercobalt.api.coordination import OPERATOR_LEASE, Lease
 from hypercobalt.runtime import Election, process_identity
 
 LEASE: Final = OPERATOR_LEASE
-"""Of the election without a label selector."""
+"""Name of the Lease of the election without a label selector."""
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 COMPONENT: Final = "hypervisor-operator"
 SELECTOR_ANNOTATION: Final = "kvm.cloud.sap/label-selector"
 
 
 def lease_name(label_selector: str) -> str:
-    """The Lease of a shard: shards elect their leaders independently."""
+    """Return the name of the Lease of a shard: shards elect their leaders independently."""
     if not label_selector:
         return LEASE
     return f"{hashlib.sha256(f'{LEASE}{label_selector}'.encode()).hexdigest()}.cloud.sap"
 
 
 def election(label_selector: str, namespace: str) -> Election:
-    """This process as a candidate for a shard."""
+    """Return this process as a candidate for a shard."""
     return Election(
         lease_name(label_selector),
         namespace,
@@ -38,9 +38,9 @@ def election(label_selector: str, namespace: str) -> Election:
 
 
 def selector_of(lease: Lease) -> str | None:
-    """The label selector of the shard whose election a Lease is; None if it is no election's.
+    """Return the label selector of the shard that a Lease elects for; None if it is no election's.
 
-    The name has to fit: others who may write a Lease may put any label on it.
+    The Lease's name has to fit: other clients that may write a Lease may put any label on it.
     """
     selector = lease.metadata.annotations.get(SELECTOR_ANNOTATION, "")
     return selector if lease.metadata.name == lease_name(selector) else None

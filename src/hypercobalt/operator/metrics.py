@@ -72,7 +72,7 @@ HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
     (_Type.HA_CONFIG_VALID, HaConfigReason.NONE_VALID): HaState.NO_CONFIG,
     (_Type.HA_CONFIG_VALID, HaConfigReason.NOT_READ): HaState.NO_CONFIG,
 }
-"""By condition and its reason."""
+"""State of high availability by a condition's type and reason."""
 _BLOCKED: Final = frozenset(
     {HaState.GATES_CLOSED, HaState.MANY_HOSTS, HaState.CRASH_LOOP, HaState.AWAITS_REBOOT}
 )
@@ -82,8 +82,8 @@ class Overview(Collector):
     """A collector for the process's registry.
 
     Args:
-        hypervisors: gives those that are known.
-        evictions: likewise.
+        hypervisors: returns the known Hypervisors.
+        evictions: returns the known Evictions.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Overview(Collector):
         self._hypervisors, self._evictions = hypervisors, evictions
 
     def describe(self) -> Iterable[Metric]:
-        """What `collect` gives, without reading the caches."""
+        """Return the families of `collect`, without a read of the caches."""
         return self._families([], [])
 
     def collect(self) -> Iterable[Metric]:
@@ -160,9 +160,9 @@ class Overview(Collector):
 
 
 def definitions_state(hypervisor: Hypervisor) -> str:
-    """Whether the definitions of a host's domains are stored; "" where nothing reads them.
+    """Return whether the definitions of a host's domains are stored; "" where none are read.
 
-    That an agent reports nothing, as one of before, counts for hosts that are to be recovered.
+    A missing report, as from an older agent, counts for hosts with high availability.
     """
     found = get_condition(hypervisor.conditions, _Type.DEFINITIONS_STORED)
     if hypervisor.status.definitionsKey is None:
@@ -174,9 +174,9 @@ def definitions_state(hypervisor: Hypervisor) -> str:
 
 
 def ha_states(hypervisor: Hypervisor) -> Iterable[HaState]:
-    """What high availability waits for on a host.
+    """Return what high availability waits for on a host.
 
-    That its recovery is blocked is no state of a host for which it was switched off.
+    A blocked recovery does not count for a host with high availability switched off.
     """
     spec = hypervisor.spec
     silenced = (

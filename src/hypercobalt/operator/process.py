@@ -1,4 +1,4 @@
-"""The operator's process: its settings, as the command line passes them on, and what it runs.
+"""The operator's process: its settings, passed on by the command line, and its start.
 
 The command line becomes this process (`cli/operator.py`): what reads flags and makes certificates
 would otherwise stay in its memory for good. Settings have no secrets, but can be longer than an
@@ -39,7 +39,7 @@ Kind = Literal["nova", "direct", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSettings:
-    """All that the command line has to say.
+    """Settings that the command line passes to the process.
 
     Args:
         options: of the controllers.
@@ -47,11 +47,11 @@ class ProcessSettings:
         direct: how `direct` reaches hosts.
         smoke: the server that Nova boots for a test.
         evacuate_local_disks: see `connect_nova`.
-        live_migrate_devices: likewise.
+        live_migrate_devices: see `connect_nova`.
         kubeconfig: file; None looks where kubectl and pods do.
         leader_elect: one of several processes is active.
         metrics: where `/metrics` is served; None: nowhere.
-        metrics_secure: over TLS, to those whom the API server allows it.
+        metrics_secure: serve `/metrics` over TLS, to clients that the API server allows.
         metrics_certificate: descriptor of the certificate and its key; None makes one.
         health: where `/healthz` and `/readyz` are served; None: nowhere.
         contract: where other controllers switch high availability; None: nowhere.
@@ -93,7 +93,7 @@ def decode_settings(data: bytes) -> ProcessSettings:
 
 
 async def run(settings: ProcessSettings) -> None:
-    """Run the operator until it is to stop.
+    """Run the operator until it has to stop.
 
     Raises:
         ConfigurationError: the account, the kubeconfig or an address cannot be used.
@@ -122,7 +122,7 @@ async def run(settings: ProcessSettings) -> None:
 
 
 def _connect(settings: ProcessSettings, registry: CollectorRegistry) -> Connect | None:
-    """The factory of the chosen compute service, called with the Hypervisors; None without one.
+    """Return the factory of the chosen compute service, called with the Hypervisors; None for none.
 
     Calling it raises `ConfigurationError` if it cannot be made of settings and environment.
     """

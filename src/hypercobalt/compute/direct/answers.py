@@ -1,4 +1,4 @@
-"""What hosts answer, and libvirt's errors as those of the compute port."""
+"""Answers of hosts, and libvirt's errors as errors of the compute port."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
 _FENCED_SECONDS: Final = 2.0
-"""For which a host that is proven dead is still read: a fence device may have lied."""
+"""Seconds for the read of a host that is proven dead, since a fence device may have lied."""
 
 _REMEMBERED: Final = 5.0
-"""Seconds for which its silence is kept: each of its servers would read it twice."""
+"""Seconds for which a dead host's silence is kept: each of its servers would read it twice."""
 
 
 class Answers:
-    """What hosts report now; calls during the listing of a host share its next listing.
+    """Present reports of hosts; calls during the listing of a host share its next listing.
 
     Args:
         daemons: of the hosts.
@@ -34,11 +34,11 @@ class Answers:
 
     def __init__(self, daemons: Daemons, clock: Clock) -> None:
         self._daemons, self._clock = daemons, clock
-        self._silent: dict[tuple[str, str], float] = {}  # host and boot, of those proven dead
+        self._silent: dict[tuple[str, str], float] = {}  # (host, boot) of those proven dead
         self._reads = SharedReads[tuple[str, str, str], tuple[Domain, ...] | None]()
 
     async def domains(self, place: Place) -> tuple[Domain, ...] | None:
-        """What is on a host; None when it is silent, or is fenced and was silent a moment ago."""
+        """Return the domains on a host; None when silent, or fenced and silent a moment ago."""
         key = (place.name, place.control, place.fenced_boot)
         return await self._reads.get(key, lambda: self._listed(place))
 
@@ -57,7 +57,7 @@ class Answers:
 
 @contextmanager
 def translated(what: str) -> Generator[None]:
-    """Raise the errors of libvirt and of the network as those of the compute port."""
+    """Raise the errors of libvirt and of the network as errors of the compute port."""
     try:
         yield
     except LibvirtRefusedError as exc:

@@ -1,7 +1,7 @@
-"""Definitions on their way from one host to another: written anew, or refused by name.
+"""Definitions on their way from one host to another: each is rewritten, or refused by name.
 
-Whoever has a host, or the token of its agent, decides what the host's definitions say. What another
-host is given is therefore made by `documents.portable` from the site's allow-list.
+Whoever controls a host, or the token of its agent, decides what the host's definitions contain. So
+`documents.portable` makes the definition for the other host from the site's allow-list.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 _REMEMBERED: Final = 4096
-"""Verdicts; each listing of a dead host asks for those of all its domains."""
+"""Number of verdicts that are kept: a listing of a dead host needs one for each of its domains."""
 
 
 class NotCarriedError(TransientError):
-    """No other host is given the definition; the message has the element and the rule."""
+    """No other host is given the definition; the message names the element and the rule."""
 
 
 class Carrying:
-    """What the site lets pass.
+    """Rules of the site for definitions that go to another host.
 
     Args:
-        allowed: see there.
+        allowed: the site's allow-list.
     """
 
     def __init__(self, allowed: Allowed) -> None:
@@ -39,7 +39,7 @@ class Carrying:
         self._verdicts = OrderedDict[bytes, str]()
 
     def obstacle(self, xml: str, uuid: str) -> str:
-        """Why no other host may start the domain; "" when one may."""
+        """Return why no other host may start the domain; "" when one may."""
         if len(xml) > MOST_CHARACTERS:
             return self._judged(xml, uuid)
         key = hashlib.sha256(f"{uuid}\0{xml}".encode(errors="replace")).digest()
@@ -59,10 +59,10 @@ class Carrying:
     def written(
         self, xml: str, uuid: str, *, copies: bool = False, mark: Evacuated | None = None
     ) -> str:
-        """The document for the other host; see `rewritten`.
+        """Return the document for the other host; see `rewritten`.
 
         Raises:
-            NotCarriedError: it does not fit.
+            NotCarriedError: the definition does not fit the rules.
         """
         try:
             made = rewritten(xml, uuid, self.allowed, copies=copies, mark=mark)

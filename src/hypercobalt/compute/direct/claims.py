@@ -1,9 +1,9 @@
-"""What a domain names that another domain has: its disks, its ports, its own UUID. Pure.
+"""Finds the disks, ports or UUID of a domain that another domain has as well. Pure.
 
-A host defines what it likes, and one that is captured names what another host's guests have:
-started elsewhere, or bound in the network, its domain would take that from them. Which of two
-definitions is the true one cannot be known from here. So neither is started on another host, nor
-gets the ports, and the message names both; each may be started on its own host.
+A host defines any domain it likes, and a captured one names disks or ports of another host's
+guests: started elsewhere, or bound in the network, its domain would take those from them. Which of
+two definitions is the true one cannot be known from here. So neither is started on another host,
+nor gets the ports, and the message names both; each may be started on its own host.
 
 Names are compared as they are written, after `..` and double slashes: a link to another guest's
 file is made on storage that a captured host writes anyway.
@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.errors import TransientError
 
 Everywhere = Mapping[str, Iterable[Domain]]
-"""What each host has, by its name: as it answers, or as its agent has stored."""
+"""Domains of each host by the host's name, as it answers or as its agent has stored."""
 
 
 class ClaimedError(TransientError):
@@ -36,11 +36,11 @@ class ClaimedError(TransientError):
 
 
 class Taken(NamedTuple):
-    """What another domain has as well.
+    """A thing that another domain has as well.
 
     Args:
         host: of that domain.
-        text: what, and which domain.
+        text: the thing and the domain, for people.
     """
 
     host: str
@@ -48,7 +48,7 @@ class Taken(NamedTuple):
 
 
 def disks_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
-    """Which disk of another domain this one has, too; None for none.
+    """Return the disk that another domain has as well; None for none.
 
     Media that no domain writes to may have many readers.
     """
@@ -67,7 +67,7 @@ def disks_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
 
 
 def ports_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
-    """Which port of another domain this one has, too; None for none."""
+    """Return the port that another domain has as well; None for none."""
     own = frozenset(domain.devices.ports)
     for host, other in _others(domain, everywhere) if own else ():
         if taken := own.intersection(other.devices.ports):
@@ -88,7 +88,7 @@ def _called(domain: Domain, host: str) -> str:
 
 
 def _name(disk: Disk) -> str:
-    """What the disk is, the same for every domain that has it; "" for an empty drive."""
+    """Return the identity of a disk, equal for every domain that has it; "" for an empty drive."""
     return _path(disk.path) or disk.volume
 
 

@@ -1,11 +1,11 @@
 """One move of a domain that is off: its definition goes from host to host, its disks stay.
 
 The order makes every crash harmless: it is defined on the target, never started there by us, and
-only then forgotten by the source. What is between is a domain that is off on both; the next attempt
-goes on from there. So it never runs twice by our doing.
+only then forgotten by the source. In between, the domain is off on both; the next attempt goes on
+from there. So this process never makes it run twice.
 
-Until the source has forgotten it, the definition on the target has a mark. One without it is not
-touched: a captured host may define a domain with the UUID of another host's guest.
+Until the source has forgotten it, the definition on the target has a mark. A definition without the
+mark is not touched: a captured host may define a domain with the UUID of another host's guest.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
 
 _COLD: Final = "cold-move"
-"""In place of a boot, in the mark of a definition that a move has left."""
+"""Used in place of a boot in the mark of a definition that a move has left."""
 
 
 def moving_from(host: str) -> Evacuated:
-    """The mark of a definition that a move from a host has not finished with."""
+    """Return the mark of a definition left by an unfinished move from a host."""
     return Evacuated(host, _COLD, pending=True)
 
 
 class ColdMoveError(TransientError):
-    """The domain is not as it has to be; it stays where it was."""
+    """The domain is not in the required state; it stays where it was."""
 
 
 class ColdMove:
@@ -55,11 +55,12 @@ class ColdMove:
         self._mark = moving_from(source.name)
 
     async def run(self) -> None:
-        """Transfer it, and record how that went."""
+        """Transfer the definition, and record the result."""
         try:
             self._site.record(self._move, "running")
             if not await self._runs_elsewhere():
-                # On both, until it is known where: the next process finds them so after a crash.
+                # The definition is on both until the end is known: the next process finds it so
+                # after a crash.
                 await self._bind(self._source, self._target)
                 await self._transfer()
                 await self._bind(self._target)
@@ -81,10 +82,10 @@ class ColdMove:
         await port_claims.bind(self._site, self._domain, tuple(host.name for host in hosts))
 
     async def _runs_elsewhere(self) -> bool:
-        """Take back what other attempts have left: of this one, where it has moved live before.
+        """Take back copies of other attempts; return whether the domain has moved live before.
 
         Raises:
-            ColdMoveError: a host does not report whether it has it, or is moving it.
+            ColdMoveError: a host does not report whether it has the domain, or is moving it.
         """
         site, uuid = self._site, self._domain.uuid
         others = site.hosts.others(self._source.name)

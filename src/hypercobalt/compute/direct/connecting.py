@@ -30,7 +30,7 @@ def connect(
     guard: LeaderGuard,
     stored: Stored,
 ) -> DirectService:
-    """Put it together; no host is connected to yet.
+    """Assemble the service; no host is connected to yet.
 
     Raises:
         ConfigurationError: an address cannot be read.

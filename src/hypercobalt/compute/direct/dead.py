@@ -28,11 +28,11 @@ class DeadDomain:
     """A domain of a dead host.
 
     Args:
-        domain: as it was there.
+        domain: as it was on the host.
         place: the host.
-        xml: its document; never to be logged.
+        xml: its document, which must never be logged.
         mark: see `HostDefinitions`.
-        autostart: it starts with the host.
+        autostart: the domain starts with the host.
     """
 
     domain: Domain
@@ -43,10 +43,10 @@ class DeadDomain:
 
 
 async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
-    """What is still on a dead host.
+    """Return the servers that are still on a dead host.
 
-    A disk counts as shared while a host has not answered whether it is: its storage may hang. What
-    cannot be started then is refused, and tried again later.
+    A disk counts as shared as long as a host has not answered whether it is: that host's storage
+    may hang. A server that cannot be started then is refused, and tried again later.
 
     Raises:
         UnreachableError: its definitions cannot be read.
@@ -73,7 +73,7 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
 
 
 async def find(site: Site, place: Place, uuid: str, others: Iterable[Place]) -> DeadDomain | None:
-    """A domain that a dead host has stored, and which of the others share its disks.
+    """Read a domain that a dead host has stored, and whether other hosts share its disks.
 
     Raises:
         UnreachableError: its definitions cannot be read.
@@ -89,7 +89,7 @@ async def find(site: Site, place: Place, uuid: str, others: Iterable[Place]) -> 
 
 
 def strict(site: Site, found: DeadDomain) -> Server:
-    """The server that a domain of a dead host is, by what is known for sure."""
+    """Return the server that a domain of a dead host is, by certain knowledge only."""
     place = found.place
     known = partial(site.sharing.is_shared, here=place.name)
     return server(site, found.domain, place, known, found)
@@ -102,7 +102,7 @@ def server(
     is_shared: IsShared,
     stored: DomainDefinition | DeadDomain,
 ) -> Server:
-    """The server that a domain of a dead host is."""
+    """Return the server that a domain of a dead host is."""
     found = servers.server(
         domain,
         place.name,

@@ -1,4 +1,4 @@
-"""What was defined on a host that is dead: see `hypercobalt.api.definitions`."""
+"""Definitions of the domains on a dead host: see `hypercobalt.api.definitions`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _AT_ONCE: Final = 256 * 1024
 
 
 class NotStoredError(TransientError):
-    """What was defined on a host cannot be read; the message says why."""
+    """The definitions of a host cannot be read; the message says why."""
 
 
 class Stored(Protocol):
     """The definitions of hosts that may be dead."""
 
     async def of(self, host: str) -> HostDefinitions:
-        """Those of a host.
+        """Return the definitions of a host.
 
         Raises:
             TransientError: they cannot be read.
@@ -44,7 +44,7 @@ class Stored(Protocol):
 
 
 class NotStored:
-    """A site that keeps no definitions: nothing of a dead host is known."""
+    """Definitions of a site that stores none: nothing about a dead host is known."""
 
     async def of(self, host: str) -> HostDefinitions:
         raise NotStoredError(f"host {host}: the definitions of its domains are not stored")
@@ -54,10 +54,10 @@ class NotStored:
 
 
 class StoredByAgents:
-    """Those that the hosts' agents have stored.
+    """Definitions that the hosts' agents have stored.
 
     Args:
-        read: gives those of a host, and the keys, without keeping anything.
+        read: returns the definitions of a host, and the keys, without a cache.
         clock: seconds that never step back.
     """
 
@@ -89,7 +89,7 @@ class StoredByAgents:
 
 
 async def stored_domains(host: HostDefinitions) -> tuple[Domain, ...]:
-    """All domains as their host had them; many of them are parsed on a thread."""
+    """Return all domains as their host had them; many of them are parsed on a thread."""
 
     def parsed() -> tuple[Domain, ...]:
         return tuple(stored_domain(host, uuid) for uuid in host.domains)
@@ -99,9 +99,9 @@ async def stored_domains(host: HostDefinitions) -> tuple[Domain, ...]:
 
 
 def stored_domain(host: HostDefinitions, uuid: str) -> Domain:
-    """A domain as its host has left it; a KeyError without it.
+    """Return a domain as its host has left it; KeyError without it.
 
-    One that its owner had suspended is off: its memory is gone with the host.
+    A domain that its owner had suspended is off: its memory is gone with the host.
     """
     kept = host.domains[uuid]
     off = DomainState.PAUSED if kept.halted else DomainState.SHUTOFF

@@ -1,12 +1,13 @@
-"""Which hosts there are: by the Hypervisors of a cluster, or by anything else.
+"""Directory of the hosts of a site, from the Hypervisors of a cluster or from another source.
 
 The address and the UUID of a host are what its Node and its node agent report, so both are checked
 before they are used: an address is parsed before it goes into a URI, and of two hosts that claim
-one address or UUID the one keeps it that held it first by the operator's record (`api.holders`);
-without a record neither does. A host without a UUID of its own takes and gives no domains, because
-`identity` compares it with that of the daemon.
+one address or UUID, the first holder in the operator's record (`api.holders`) keeps it; without a
+record neither does. A host without a UUID of its own takes and gives no domains, because `identity`
+compares it with that of the daemon.
 
-Capacity is what may be promised (`status.effectiveCapacity`), used what the node agent counts.
+Capacity is the amount that may be promised (`status.effectiveCapacity`), used the amount that the
+node agent counts.
 """
 
 from __future__ import annotations
@@ -49,18 +50,19 @@ class Place:
         control: URI by which this process reaches its libvirtd.
         migration: URI by which the other hosts' libvirtds reach it.
         stream: URI of the memory's stream to it, `tcp://192.0.2.1`; "" leaves it to libvirt.
-        capacity: what may be promised on it.
-        used: what has been promised, by its agent.
+        capacity: resources that may be promised on it.
+        used: resources that have been promised, according to its agent.
         domains: UUIDs of the domains that `used` counts.
-        disabled: why it is out of service, by its Hypervisor; "" when it is in service.
-        closed: why nothing may go there; "" when it may.
-        uuid: of the host, by its agent; "" before its first report.
-        unidentified: why no daemon can prove to be this host's; "" when its UUID is its alone.
-        refused: why nothing connects to it; "" when that may be. It has no URIs then.
-        up: its libvirtd answers, by its agent, which is not silent.
+        disabled: why it is out of service, according to its Hypervisor; "" when it is in service.
+        closed: why no domain may go there; "" when one may.
+        uuid: UUID of the host, according to its agent; "" before its first report.
+        unidentified: why no daemon can prove that it is this host's; "" when no other host claims
+            its UUID.
+        refused: why no connection to it is made, in which case it has no URIs; "" when one may be.
+        up: its libvirtd answers, according to its agent, which is not silent.
         fenced: the boot that its agent reported last is proven dead.
         fenced_boot: id of the boot that was fenced, until the host is back in service; "" else.
-        one_word: what alone has proven it dead, so that its guests may run on; "" for nothing.
+        one_word: the only source that proves it dead, so that its guests may run on; "" for none.
         holds_address: the operator has recorded its address as its own.
         held_uuid: the host UUID that the operator has recorded for it; "" for none.
     """
@@ -90,16 +92,16 @@ class Directory(Protocol):
     """The hosts of a site."""
 
     def places(self) -> tuple[Place, ...]:
-        """All of them, as they are known now."""
+        """Return all of them, as known now."""
         ...
 
 
 class HypervisorDirectory:
-    """The hosts by their Hypervisors.
+    """Directory of hosts by their Hypervisors.
 
     Args:
-        hypervisors: gives the objects as they are known now.
-        settings: how they are reached.
+        hypervisors: returns the objects as known now.
+        settings: how the hosts are reached.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class HypervisorDirectory:
 
 
 def fill(template: str, name: str, ip: str) -> str:
-    """An address of a host.
+    """Return an address of a host.
 
     Raises:
         ValueError: the name or the address is invalid in a URI.
@@ -126,10 +128,9 @@ def fill(template: str, name: str, ip: str) -> str:
 
 
 def distinct(places: tuple[Place, ...]) -> tuple[Place, ...]:
-    """The same hosts; of those that claim one address or one UUID its holder alone is taken.
+    """Return the same hosts; where several claim one address or UUID, only its holder is accepted.
 
-    Without a holder all of them are refused, each naming the rest: whose it is cannot be known from
-    here.
+    Without a holder all of them are refused, each naming the rest: the owner cannot be known here.
     """
     uris, uuids = defaultdict[str, _Claimed](_Claimed), defaultdict[str, _Claimed](_Claimed)
     for one in places:
@@ -143,7 +144,7 @@ def distinct(places: tuple[Place, ...]) -> tuple[Place, ...]:
 
 @dataclass(slots=True)
 class _Claimed:
-    """Who claims an address or a UUID, and who holds it."""
+    """Hosts that claim an address or a UUID, and the host that holds it."""
 
     by: set[str] = field(default_factory=set[str])
     held_by: set[str] = field(default_factory=set[str])
@@ -154,11 +155,11 @@ class _Claimed:
             self.held_by.add(name)
 
     def refusal(self, name: str, has: str) -> str:
-        """Why it is not that host's; "" where it is.
+        """Return why the value is not that host's; "" where it is.
 
         Args:
             name: of the host.
-            has: what all of them have, for people.
+            has: what all of the hosts have, for people.
         """
         if self.by == {name} or self.held_by == {name}:
             return ""
@@ -182,7 +183,7 @@ def _refused(one: Place, why: str) -> Place:
 
 
 def place(hypervisor: Hypervisor, settings: DirectSettings) -> Place:
-    """The host of a Hypervisor that has an address."""
+    """Return the host of a Hypervisor that has an address."""
     status, name = hypervisor.status, hypervisor.metadata.name
     ip = status.internalIp or ""
     found = _without_address(hypervisor)

@@ -1,6 +1,6 @@
-"""One evacuation: a domain whose host is proven dead is defined on another host, and started there.
+"""One evacuation: a domain of a host proven dead is defined on another host, and started there.
 
-Every other host is looked at twice, before the definition and right before the start; so is the
+Every other host is checked twice, before the definition and right before the start; so is the
 proof. The definition there is marked: as pending before the start, as evacuated after it. A process
 that ends in between leaves a pending copy, which the next one starts, takes back, or finds running.
 
@@ -32,16 +32,16 @@ log = get_logger(__name__)
 
 
 class EvacuationError(ClaimedError):
-    """It is not started elsewhere; the message has the reason."""
+    """The domain is not started elsewhere; the message has the reason."""
 
 
 class Evacuation:
-    """One of them.
+    """One evacuation of a domain.
 
     Args:
         site: see there.
         move: its record.
-        dead: what there was.
+        dead: the domain on the dead host.
         target: where it goes.
     """
 
@@ -50,7 +50,7 @@ class Evacuation:
         self._domain, self._source, self._target = dead.domain, dead.place, target
 
     async def run(self) -> None:
-        """Have it on the target, and record how that went."""
+        """Evacuate the domain to the target, and record the result."""
         try:
             self._site.record(self._move, "running")
             await self._check_disks()
@@ -73,10 +73,10 @@ class Evacuation:
                 raise EvacuationError(f"{target.name} does not share {disk.path} of {source.name}")
 
     async def _check_hosts(self) -> None:
-        """See that it runs nowhere and can run nowhere; take back what an earlier attempt has left.
+        """Check that the domain runs nowhere, and cannot; take back earlier attempts' copies.
 
         Raises:
-            EvacuationError: that is not so, or its host is not fenced any more.
+            EvacuationError: it may run somewhere, or its host is no longer fenced.
         """
         site, target, uuid = self._site, self._target, self._domain.uuid
         places = site.hosts.all_places()
@@ -116,10 +116,10 @@ class Evacuation:
     def _is_anothers(
         self, places: Iterable[Place], there: Mapping[str, Domain], own: tuple[Domain, ...]
     ) -> tuple[str, str]:
-        """Why it may be another host's own, whose definition must not be replaced, and whose.
+        """Return why the copy may be another host's own and must stay, and which host's it is.
 
         Whoever has stored the definition may have taken the UUID of an instance that is off there.
-        By the seal in it, it was evacuated from the other host, which has not forgotten it yet.
+        Its seal shows that it was evacuated from the other host, which has not forgotten it yet.
         """
         for place in places:
             copy = there[place.name]
@@ -141,10 +141,10 @@ class Evacuation:
         await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
     async def _start(self) -> bool:
-        """Start it; gives whether it is still there, as its owner may have removed it meanwhile.
+        """Start the domain, and return whether it is still there: its owner may have removed it.
 
         Raises:
-            TransientError: it was not started, and nothing is left of it.
+            TransientError: the domain was not started, and no copy of it is left.
         """
         daemon, uuid = self._site.daemon(self._target), self._domain.uuid
         begun = False
@@ -166,10 +166,10 @@ class Evacuation:
         return found is not None or view is not HostView.ABSENT
 
     def _is_ended(self, view: HostView, found: Domain | None) -> bool:
-        """Whether its owner has destroyed or removed it while it was being started.
+        """Whether the owner has destroyed or removed the domain while it was being started.
 
-        What this process has just defined is gone by somebody else's call; a start that fails by
-        itself leaves the definition, and another reason.
+        The domain that this process has just defined can only be removed by another client's call;
+        a start that fails by itself leaves the definition, and another reason.
         """
         removed = view is HostView.ABSENT
         destroyed = found is not None and found.reason == ShutoffReason.DESTROYED

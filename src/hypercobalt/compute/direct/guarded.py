@@ -1,4 +1,4 @@
-"""Hosts and network that only the leader changes: see `compute.leadership`."""
+"""Hosts and network that only the leader may change: see `compute.leadership`."""
 
 from __future__ import annotations
 

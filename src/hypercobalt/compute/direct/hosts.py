@@ -56,7 +56,7 @@ class DirectHosts:
         return replace(found, up=not found.forced_down)  # its libvirtd has just answered
 
     def host(self, place: Place, domains: frozenset[str]) -> Host:
-        """A place as the port's `Host`, with those domains."""
+        """Return a place as the port's `Host`, with those domains."""
         reason = self._disabled.get(place.name) or place.disabled
         return Host(
             name=place.name,
@@ -70,13 +70,13 @@ class DirectHosts:
         )
 
     async def _domains(self, place: Place) -> frozenset[str]:
-        """What is on a host by its libvirtd: the agent's report is some seconds old."""
+        """Return a host's domains from its libvirtd: the agent's report is some seconds old."""
         with answering(place):
             domains = await daemon_of(self._daemons, place).domains(jobs=True)
         return frozenset(domain.uuid for domain in domains if not domain.moving_in)
 
     async def _remains(self, place: Place) -> frozenset[str]:
-        """What has not left a dead host; its agent's last report has all that was there."""
+        """Return the domains that have not left a dead host, out of its agent's last report."""
         with translated(f"host {place.name}"):
             others = self.others(place.name)
             left = await remains(self._witnesses, place, others)
@@ -90,7 +90,7 @@ class DirectHosts:
         self._disabled[host.name] = reason or "disabled"
 
     async def force_down(self, host: Host) -> None:
-        """See the port. The proof in the status of its Hypervisor is all there is."""
+        """See the port. Nothing to do: the proof in the status of its Hypervisor suffices."""
         place = self.find(host.name)
         if place is None or not place.fenced:
             raise ConflictError(
@@ -123,18 +123,18 @@ class DirectHosts:
         return False
 
     async def left_over(self, name: str, provider: str) -> Host | None:
-        """See the port. A host of which no Hypervisor is left leaves nothing."""
+        """See the port. A host without a Hypervisor leaves nothing behind."""
         return None
 
     async def remove_provider(self, host: Host) -> None:
         """Do nothing: resource providers need Placement."""
 
     def find(self, name: str) -> Place | None:
-        """The host of exactly this name, or of its first label."""
+        """Return the host of exactly this name, or of its first label."""
         return _best(name, {place.name: place for place in self._directory.places()})
 
     def open_places(self) -> tuple[Place, ...]:
-        """Hosts that something may go to."""
+        """Return hosts that a domain may go to."""
         return tuple(
             place
             for place in self._directory.places()
@@ -142,11 +142,11 @@ class DirectHosts:
         )
 
     def all_places(self) -> tuple[Place, ...]:
-        """Every host."""
+        """Return every host."""
         return self._directory.places()
 
     def others(self, name: str) -> tuple[Place, ...]:
-        """Every host but one."""
+        """Return every host but one."""
         return tuple(place for place in self.all_places() if place.name != name)
 
 

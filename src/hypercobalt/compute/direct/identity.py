@@ -1,4 +1,4 @@
-"""Whether the daemon behind a host's address is that host's.
+"""Checks whether the daemon behind a host's address is that host's.
 
 Nothing is moved before that is known. The node agent reads its host's UUID from the daemon beside
 it, over a Unix socket; the daemon that the operator reaches by the address of the Node has to have
@@ -25,11 +25,11 @@ log = get_logger(__name__)
 
 REASON: Final = "WrongHost"
 _RECHECKED: Final = 30.0
-"""Seconds for which a host whose daemon is another host's is no target; then it is read again."""
+"""Seconds for which a host with another host's daemon is no target; then it is read again."""
 
 
 def daemon_of(daemons: Daemons, place: Place) -> Daemon:
-    """The daemon of a host.
+    """Return the daemon of a host.
 
     Raises:
         LibvirtError: the host is refused: see `Place`.
@@ -41,7 +41,7 @@ def daemon_of(daemons: Daemons, place: Place) -> Daemon:
 
 @contextmanager
 def answering(place: Place) -> Generator[None]:
-    """Raise every error of libvirt as one that the host does not answer."""
+    """Raise every error of libvirt as the error for a host that does not answer."""
     try:
         yield
     except LibvirtError as exc:
@@ -49,7 +49,7 @@ def answering(place: Place) -> Generator[None]:
 
 
 class Identities:
-    """What is known of the daemons behind the hosts' addresses."""
+    """Results of the checks of the daemons behind the hosts' addresses."""
 
     def __init__(self, daemons: Daemons, clock: Clock) -> None:
         self._daemons, self._clock = daemons, clock

@@ -1,4 +1,4 @@
-"""What a process that ended in the middle of its moves has left in the network."""
+"""Repairs the network after a process that ended in the middle of its moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = get_logger(__name__)
 async def settle_ports(site: Site) -> None:
     """Bind each port that may be on several hosts to the one where its domain is.
 
-    Those of a domain on its way are left alone: the move's follower binds them at its end.
+    Ports of a domain on its way are left alone: the move's follower binds them at its end.
 
     Raises:
         TransientError: the network cannot be read or changed.

@@ -1,7 +1,7 @@
 """One live migration, from its preparation until it is known where the domain runs.
 
-libvirt's source daemon does the migration by itself; this follows it. A follower that is gone is
-not missed: the next one finds the job, or the domain where it arrived, and cleans up.
+libvirt's source daemon does the migration by itself; this module follows it. If a follower dies,
+the next one finds the job, or the domain where it arrived, and cleans up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 _LOOK_AGAIN: Final = 1.0
-"""Seconds between two looks: the connections to the hosts carry no events."""
+"""Seconds between two reads: the connections to the hosts carry no events."""
 
 _WORDS: Final = {
     MoveOutcome.TWICE: "it runs on {source} and on {target}: stop one of them at once",
@@ -60,7 +60,7 @@ class LiveMove:
         self._why = ""
 
     async def run(self) -> None:
-        """Move it, and see to the end."""
+        """Move the domain, and follow the move to its end."""
         try:
             options = await self._prepare()
             self._site.record(self._move, "running")
@@ -111,7 +111,7 @@ class LiveMove:
         )
 
     async def _documents(self) -> tuple[str, str]:
-        """What the target is given: of the domain as it runs, and as it is defined."""
+        """Return the documents for the target: of the domain as it runs, and as it is defined."""
         uuid, daemon = self._domain.uuid, self._site.daemon(self._source)
         running = await daemon.document(uuid, running=True)
         defined = await daemon.document(uuid)
@@ -165,7 +165,7 @@ class LiveMove:
 
     async def _delete(self, disks: Iterable[Disk], *, at: Place, kept_by: Place) -> None:
         for disk in disks:
-            # A second look: nothing is deleted that is the domain's own.
+            # A second read: no file of the domain itself is deleted.
             if not await self._site.sharing.shares(disk, at, kept_by, fresh=True):
                 directory, name = posixpath.split(disk.path)
                 await self._site.daemon(at).delete_file(directory, name)
@@ -188,7 +188,7 @@ class LiveMove:
 
 
 def progress(domain: Domain) -> BytesLeft:
-    """How far it is, by its job."""
+    """Record the progress, from the domain's job."""
     values = domain.job.values if domain.job else {}
 
     def count(key: str) -> int:

@@ -1,17 +1,18 @@
 """Marks of our own evacuations, which no host can forge.
 
-The mark in a domain's definition says from where it was evacuated. By it a host that is back is
-told to forget the domain, and a dead one's domain counts as started elsewhere. A host writes its
-definitions as it likes, so each mark has a seal: a MAC by a key of the operator over the domain's
-UUID and the mark. Whoever was given a domain by an evacuation has its mark, and nobody else.
+The mark in a domain's definition says from where it was evacuated. Because of the mark, a host that
+is back has to forget the domain, and a dead host's domain counts as started elsewhere. A host may
+write any definition, so each mark has a seal: a MAC by a key of the operator over the domain's UUID
+and the mark. Only hosts that were given a domain by an evacuation have its mark.
 
 Any definition may be the first thing that another process sees after a crash, so the seal lies in
 it, and nothing has to be recorded elsewhere.
 
 A pending mark is given to a target before anything is started there, and says that the start was
 begun. Of one domain this process has one such mark at a time, with a number of its own: once the
-start has failed, or another target was taken, a target that kept the definition and runs it now
-shows nothing by it. A process that begins anew takes what the last one has left for begun.
+start has failed, or another target was taken, that mark on a target that kept the definition and
+runs it now proves nothing. A new process takes the marks that the last one has left for begun
+starts.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _PURPOSE: Final = b"hypercobalt evacuated\0"
 
 
 class Marks:
-    """Seals marks, and tells ours from others.
+    """Seals marks, and distinguishes this operator's marks from others.
 
     Args:
-        stored: has the keys.
+        stored: source of the keys.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -44,7 +45,7 @@ class Marks:
         """Seal of the last pending mark, by UUID, host and boot; "" once its start has failed."""
 
     async def sealed(self, uuid: str, mark: Evacuated) -> Evacuated:
-        """A mark for a domain of that UUID.
+        """Return a mark for a domain of that UUID.
 
         Raises:
             TransientError: the keys cannot be read.
@@ -60,11 +61,11 @@ class Marks:
         return replace(mark, seal=seal)
 
     def failed(self, uuid: str, mark: Evacuated) -> None:
-        """Note that the start which a pending mark is about has failed."""
+        """Note that the start announced by a pending mark has failed."""
         self._begun[uuid, mark.host, mark.boot] = ""
 
     async def only_ours(self, domains: Iterable[Domain]) -> tuple[Domain, ...]:
-        """The same domains, without the marks that are not ours, of any host.
+        """Return the same domains of any host, without marks that this operator has not sealed.
 
         Raises:
             TransientError: the keys cannot be read.

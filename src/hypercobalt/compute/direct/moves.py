@@ -42,12 +42,12 @@ class DirectMoves:
 
     @property
     def groups_refused(self) -> str:
-        """There are no server groups without OpenStack."""
+        """Return "": there are no server groups without OpenStack."""
         return ""
 
     @property
     def chooses_target(self) -> bool:
-        """False: there is no scheduler."""
+        """Return False: there is no scheduler."""
         return False
 
     # -- what is there -------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class DirectMoves:
         return None
 
     async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
-        """See the port: of the hosts that answer. A move's end was seen on its target."""
+        """See the port. Only hosts that answer count; the end of a move was seen on its target."""
         there = await self._site.listed(self._site.hosts.all_places())
         return tuple(
             self._server(domain, place)
@@ -93,7 +93,7 @@ class DirectMoves:
         )
 
     async def _dead(self, id: str) -> Server | None:
-        """The server, if it is on a host that is proven dead."""
+        """Return the server, if it is on a host that is proven dead."""
         for place in self._site.hosts.all_places():
             if place.fenced:
                 there = await dead.servers_of(self._site, place)
@@ -116,7 +116,7 @@ class DirectMoves:
         return (*unknown, *records.of(place.name))
 
     async def incoming(self, host: str) -> tuple[Move, ...]:
-        """See the port. Moves of others are seen by their far end, which libvirt lists."""
+        """See the port. Moves by other processes are seen on the target, as listed by libvirt."""
         place, records = self._known(host), self._site.records
         domains: tuple[Domain, ...] = ()
         if not place.fenced:
@@ -182,7 +182,7 @@ class DirectMoves:
     async def evacuate(
         self, server: Server, target: str = "", *, interrupted: bool = False
     ) -> None:
-        del interrupted  # its records are of this process, and end with what they are of
+        del interrupted  # its records belong to this process, and end with their moves
         source = self._place(server.host)
         if self._site.records.under_way(server.id):
             return
@@ -217,10 +217,10 @@ class DirectMoves:
         """See the port. Without OpenStack servers have no owners, so there is nothing to lock."""
 
     async def unlock(self, server: Server) -> None:
-        """See the port; likewise."""
+        """See the port. There is nothing to unlock without OpenStack, as for `lock`."""
 
     async def locked(self, prefix: str) -> tuple[Server, ...]:
-        """See the port; likewise."""
+        """See the port. No server is locked without OpenStack, as for `lock`."""
         return ()
 
     async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
@@ -228,7 +228,7 @@ class DirectMoves:
         return ()
 
     async def confirm(self, server: Server) -> None:
-        """Nothing waits for that: the source has forgotten it when the move has ended.
+        """Refuse: no move waits for this, as the source forgets the domain when the move ends.
 
         Raises:
             ConflictError: always.
@@ -248,7 +248,7 @@ class DirectMoves:
                 await self._site.daemon(self._place(now.source)).force_complete(move.server)
 
     async def recover(self, server: Server) -> None:
-        """See the port. libvirt has no state ERROR: a domain that is shown with it has crashed."""
+        """See the port. libvirt has no state ERROR: a domain that is shown in it has crashed."""
         raise RefusedError(f"server {server.name} has crashed: start it")
 
     async def close(self) -> None:
@@ -260,14 +260,14 @@ class DirectMoves:
     # -- parts ---------------------------------------------------------------------------------
 
     async def _settle_ports(self) -> None:
-        """Once: bind the ports of moves whose process has ended in between."""
+        """Bind the ports of moves that ended with their process; once."""
         if not self._settled:
             with translated("ports between hosts"):
                 await leftovers.settle_ports(self._site)
             self._settled = True
 
     def _known(self, host: str) -> Place:
-        """A host whose domains are read: without its address, they are not known."""
+        """Return a host with readable domains: without its address they are not known."""
         place = self._site.hosts.find(host)
         if place is None:
             raise UnreachableError(f"host {host}: no Hypervisor of that name has an address")
@@ -297,10 +297,10 @@ class DirectMoves:
         return found
 
     async def _movable(self, server: Server) -> tuple[Place, Domain | None]:
-        """Where it is, and itself; None when it is on its way already.
+        """Return where the server is, and the server; None when it is on its way already.
 
         Raises:
-            ConflictError: it is not there any more.
+            ConflictError: it is no longer there.
             RefusedError: it cannot be moved.
             UnreachableError: its host does not answer.
         """

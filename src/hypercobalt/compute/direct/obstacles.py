@@ -1,4 +1,4 @@
-"""What keeps a domain on its host, and which of its disks have to be copied. Pure."""
+"""Finds what keeps a domain on its host, and the disks that must be copied. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ IsShared = Callable[[Disk], bool]
 
 
 def local_disks(domain: Domain, is_shared: IsShared) -> tuple[Disk, ...]:
-    """Those of its disks that lie on the host itself."""
+    """Return the disks that lie on the host itself."""
     return tuple(disk for disk in domain.devices.disks if disk.path and not is_shared(disk))
 
 
 def layers(domain: Domain) -> tuple[Disk, ...]:
-    """The images that its disks are built upon, each as a disk.
+    """Return the images under the domain's disks, each as a disk.
 
-    Not as a medium: another host may have another image of that name, and the guest's own disk
-    would be one of its changes.
+    Not as a medium: another host may have another image of that name, while the guest's own disk
+    has only the changes to this one.
     """
     return tuple(
         Disk(disk.target, path=path) for disk in domain.devices.disks for path in disk.backing
@@ -27,7 +27,7 @@ def layers(domain: Domain) -> tuple[Disk, ...]:
 
 
 def hindrance(domain: Domain, is_shared: IsShared) -> str:
-    """Why it cannot be moved, the first reason; "" when nothing is known to be in the way."""
+    """Return the first reason why the domain cannot be moved; "" when none is known."""
     local = local_disks(domain, is_shared)
     if tied := _tied(domain):
         return tied
@@ -52,13 +52,14 @@ def waits_for_host(
     one_word: str = "",
     not_carried: str = "",
 ) -> str:
-    """Why it cannot be started elsewhere when its host is dead; "" when nothing is in the way.
+    """Return why it cannot start elsewhere when its host is dead; "" when nothing prevents that.
 
     Args:
         domain: as it was on the host.
         is_shared: whether another host sees a disk that the domain had there.
-        autostart: it starts with the host.
-        one_word: what alone has proven the host dead, so that it may run on; "" for nothing.
+        autostart: the domain starts with the host.
+        one_word: the only source that proves the host dead, so that the domain may run on; "" for
+            none.
         not_carried: why no other host is given its definition; "" when one may be.
     """
     if one_word and not any(map(_is_written, domain.devices.disks)):
@@ -85,12 +86,12 @@ def waits_for_host(
 
 
 def _is_written(disk: Disk) -> bool:
-    """Whether a guest writes to it; one on the network, such as RBD, has no path."""
+    """Whether a guest writes to the disk; a disk on the network, such as RBD, has no path."""
     return disk.device not in {"cdrom", "floppy"} and not disk.readonly
 
 
 def _tied(domain: Domain) -> str:
-    """Why it cannot leave, whatever its state; "" when nothing is known."""
+    """Return why the domain cannot leave in any state; "" when no reason is known."""
     if domain.problem:
         return f"its definition cannot be read: {domain.problem}"
     if domain.devices.bound:

@@ -1,7 +1,7 @@
-"""What became of a move, by what its two hosts report. Pure.
+"""Determines the outcome of a move from the reports of its two hosts. Pure.
 
 libvirt starts a domain on the target only after the source has given it up, and gives up the
-source's only after the target runs. So what runs decides; a host that is silent decides nothing.
+source's only after the target runs. So the running domain decides; a silent host decides nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 
 
 class HostView(StrEnum):
-    """How a host has a domain."""
+    """State of a domain on a host."""
 
     SILENT = "silent"  # it does not answer
     FENCED = "fenced"  # it does not answer either, and is proven dead
@@ -27,7 +27,7 @@ class HostView(StrEnum):
 
 
 class MoveOutcome(StrEnum):
-    """What is to be concluded."""
+    """Outcome of a move."""
 
     UNDER_WAY = "under way"
     UNKNOWN = "unknown"
@@ -39,7 +39,7 @@ class MoveOutcome(StrEnum):
 
 
 def view_of(domain: Domain | None) -> HostView:
-    """How a host that answers has it."""
+    """Return how a host that answers has the domain."""
     if domain is None:
         return HostView.ABSENT
     if not domain.active:
@@ -64,12 +64,12 @@ _GONE = {*_OFF, HostView.FENCED}
 
 
 def ended_here(domain: Domain) -> bool:
-    """Whether it is off and libvirt has seen it end there: it has not run elsewhere since."""
+    """Whether the domain is off and libvirt saw it end there: it has not run elsewhere since."""
     return not domain.active and domain.reason in _ENDED_HERE
 
 
 def decide(source: HostView, target: HostView) -> MoveOutcome:
-    """The outcome of a live migration between two hosts."""
+    """Return the outcome of a live migration between two hosts."""
     if source is HostView.LEAVES:
         # Also when the target runs it: by post-copy, which an operator may have started, a
         # part of its memory is still on the source.
@@ -93,7 +93,7 @@ def decide(source: HostView, target: HostView) -> MoveOutcome:
 
 
 def why_not(views: Mapping[str, HostView], target: str) -> str:
-    """Why a domain must not be started on a host; "" when it runs nowhere, and can run nowhere.
+    """Return why a domain must not start on a host; "" when it runs nowhere, and can run nowhere.
 
     Args:
         views: how every host of the site has it, by the host's name.

@@ -1,7 +1,7 @@
-"""Whose a port of the network is: of two domains with one port, neither is given it by a move.
+"""Checks the owner of a network port: of two domains with one port, a move gives it to neither.
 
-Definitions name their ports, and are hostile input: one that names another instance's port would
-take that off the network.
+Definitions name their ports, and are hostile input: a definition with another instance's port would
+take that instance off the network.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from typing import Protocol
 
 
 class Ports(Protocol):
-    """Ports of a virtual network, by the interface ids in the domains' definitions."""
+    """Ports of a virtual network, named by the interface ids in the domains' definitions."""
 
     async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
-        """Set which hosts may have some ports: the one they are on, then the one they go to.
+        """Set which hosts may have some ports: the present host first, then the target.
 
-        A port that the network does not have is no error.
+        A port that the network lacks is no error.
 
         Raises:
             TransientError: the network cannot be changed.
@@ -20,7 +20,7 @@ class Ports(Protocol):
         ...
 
     async def between_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Ports that may be on several hosts, and on which: of moves that were not finished.
+        """Return ports that may be on several hosts, with the hosts, from unfinished moves.
 
         Raises:
             TransientError: the network cannot be reached.
@@ -28,7 +28,7 @@ class Ports(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -36,10 +36,10 @@ class NoPorts:
     """A network that finds out by itself where a port is."""
 
     async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
-        """There is nothing to bind."""
+        """Do nothing: there is nothing to bind."""
 
     async def between_hosts(self) -> dict[str, tuple[str, ...]]:
         return {}
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is held."""

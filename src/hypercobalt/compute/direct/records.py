@@ -1,6 +1,6 @@
 """The moves of this process: those under way, and for a while those that have ended.
 
-After a restart it is empty; what is under way is then found by the domains' jobs.
+After a restart it is empty; moves under way are then found by the domains' jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A move, and what of the target it takes."""
+    """A move, and the target's resources that it takes."""
 
     move: Move
     size: Size
@@ -59,7 +59,7 @@ class Records:
         claimed_by: str = "",
         in_use: bool = False,
     ) -> None:
-        """Record a change; what is not given stays."""
+        """Record a change; fields that are not given stay as they are."""
         record = self._records[move.id]
         self._records[move.id] = replace(
             record,
@@ -75,7 +75,7 @@ class Records:
         )
 
     def progress(self, move: Move, seen: BytesLeft, now: datetime) -> None:
-        """Record how far it is; `updated` changes only if that has."""
+        """Record the progress; `updated` changes only with the progress."""
         record = self._records.get(move.id)
         if record is None:
             return
@@ -85,17 +85,17 @@ class Records:
             self._records[move.id] = replace(record, move=changed)
 
     def get(self, move: Move) -> Move:
-        """A move as it stands now."""
+        """Return a move in its present state."""
         record = self._records.get(move.id)
         return record.move if record else move
 
     def under_way(self, server: str) -> Move | None:
-        """The server's move that has not ended."""
+        """Return the server's move that has not ended."""
         moves = (record.move for record in self._records.values())
         return next((move for move in moves if move.server == server and not move.ended), None)
 
     def moved_to(self, server: str, source: str) -> str:
-        """Where moves that have arrived took a server from a host; "" for nowhere else."""
+        """Return where moves that have arrived took a server from a host; "" for nowhere else."""
         at = source
         for move in sorted((one.move for one in self._records.values()), key=lambda m: m.created):
             if move.server == server and move.succeeded and move.source == at:
@@ -103,25 +103,25 @@ class Records:
         return "" if at == source else at
 
     def start(self, server: str, source: str, boot: str, target: str) -> None:
-        """Record that a server of a dead host was started elsewhere: what its owner does counts."""
+        """Record that a server of a dead host was started elsewhere: its owner's actions count."""
         self._started[server, source, boot] = target
 
     def started_on(self, server: str, source: str, boot: str) -> str:
-        """Where a server was started for a host that died in that boot; "" for nowhere."""
+        """Return where a server was started after its host died in that boot; "" for nowhere."""
         return self._started.get((server, source, boot), "")
 
     def of(self, source: str) -> tuple[Move, ...]:
-        """Moves away from a host, newest first."""
+        """Return moves away from a host, newest first."""
         found = [one.move for one in self._records.values() if one.move.source == source]
         return tuple(sorted(found, key=lambda move: move.created, reverse=True))
 
     def incoming(self, target: str) -> tuple[Move, ...]:
-        """Moves to a host that have not ended."""
+        """Return moves to a host that have not ended."""
         moves = (one.move for one in self._records.values())
         return tuple(move for move in moves if move.target == target and not move.ended)
 
     def claims(self, target: str, counted: frozenset[str], now: datetime) -> Size:
-        """What is on its way to a host, or there, and not counted by its agent yet."""
+        """Return sizes of servers on their way to a host, or there and not counted by its agent."""
         taking = {
             record.move.server: record.size
             for record in self._records.values()

@@ -1,10 +1,10 @@
-"""What is still on a host that is proven dead, by the definitions that its agent has stored.
+"""Finds what is still on a host that is proven dead, by the definitions that its agent has stored.
 
-A domain is on the dead host until one of us has stated that it left: by the seal of our own
-evacuation in the copy on another host, or by a move that this process has seen arrive there. What
-the host has seen leave while it lived, it has not stored any more. A copy elsewhere states nothing,
-whether it runs or not: a captured host runs what it likes, and one that was fenced by mistake keeps
-what it ended. The domain is then listed, and not started before a person has decided.
+A domain is on the dead host until this operator has proof that it left: the seal of an evacuation
+in the copy on another host, or a move that this process has seen arrive there. Domains that left
+while the host lived are no longer among its stored ones. A copy elsewhere proves nothing, whether
+it runs or not: a captured host runs any domain, and a host fenced by mistake keeps the domains that
+it ended. The domain is then listed, and not started before a person has decided.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") 
 
     Args:
         place: the host.
-        copies: what the other hosts have of it by their names, with our own marks only.
-        moved_to: where our moves have taken it from there; "" for nowhere.
+        copies: the other hosts' copies by the hosts' names, with this operator's marks only.
+        moved_to: where this process's moves have taken it from there; "" for nowhere.
     """
     arrived = copies.get(moved_to)
     if arrived is not None and (arrived.active or arrived.reason != ShutoffReason.MIGRATED):
@@ -37,11 +37,11 @@ def has_left(place: Place, *, copies: Mapping[str, Domain], moved_to: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is still on a dead host.
+    """Domains that are still on a dead host.
 
     Args:
-        stored: all that its agent has stored.
-        domains: those of them that have not left.
+        stored: all definitions that its agent has stored.
+        domains: the stored domains that have not left.
         answering: names of the hosts that were compared with.
     """
 
@@ -51,12 +51,12 @@ class Remains:
 
     @property
     def uuids(self) -> frozenset[str]:
-        """Of all of them, those without a definition included."""
+        """UUIDs of all domains on the host, those without a definition included."""
         return frozenset((*(one.uuid for one in self.domains), *self.stored.left_out))
 
 
 async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -> Remains:
-    """Compare what a dead host has stored with what the other hosts have.
+    """Compare the stored definitions of a dead host with the domains of the other hosts.
 
     Raises:
         TransientError: its definitions cannot be read.
@@ -67,7 +67,7 @@ async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -
     def is_gone(uuid: str) -> bool:
         there, moved_to = copies.of(uuid), records.moved_to(uuid, place.name)
         started_on = records.started_on(uuid, place.name, place.fenced_boot)
-        # Its owner has removed it there; of a host that is silent that is not known.
+        # Its owner has removed it there; a silent host cannot show that.
         removed = started_on in copies.answering and started_on not in there
         return removed or has_left(place, copies=there, moved_to=moved_to)
 

@@ -1,4 +1,4 @@
-"""A domain started again on its own host: one that is off is started, an active one ended first.
+"""Starts a domain again on its own host: one that is off is started, an active one is ended first.
 
 It is started only if it cannot run elsewhere. That it ran here last is proof enough: libvirt then
 has the reason of its end. Without that, after the host has booted, every other host has to answer.
@@ -18,7 +18,7 @@ log = get_logger(__name__)
 
 
 async def restart(site: Site, place: Place, domain: Domain) -> None:
-    """Restart it.
+    """Restart the domain.
 
     Args:
         site: see there.
@@ -46,7 +46,7 @@ async def restart(site: Site, place: Place, domain: Domain) -> None:
 
 
 def is_foreign(copy: Domain) -> bool:
-    """Whether no move and no evacuation has left the copy of a domain there."""
+    """Whether a copy of a domain was left there by neither a move nor an evacuation."""
     return copy.evacuated is None
 
 

@@ -1,8 +1,8 @@
-"""A host that is back after its servers were evacuated: nothing of them is left there.
+"""Cleans a host that is back after its servers were evacuated: no copy of them stays there.
 
-Its definitions lie on its own disk, so it still has those of servers that run elsewhere now. They
-are told by the marks of our own evacuations alone: a captured host may run or define anything of
-the UUID of another host's server. Of what two hosts have without such a mark both stay as they are.
+Its definitions lie on its own disk, so it still has those of servers that run elsewhere now. Only
+the marks of this operator's evacuations identify them: a captured host may run or define anything
+with the UUID of another host's server. Two copies without such a mark both stay as they are.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = get_logger(__name__)
 
 
 def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
-    """Whether a domain of a host that was fenced is another host's now.
+    """Whether a domain of a host that was fenced belongs to another host now.
 
     Args:
         place: the host that was fenced.
-        elsewhere: what the other hosts have of the domain, with our own marks only.
+        elsewhere: the other hosts' copies of the domain, with this operator's marks only.
     """
     evacuated = Evacuated(place.name, place.fenced_boot)
-    begun = replace(evacuated, pending=True)  # in the document of one that was just started
+    begun = replace(evacuated, pending=True)  # as in a newly started domain's document
     return any(
         evacuated in copy.marks or (copy.active and begun in copy.marks) for copy in elsewhere
     )
@@ -39,14 +39,14 @@ def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
 async def clean(
     daemons: Daemons, witnesses: Witnesses, others: Sequence[Place], place: Place
 ) -> None:
-    """Undefine on a host that is back what was evacuated from it; nothing is started there.
+    """Undefine evacuated domains on a host that is back; nothing is started there.
 
-    A host that is silent matters only to what no other host has: else two hosts that failed one
-    after the other could wait for each other. What one of them took over before it died is its own,
-    though nothing has started that anew yet.
+    A silent host matters only to domains that no other host has: else two hosts that failed one
+    after the other could wait for each other. A domain that one of them took over before it died is
+    its own, though nothing has started it again yet.
 
     Raises:
-        UnreachableError: it is not known yet what was evacuated.
+        UnreachableError: the evacuated domains are not known yet.
         RefusedError: a server runs on it and elsewhere.
     """
     here = await witnesses.answers.domains(place)

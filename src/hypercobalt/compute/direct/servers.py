@@ -15,11 +15,11 @@ _STATUS = {
     DomainState.PMSUSPENDED: ServerStatus.SUSPENDED,
 }
 _DIED = frozenset({ShutoffReason.UNKNOWN, ShutoffReason.CRASHED, ShutoffReason.FAILED})
-"""After a boot of its host libvirt reports no reason."""
+"""Reasons of a domain that has died; after a boot of its host libvirt reports no reason."""
 
 
 def size(domain: Domain) -> Size:
-    """What it takes of its host."""
+    """Return what the domain takes of its host."""
     return Size(domain.vcpus, -(-domain.memory_bytes // _MIB))
 
 
@@ -32,14 +32,14 @@ def server(
     one_word: str = "",
     not_carried: str = "",
 ) -> Server:
-    """The server that a domain on a host is.
+    """Return the server that a domain on a host is.
 
     Args:
         domain: as the host has it, or had it.
         host: its name.
         is_shared: whether other hosts see a disk.
-        autostart: it is known to start with its host.
-        one_word: what alone has proven its host dead; "" where that is proven beyond it.
+        autostart: the domain is known to start with its host.
+        one_word: the only source that proves its host dead; "" where there is more proof.
         not_carried: see `waits_for_host`.
     """
     return Server(

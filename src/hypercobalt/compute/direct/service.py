@@ -26,12 +26,12 @@ class DirectService:
     """See `hypercobalt.compute.port.ComputeService`.
 
     Args:
-        directory: which hosts there are.
-        daemons: how they are reached.
+        directory: the hosts.
+        daemons: connects to the hosts.
         ports: the virtual network.
-        stored: what was defined on hosts that are dead; None where nothing is stored.
+        stored: definitions of dead hosts; None where none are stored.
         tls: QEMU's own streams are encrypted.
-        allowed: what definitions may name that go from host to host.
+        allowed: allow-list for definitions that go from host to host.
         clock: for tests.
     """
 
@@ -79,11 +79,11 @@ class DirectService:
 
     @property
     def smoke_tests(self) -> None:
-        """Nothing is booted on a new host."""
+        """None: nothing is booted on a new host."""
 
     @property
     def counts_servers(self) -> bool:
-        """False: what is on a host, only the host reports."""
+        """False: only the host reports what is on it."""
         return False
 
     @property
@@ -93,7 +93,7 @@ class DirectService:
 
     @property
     def trouble(self) -> str:
-        """Each host answers for itself; there is nothing in between that could be away."""
+        """Each host answers for itself; no service in between could be away."""
         return ""
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How a site without OpenStack reaches its hosts and its network, and what of that is exposed."""
+"""Settings by which a site without OpenStack reaches its hosts and network, and their exposures."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class DirectSettings:
     """How hosts are reached. `{name}` and `{ip}` in a URI stand for a host's own.
 
     Args:
-        control: from the operator to a libvirtd. With TLS, `?pkipath=DIRECTORY` behind it names
+        control: URI from the operator to a libvirtd. With TLS, `?pkipath=DIRECTORY` behind it names
             the directory of the client's certificate; else libvirt's own is taken.
-        migration: from one host's libvirtd to another's.
-        stream: from QEMU to QEMU; "" leaves it to libvirt, which then needs names that resolve.
+        migration: URI from one host's libvirtd to another's.
+        stream: URI from QEMU to QEMU; "" leaves it to libvirt, which then needs names that resolve.
         tls: QEMU encrypts its streams by the certificates in the hosts' `/etc/pki/qemu`, and
             nothing moves without them.
         northbound: OVN's northbound database, `tcp:HOST:PORT` or `unix:PATH`, with commas between
             the servers of a cluster; "" where the network finds out by itself where a domain is.
-        allowed: what definitions may name that go from host to host.
+        allowed: allow-list for definitions that go from host to host.
     """
 
     control: str = "qemu+tls://{ip}/system"
@@ -35,11 +35,11 @@ class DirectSettings:
 CLEAR_STREAMS: Final = "clear-streams"
 PLAIN_LIBVIRT: Final = "plain-libvirt"
 EXPOSURES: Final = (CLEAR_STREAMS, PLAIN_LIBVIRT)
-"""What lets a third party between the hosts read guests, or take hosts over."""
+"""Settings by which a third party between the hosts can read guests, or take hosts over."""
 
 
 def exposures(settings: DirectSettings) -> dict[str, str]:
-    """What the settings leave unprotected: its kind, and a sentence with the way out."""
+    """Return what the settings leave unprotected: the kind, and a sentence with the remedy."""
     found: dict[str, str] = {}
     if not settings.tls:
         found[CLEAR_STREAMS] = (

@@ -1,12 +1,11 @@
-"""Whether two hosts see the same directory: a file made on one shows on the other, or does not.
+"""Finds out whether two hosts see the same directory: a file made on one shows on the other or not.
 
-So no copy is ever written over the file it is made from. Nova's libvirt driver finds it out in the
-same way.
+So no copy is ever written over the file it is made from. Nova's libvirt driver does the same.
 
 Paths come from definitions, which are hostile input: a host is asked only about directories below
-the site's roots. libvirt opens every file of a directory that it is asked about, with all that this
-does in `/dev`. The mark counts only by the name that the host's Hypervisor gives it: that of
-another host, which everybody sees on shared storage, proves nothing.
+the site's roots. libvirt opens every file of a directory that it is asked about, with all effects
+of that in `/dev`. The mark counts only under the name from the host's Hypervisor: another host's
+mark, which every host sees on shared storage, proves nothing.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from hypercobalt.runtime import Clock
 
 _KEPT: Final = timedelta(minutes=10)
 _JUST_NOW: Final = timedelta(seconds=10)
-"""For which a directory that a dead host shared is not looked up again for its next disk."""
+"""Time for which a directory that a dead host shared is not read again for its next disk."""
 
 
 _Key: TypeAlias = tuple[str, frozenset[str]]
-"""What is looked up, and the names of the two hosts."""
+"""A directory or medium, and the names of the two hosts."""
 
 
 class Sharing:
-    """What is known of the directories, read when a move needs it.
+    """Knowledge of the shared directories, read when a move needs it.
 
     Args:
         stored: the marks that the hosts' agents have left in the directories of their disks.
@@ -53,7 +52,7 @@ class Sharing:
         self._known: dict[_Key, tuple[float, bool]] = {}
 
     async def learn(self, domains: Iterable[Domain], here: Place, others: Iterable[Place]) -> None:
-        """Find out about all disks of some domains, with the first other host that answers."""
+        """Read all disks of some domains, with the first other host that answers."""
         disks = [disk for domain in domains for disk in files(domain)]
         for disk in {_subject(disk): disk for disk in disks}.values():
             for other in others:
@@ -66,16 +65,16 @@ class Sharing:
     async def learn_dead(
         self, domains: Iterable[Domain], mark: str, dead: Place, others: Iterable[Place]
     ) -> None:
-        """Find out about all disks of domains whose host is dead, with the hosts that answer.
+        """Read all disks of domains of a dead host, with the hosts that answer.
 
-        A directory is looked up once for each of them, as libvirt then reads every file in
-        it; that the file of each disk is there, too, is seen right before the domain is started.
+        A directory is read once with each host, as libvirt then reads every file in it. Whether the
+        file of each disk is there as well is checked right before the domain is started.
 
         Args:
-            domains: that it had.
-            mark: name of the file that it has left in the directories of their disks.
-            dead: their host.
-            others: those that are read.
+            domains: domains of the dead host.
+            mark: name of the file that the host has left in the directories of their disks.
+            dead: the dead host.
+            others: hosts that are read.
         """
         disks = {_subject(disk): disk for domain in domains for disk in files(domain)}
         async with asyncio.TaskGroup() as tasks:
@@ -106,7 +105,7 @@ class Sharing:
         return bool(name) and await daemon_of(self._daemons, there).has_file(directory, name)
 
     async def shared_with_dead(self, disk: Disk, mark: str, dead: Place, there: Place) -> bool:
-        """Whether a host sees the file of a disk that a dead host had, in the same directory.
+        """Whether a host sees the file of a disk of a dead host, in the same directory.
 
         Raises:
             LibvirtError: the host does not answer.
@@ -126,7 +125,7 @@ class Sharing:
         return found
 
     def is_open(self, disk: Disk, dead: Place, others: Iterable[Place]) -> bool:
-        """Whether one of some hosts has never answered whether it shares a disk of a dead one."""
+        """Whether one of some hosts has never answered whether it shares a disk of a dead host."""
         return any(_key(disk, dead, other) not in self._known for other in others)
 
     def is_shared(self, disk: Disk, here: str) -> bool:
@@ -137,18 +136,18 @@ class Sharing:
         )
 
     async def shares(self, disk: Disk, here: Place, there: Place, *, fresh: bool = False) -> bool:
-        """Whether another host sees the file of a disk: for a medium, one of that name.
+        """Whether another host sees the file of a disk: for a medium, a file of that name.
 
         Args:
             disk: of a domain on `here`.
             here: a host.
             there: another one.
-            fresh: take no answer of some minutes ago.
+            fresh: use no answer from some minutes ago.
 
         Raises:
             LibvirtError: one of them does not answer, or `here` cannot write to the directory and
                 has left no mark in it that the other sees: a copy could be written over its source.
-                Or it lies outside the site's roots.
+                Or the directory lies outside the site's roots.
         """
         if not is_below(disk.path, self._roots):
             raise LibvirtRefusedError(f"{disk.path[:200]!r} lies below no root of the site's disks")
@@ -183,14 +182,14 @@ class Sharing:
 
 
 def files(domain: Domain) -> tuple[Disk, ...]:
-    """The domain's disks that are files or devices, what they are built upon, and its variables."""
+    """Return the domain's disks that are files or devices, their backing images, its variables."""
     found = (*(disk for disk in domain.devices.disks if disk.path), *layers(domain))
     nvram = domain.devices.nvram
     return (*found, Disk("nvram", path=nvram)) if nvram else found
 
 
 def mark_of(place: Place) -> str:
-    """Name of the mark that a host's agent leaves, by its Hypervisor's UID."""
+    """Return the name of the mark that a host's agent leaves, from its Hypervisor's UID."""
     return f".hypercobalt-{place.id}"
 
 
@@ -207,7 +206,7 @@ def _key(disk: Disk, one: Place, other: Place) -> _Key:
 
 
 def _subject(disk: Disk) -> str:
-    """What has to be looked up once: a medium's file, else the directory."""
+    """Return the subject of one read: a medium's file, else the directory."""
     return disk.path if _is_medium(disk) else posixpath.dirname(disk.path)
 
 

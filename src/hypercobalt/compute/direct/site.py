@@ -1,4 +1,4 @@
-"""What the steps of a move share: the hosts' daemons and what they report."""
+"""The hosts' daemons and reports, which the steps of a move share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hypercobalt.runtime import Clock
 
 
 def also_on(domain: Domain, place: Place) -> str:
-    """Why nothing is done with a domain that a second host has."""
+    """Return why no call is made for a domain that a second host has."""
     return (
         f"{domain.name} ({domain.uuid}) is defined on {place.name} as well, and not by a move: "
         "undefine it on the host that it does not belong to"
@@ -35,7 +35,7 @@ def also_on(domain: Domain, place: Place) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All hosts, and what is known of them."""
+    """All hosts, and the knowledge about them."""
 
     hosts: DirectHosts
     daemons: Daemons
@@ -48,22 +48,22 @@ class Site:
 
     @property
     def answers(self) -> Answers:
-        """What hosts report now."""
+        """Present reports of the hosts."""
         return self.witnesses.answers
 
     @property
     def records(self) -> Records:
-        """The moves of this process."""
+        """Moves of this process."""
         return self.witnesses.records
 
     @property
     def stored(self) -> Stored:
-        """What was defined on hosts that are dead."""
+        """Stored definitions of dead hosts."""
         return self.witnesses.stored
 
     @property
     def marks(self) -> Marks:
-        """Those of our own evacuations."""
+        """Marks of this operator's evacuations."""
         return self.witnesses.marks
 
     def record(
@@ -75,22 +75,22 @@ class Site:
         claimed_by: str = "",
         in_use: bool = False,
     ) -> None:
-        """Record how far a move is, now; see `Records.change`."""
+        """Record the progress of a move now; see `Records.change`."""
         now = self.clock.now()
         self.records.change(
             move, now, status=status, message=message, claimed_by=claimed_by, in_use=in_use
         )
 
     def daemon(self, place: Place) -> Daemon:
-        """The daemon of a host.
+        """Return the daemon of a host.
 
         Raises:
-            LibvirtError: nothing connects to it.
+            LibvirtError: no connection to the host is made.
         """
         return daemon_of(self.daemons, place)
 
     async def domain(self, place: Place, uuid: str) -> Domain | None:
-        """A domain as its host has it.
+        """Return a domain as its host has it.
 
         Raises:
             LibvirtError: the host does not answer.
@@ -99,7 +99,7 @@ class Site:
         return next((domain for domain in domains if domain.uuid == uuid), None)
 
     async def look(self, place: Place | None, uuid: str) -> tuple[HostView, Domain | None]:
-        """How a host has a domain; one that is gone or does not answer is silent."""
+        """Return how a host has a domain; a host that is gone or does not answer is silent."""
         if place is None:
             return HostView.SILENT, None
         domains = await self.answers.domains(place)
@@ -109,7 +109,7 @@ class Site:
         return view_of(found), found
 
     async def listed(self, places: Iterable[Place]) -> dict[str, tuple[Domain, ...]]:
-        """What is on each of some hosts, by the host's name, of those that answer."""
+        """Return the domains of some hosts that answer, by the host's name."""
         targets = tuple(places)
         found = await asyncio.gather(*(self.answers.domains(place) for place in targets))
         return {
@@ -119,7 +119,7 @@ class Site:
         }
 
     async def everywhere(self, places: Iterable[Place]) -> dict[str, tuple[Domain, ...]]:
-        """What is on each of some hosts, by its name; of those that do not answer what is stored.
+        """Return the domains of some hosts by name; for hosts that do not answer, the stored ones.
 
         A host that neither answers nor has stored anything is left out.
         """
@@ -137,7 +137,7 @@ class Site:
     async def look_everywhere(
         self, uuid: str, places: Iterable[Place]
     ) -> tuple[tuple[Place, HostView, Domain | None], ...]:
-        """How each of some hosts has a domain."""
+        """Return how each of some hosts has a domain."""
         targets = tuple(places)
         answers = await asyncio.gather(*(self.look(place, uuid) for place in targets))
         return tuple((place, *answer) for place, answer in zip(targets, answers, strict=True))

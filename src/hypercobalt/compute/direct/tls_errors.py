@@ -1,4 +1,4 @@
-"""libvirt's and QEMU's errors about TLS, with the way out. Pure.
+"""Explains libvirt's and QEMU's errors about TLS, with the remedy. Pure.
 
 Neither of them names the setting or the host that lacks something, which a person who reads an
 Eviction needs.
@@ -36,11 +36,11 @@ _SIGNS: Final = (
     ),
     *((sign, STREAMS) for sign in ("ertificate", "TLS handshake")),
 )
-"""What identifies a text, in this order: some texts of QEMU and libvirt overlap."""
+"""Texts that identify an error, in this order: some texts of QEMU and libvirt overlap."""
 
 
 def explained(error: Exception) -> str:
-    """The text of an error; where TLS is what failed, with what to set up."""
+    """Return the text of an error; for an error of TLS, with what to set up."""
     text = str(error)
     way = next((way for sign, way in _SIGNS if sign in text), "")
     return f"{text}. {way}" if way else text

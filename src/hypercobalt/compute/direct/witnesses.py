@@ -1,4 +1,4 @@
-"""What states where an instance is: hosts' answers, stored definitions, our marks and moves."""
+"""Evidence of where an instance is: hosts' answers, stored definitions, marks and moves."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from hypercobalt.errors import TransientError
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What some hosts have.
+    """Copies of domains on some hosts.
 
     Args:
-        answering: names of those that answer.
-        domains: by UUID, then by the host's name, with our own marks only; of a host that is dead
-            and does not answer what it has stored.
+        answering: names of the hosts that answer.
+        domains: by UUID, then by the host's name, with this operator's marks only; for a dead host
+            that does not answer, its stored domains.
     """
 
     answering: frozenset[str]
     domains: Mapping[str, Mapping[str, Domain]]
 
     def of(self, uuid: str) -> Mapping[str, Domain]:
-        """Those of one domain."""
+        """Return the copies of one domain."""
         return self.domains.get(uuid, {})
 
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """All of them.
+    """All evidence.
 
     Args:
         stored: the definitions of hosts that are dead.
-        answers: what the others have now.
-        marks: tells ours from others.
-        records: our moves.
+        answers: present reports of the other hosts.
+        marks: distinguishes this operator's marks from others.
+        records: moves of this process.
     """
 
     stored: Stored
@@ -51,7 +51,7 @@ class Witnesses:
     records: Records
 
     async def copies(self, places: Iterable[Place]) -> Copies:
-        """What some hosts have.
+        """Return the copies on some hosts.
 
         Raises:
             TransientError: the keys of the marks cannot be read.
@@ -68,7 +68,7 @@ class Witnesses:
         return Copies(frozenset(answering), found)
 
     async def _last_of(self, place: Place) -> tuple[Domain, ...]:
-        """What was on a host that does not answer: of one that is dead it is known."""
+        """Return the last known domains of a host that does not answer; known if it is dead."""
         if not place.fenced:
             return ()
         try:

@@ -1,4 +1,4 @@
-"""A compute service in memory, for tests: as Nova, and with the failures that a test sets."""
+"""A compute service in memory, for tests: it acts as Nova, with the failures that a test sets."""
 
 from hypercobalt.compute.fake.registry import FakeCompute
 

@@ -36,7 +36,7 @@ _TASKS: dict[str, str] = {
     MoveKind.EVACUATION: "rebuilding",
 }
 _OVER: dict[str, str] = {MoveKind.COLD: "finished", MoveKind.EVACUATION: "done"}
-"""The record's status as soon as the server is there; a live migration's takes a moment."""
+"""Status of the record as soon as the server is there; a live migration's takes a moment."""
 
 
 @dataclass(slots=True)
@@ -53,19 +53,19 @@ class _Job:
 
 @dataclass(slots=True)
 class FakeMoves:
-    """The moves of `compute.port.Moves`.
+    """The `compute.port.Moves` of the fake.
 
     Args:
         hosts: capacity of each by name.
-        chooses_target: it finds targets itself.
+        chooses_target: the service finds targets itself.
         groups_refused: why servers have no groups; "" if they have.
         record_lag: seconds between a server's arrival and the end of the record.
         latency: seconds that each call takes.
-        dead: hosts that were forced down; `clean` is what one does that is back.
-        acted: what `actions` gives, by server.
-        on_call: gets the name of each call and the server or host, before anything happens;
-            what it raises is what the caller gets.
-        on_done: likewise when a call has had its effect, before the caller gets the answer.
+        dead: hosts that were forced down; `clean` is called for a host that is back.
+        acted: the result of `actions`, by server.
+        on_call: gets the name of each call and the server or host before the call has an effect;
+            its exception goes to the caller.
+        on_done: gets the same after the effect of a call, before the caller gets the answer.
     """
 
     hosts: dict[str, Size] = field(default_factory=dict[str, Size])
@@ -119,29 +119,29 @@ class FakeMoves:
         self.scripts[id_] = script
 
     def on(self, host: str) -> tuple[Server, ...]:
-        """What is on a host now; no call of the service."""
+        """Return the servers on a host now, without a call of the service."""
         self._advance()
         return tuple(s for s in self._servers.values() if s.host == host)
 
     def arriving(self, host: str) -> tuple[Move, ...]:
-        """Moves to a host that go on; no call of the service."""
+        """Return the moves to a host that go on, without a call of the service."""
         self._advance()
         return tuple(job.move for job in self._jobs.values() if job.move.target == host)
 
     def clean(self, host: str) -> None:
-        """Have a host that is back put away what was evacuated from it."""
+        """Have a host that is back remove the servers that were evacuated from it."""
         self._advance()
         for move in self._records.evacuated_from(host):
             self._records.change(move.id, status="completed")
 
     def is_clean(self, host: str) -> bool:
-        """Whether it has put away what was evacuated from it."""
+        """Whether the host has removed the servers that were evacuated from it."""
         self._advance()
         return not self._records.evacuated_from(host)
 
     @property
     def under_way(self) -> int:
-        """Moves under way now; no call of the service."""
+        """Return the moves under way now, without a call of the service."""
         self._advance()
         return len(self._jobs)
 
@@ -329,7 +329,7 @@ class FakeMoves:
             self.on_done(name, about)
 
     def _advance(self) -> None:
-        """Bring everything up to the present."""
+        """Bring the state up to the present."""
         now = self._time()
         for job in sorted(self._jobs.values(), key=lambda job: job.ends):
             if job.ends > now:

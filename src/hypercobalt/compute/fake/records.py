@@ -61,7 +61,7 @@ class Records:
         return changed
 
     def of(self, source: str) -> Iterable[Move]:
-        """Moves away from a host, newest first."""
+        """Return moves away from a host, newest first."""
         return (move for move in reversed(self._moves.values()) if move.source == source)
 
     def confirm(self, server: str) -> None:
@@ -71,6 +71,6 @@ class Records:
                 self.change(move.id, status="confirmed")
 
     def evacuated_from(self, host: str) -> list[Move]:
-        """Evacuations after which the host has not cleaned up."""
+        """Return evacuations after which the host has not cleaned up."""
         moves = (move for move in self.of(host) if move.kind == MoveKind.EVACUATION)
         return [move for move in moves if move.status == "done"]

@@ -26,12 +26,12 @@ _ZONE: Final = "availability_zone"
 _NAMESPACE: Final = uuid.UUID("6f6b1d0e-0b6c-4a53-9d0b-6a4f1c2f3a10")
 
 Fault = Callable[[str, str], Exception | None]
-"""Is given a call (`hosts.enable`, `traits.put` …) and what it is about, and may give an error."""
+"""Gets a call's name (`hosts.enable`, `traits.put` …) and subject, and may return an error."""
 
 
 @dataclass(slots=True)
 class World:
-    """What is there, for tests to look at and to change.
+    """State of the fake, which tests may read and change.
 
     Args:
         now: the clock of the service.
@@ -39,12 +39,12 @@ class World:
         aggregates: by number.
         traits: by provider.
         tests: servers of smoke tests.
-        calls: calls in order, as `call about`.
+        calls: calls in order, as `call subject`.
         fault: see `Fault`; None for none.
         latency: of each call, in seconds.
-        boots: status that a new test server takes, and what its console shows; {name} is its name.
-        undying: deleting a test server is accepted, and changes nothing.
-        listed_down: hosts that are shown as down, by what was read some time ago.
+        boots: status that a new test server takes, and the text on its console; {name} is its name.
+        undying: the deletion of a test server is accepted, and changes nothing.
+        listed_down: hosts that an old listing shows as down.
         hindrance: see `hypercobalt.compute.port.Hosts`.
     """
 
@@ -62,7 +62,7 @@ class World:
     hindrance: str = ""
 
     def add_host(self, name: str, *, enabled: bool = True, servers: Iterable[str] = ()) -> Host:
-        """Have a compute service register."""
+        """Register a compute service."""
         made = Host(
             name,
             provider_of(name),
@@ -86,11 +86,11 @@ class World:
         self.aggregates[number] = HostAggregate(number, made, name, tuple(hosts), metadata)
 
     def names_of(self, host: str) -> set[str]:
-        """Aggregates that a host is in."""
+        """Return the aggregates that a host is in."""
         return {one.name for one in self.aggregates.values() if host in one.hosts}
 
     async def call(self, what: str, about: str) -> None:
-        """Note a call, let it take its time, and have it fail if it should."""
+        """Note a call, wait for its latency, and raise its fault, if any."""
         self.calls.append(f"{what} {about}".strip())
         if self.latency:
             await asyncio.sleep(self.latency)
@@ -100,7 +100,7 @@ class World:
 
 
 def provider_of(name: str) -> str:
-    """UUID of the resource provider of the host of a name."""
+    """Return the UUID of the resource provider of the host of a name."""
     return str(uuid.uuid5(_NAMESPACE, f"hypervisor {name}"))
 
 
@@ -125,7 +125,7 @@ class FakeHosts:
         return replace(found, up=False) if found is not None and late else found
 
     def find(self, name: str) -> Host | None:
-        """The host of a name."""
+        """Return the host of a name."""
         hosts = self._world.hosts
         found = hosts.get(name) or hosts.get(name.partition(".")[0])
         if found is None:
@@ -335,7 +335,7 @@ class FakeCompute:
     Args:
         now: its clock.
         moves: servers and their moves.
-        has: what it has besides hosts, of `aggregates`, `traits`, `smoke_tests`.
+        has: its features besides hosts, of `aggregates`, `traits`, `smoke_tests`.
     """
 
     name = "fake"

@@ -1,4 +1,4 @@
-"""How the moves of a server in memory go, as a test has it."""
+"""Course of the moves of a server in memory, as a test sets it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Script:
-    """How the moves of one server go.
+    """Course of the moves of one server.
 
     Args:
-        seconds: that a move takes, and a restart.
+        seconds: time of a move, and of a restart.
         refusals: so many calls are refused first; below 0: all are.
         failures: so many moves end in `error` first.
         failed_restarts: so many restarts leave the server off first.
@@ -22,9 +22,9 @@ class Script:
         breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
         arrives_in_error: a live move brings the server to its target in ERROR, and its record ends
             so: `error`, or `completed`; "" for a move that ends well.
-        lost_guest: such a server cannot be recovered.
-        why: in the words of the service, for refusals and failures.
-        claimed_by: see `Move`; of those that fail.
+        lost_guest: a server in ERROR cannot be recovered.
+        why: text of the service, for refusals and failures.
+        claimed_by: see `Move`; for moves that fail.
     """
 
     seconds: float = 2.0

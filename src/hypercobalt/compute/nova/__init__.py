@@ -1,1 +1,1 @@
-"""The compute service that is OpenStack's: Nova, with Placement, Glance and Neutron beside it."""
+"""The compute service of OpenStack: Nova, with Placement, Glance and Neutron."""

@@ -1,4 +1,4 @@
-"""What was requested for a server: Nova's instance actions.
+"""Requests for a server: Nova's instance actions.
 
 Source: OpenStack Compute API reference, "Servers - instance actions", microversion 2.84.
 """
@@ -19,7 +19,7 @@ _NOT_FOUND: Final = 404
 
 
 class InstanceAction(msgspec.Struct, frozen=True):
-    """One of them; `message` is `Error` when it failed."""
+    """An instance action; `message` is `Error` when it failed."""
 
     action: str
     request_id: str
@@ -36,13 +36,13 @@ class _Actions(msgspec.Struct, frozen=True):
 async def listed(
     calls: Calls, about: str, server: str, since: datetime | None = None
 ) -> tuple[InstanceAction, ...]:
-    """Actions of a server, newest first; one that Nova does not have has none.
+    """Return the actions of a server, newest first; none for a server that Nova does not have.
 
     Args:
         calls: to Nova.
-        about: why, for messages and logs.
-        server: its id, which has been checked.
-        since: only those that changed since then.
+        about: purpose of the call, for messages and logs.
+        server: id of the server, already checked.
+        since: only actions that changed since then.
     """
     query = (("changes-since", since.astimezone(UTC).isoformat()),) if since else ()
     path = f"/servers/{server}/os-instance-actions"

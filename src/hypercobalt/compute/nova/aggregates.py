@@ -15,7 +15,7 @@ from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = SHARED_SECONDS + LONG
-"""After which no listing arrives that was requested before a change."""
+"""Time after which no listing arrives that was requested before a change."""
 _VERSION = (2, 93)
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -27,7 +27,7 @@ class Aggregates:
         self._calls, self._clock = calls, clock
         self._changes: list[_Change] = []
         self._view: tuple[float, dict[int, HostAggregate]] = (-1.0, {})
-        """When the newest listing was requested, and that listing with later changes."""
+        """Time of the request of the newest listing, and that listing with later changes."""
         self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
@@ -54,7 +54,7 @@ class Aggregates:
             raise refused(answer, COMPUTE)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End pending reads."""
         await self._all.close()
 
     async def _act(
@@ -74,7 +74,7 @@ class Aggregates:
         return answer
 
     async def _members(self, aggregate: HostAggregate) -> tuple[str, ...]:
-        """Who is in it now, after Nova refused a change: often it is as wanted already."""
+        """Return the present members after Nova refused a change: often they are as wanted."""
         known = {one.id: one.hosts for one in await self.list(fresh=True)}
         return known.get(aggregate.id, ())
 
@@ -91,7 +91,7 @@ class Aggregates:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """That a host entered an aggregate, or left it."""
+    """Change of a host that entered an aggregate, or left it."""
 
     at: float
     aggregate: int
@@ -102,7 +102,7 @@ class _Change:
 def _changed(
     known: Iterable[HostAggregate], changes: Iterable[_Change]
 ) -> dict[int, HostAggregate]:
-    """By their ids, as they are after the changes."""
+    """Return the aggregates by their ids, as they are after the changes."""
     after = {one.id: one for one in known}
     hosts = dict[int, dict[str, None]]()
     for change in changes:

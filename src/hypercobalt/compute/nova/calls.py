@@ -1,4 +1,4 @@
-"""Calls of Nova's adapter: versions negotiated, and errors as those of the port."""
+"""Calls of Nova's adapter, with negotiated versions, and errors of the port."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ LONG: Final = 120.0
 """Seconds for listings of the whole fleet, for which Nova queries its database for each host."""
 
 _SUPPORTED: Final = {COMPUTE: ((2, 65), (2, 98)), PLACEMENT: ((1, 29), (1, 39))}
-"""Oldest microversion that has all that is used (2.65: abort a queued live migration; 1.29:
-nested providers in allocation candidates), and the newest whose answers are understood."""
+"""Oldest microversion with all features in use (2.65: abort a queued live migration; 1.29:
+nested providers in allocation candidates), and the newest whose answers are understood.
+"""
 _ASSUMED: Final = {COMPUTE: (2, 95), PLACEMENT: (1, 39)}
-"""Of a service that does not report what it has."""
+"""Microversion assumed for a service that does not report its versions."""
 _NOT_FOUND, _NOT_ACCEPTABLE, _CONFLICT = 404, 406, 409
 T = TypeVar("T")
 AnyPage = TypeVar("AnyPage", bound=Page)
@@ -56,7 +57,7 @@ class Calls:
 
     @property
     def trouble(self) -> str:
-        """Why Nova or Placement is not called at present; "" when they are."""
+        """Return why Nova or Placement is not called at present; "" when both are."""
         for service in (COMPUTE, PLACEMENT):
             if found := self._client.trouble(service) or self._unsupported.get(service, ""):
                 return found
@@ -78,7 +79,7 @@ class Calls:
         """Make a call.
 
         Args:
-            about: what is done to which object, for messages and logs.
+            about: action and object, for messages and logs.
             service: its type in the catalogue.
             method: of HTTP.
             path: below the service's endpoint.
@@ -108,12 +109,12 @@ class Calls:
         raise refused(answer, service)
 
     async def user(self) -> str:
-        """The id of the account's user; "" when Keystone does not give it."""
+        """Return the id of the account's user; "" when Keystone does not give it."""
         with _answered():
             return await self._client.user()
 
     async def act(self, about: str, server: str, action: object, version: Version) -> Answer:
-        """An action of Nova on a server, by its id, which has been checked."""
+        """Request an action of Nova on a server, by its id, which has been checked."""
         path = f"/servers/{server}/action"
         return await self(about, COMPUTE, "POST", path, body=action, version=version)
 
@@ -126,7 +127,7 @@ class Calls:
         query: Sequence[tuple[str, str]],
         version: Version,
     ) -> list[AnyPage]:
-        """Every page of a listing of Nova's."""
+        """Return every page of a listing of Nova's."""
         found, query = list[AnyPage](), (*query, LIMIT)
         for _ in range(MOST_PAGES):
             answer = await self(
@@ -139,7 +140,7 @@ class Calls:
         raise UnreachableError(f"{about}: more than {MOST_PAGES} pages")
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End pending calls."""
         for newest in self._newest.values():
             await newest.close()
 
@@ -180,10 +181,10 @@ class Calls:
 
 
 def read(answer: Answer, type_: type[T]) -> T:
-    """The body of an answer as a type.
+    """Decode the body of an answer as a type.
 
     Raises:
-        UnreachableError: it is not of that shape.
+        UnreachableError: the body does not have that type.
     """
     with _answered():
         return answer.read(type_)
@@ -191,7 +192,7 @@ def read(answer: Answer, type_: type[T]) -> T:
 
 @contextmanager
 def _answered() -> Generator[None]:
-    """Raise the errors of a call without a usable answer as those of the port."""
+    """Raise the errors of a call without a usable answer as errors of the port."""
     try:
         yield
     except NoAnswerError as exc:
@@ -199,7 +200,7 @@ def _answered() -> Generator[None]:
 
 
 def refused(answer: Answer, service: str) -> RefusedError:
-    """The error for a refusal that is no conflict."""
+    """Return the error for a refusal that is no conflict."""
     return RefusedError(
         f"{answer.about}: {service} answered {answer.words}",
         reason="NotFound" if answer.code == _NOT_FOUND else "Refused",
@@ -212,6 +213,6 @@ def _range(versions: tuple[Version, Version]) -> str:
 
 
 class Allocations(msgspec.Struct, frozen=True):
-    """Placement's, by consumer or by provider; what each takes is not looked at."""
+    """Placement's allocations, by consumer or by provider; their amounts are not read."""
 
     allocations: dict[str, msgspec.Raw]

@@ -1,4 +1,4 @@
-"""Hosts with room for a server, by Placement's allocation candidates.
+"""Finds hosts with room for a server, by Placement's allocation candidates.
 
 One call for all servers of one size within a second; the names of the hosts come from the listing
 of the fleet, which is shared as well.
@@ -21,15 +21,15 @@ from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 1.0
 CANDIDATES: Final = 500
-"""Limit of hosts in a request: each has all of its traits, some 5 KiB."""
+"""Most hosts in a request: each comes with all of its traits, some 5 KiB."""
 _VERSION = (1, 29)
 """Later ones add the resource classes of providers that were not requested."""
 _KEPT: Final = 64
-"""Sizes whose candidates are kept."""
+"""Number of sizes with candidates that are kept."""
 
 
 class Candidates:
-    """What the hosts that could take a server have left."""
+    """Free resources of the hosts that could take a server."""
 
     def __init__(self, calls: Calls, hosts: Hosts, clock: Callable[[], float]) -> None:
         self._calls, self._hosts, self._clock = calls, hosts, clock
@@ -44,7 +44,7 @@ class Candidates:
         return capacities(candidates, hosts, server.host)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End pending reads."""
         for shared in self._candidates.values():
             await shared.close()
 
@@ -73,10 +73,10 @@ class Candidates:
 def capacities(
     candidates: _Candidates, hosts: dict[str, Host], present: str
 ) -> tuple[Capacity, ...]:
-    """What the candidates have, but for the present host and those that are down or disabled.
+    """Return the resources of the candidates, except the present host and down or disabled ones.
 
     Args:
-        candidates: as Placement gives them; a resource may be of a provider below or beside.
+        candidates: as Placement lists them; a resource may belong to a nested or sharing provider.
         hosts: by the UUID of their provider.
         present: name of the host that the server is on.
     """
@@ -129,7 +129,7 @@ class _Candidates(msgspec.Struct, frozen=True):
 
     @property
     def homes(self) -> frozenset[str]:
-        """Roots that are hosts: a request may have a provider beside them that hosts share."""
+        """Return the roots that are hosts: a request may also have a provider that hosts share."""
         shared = {one for r in self.allocation_requests for one in r.allocations}
         return frozenset(self.root(one) for one in shared if self._has_cpus(one))
 

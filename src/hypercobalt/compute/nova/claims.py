@@ -1,4 +1,4 @@
-"""What a server needs of a host, as a query for Placement's allocation candidates. Pure.
+"""Makes the query for Placement's allocation candidates from a server's needs. Pure.
 
 Source: Nova, scheduler/utils.py (ResourceRequest); Placement API reference, "List allocation
 candidates". Traits of the image, aggregates and zones are left to Nova's scheduler.
@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 DISABLED: Final = "COMPUTE_STATUS_DISABLED"
-"""The trait of hosts that Nova places nothing new on."""
+"""Trait of hosts that Nova places no new servers on."""
 CPUS: Final = ("VCPU", "PCPU")
 """Shared and dedicated processors."""
 
@@ -22,13 +22,13 @@ _AMOUNT = re.compile(r"[0-9]{1,10}")
 
 
 def claim(vcpus: int, memory_mib: int, disk_gib: int, specs: Mapping[str, str]) -> str:
-    """The query.
+    """Return the query.
 
     Args:
         vcpus: of the flavor.
         memory_mib: of the flavor.
         disk_gib: on the host itself.
-        specs: of the flavor; its resources go before its sizes.
+        specs: of the flavor; its resources override its sizes.
     """
     dedicated = specs.get("hw:cpu_policy") == "dedicated"
     wanted = {CPUS[dedicated]: vcpus, "MEMORY_MB": memory_mib, "DISK_GB": disk_gib}

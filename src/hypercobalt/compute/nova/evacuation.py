@@ -1,9 +1,9 @@
-"""Servers of a host that was forced down, on another host.
+"""Evacuates servers of a host that was forced down.
 
-From 2.95 on Nova leaves an evacuated server off, unless it is in ERROR: that one runs afterwards
-with any microversion. A paused server is not evacuated until its state is reset; its memory is gone
-with the host, and it is left off. One whose guest has died was stopped by Nova itself, and would
-stay off with any microversion.
+From 2.95 on Nova leaves an evacuated server off, unless it is in ERROR: such a server runs
+afterwards with any microversion. A paused server is not evacuated until its state is reset; its
+memory is gone with the host, and it is left off. A server with a guest that died was stopped by
+Nova itself, and would stay off with any microversion.
 
 Source: OpenStack Compute API reference, "Evacuate Server"; nova, compute/api.py, `evacuate`, and
 compute/manager.py, `_do_rebuild_instance`.
@@ -25,7 +25,7 @@ _RESET_TO_STAY_OFF: Final = frozenset({ServerStatus.PAUSED, ServerStatus.ERROR})
 
 
 class Evacuation:
-    """One call; more where the server's state has to be reset for it."""
+    """Evacuation of a server: one call, or more where the server's state has to be reset first."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -63,7 +63,7 @@ class Evacuation:
         except ConflictError:
             if not server.task_state:
                 raise
-            # What was begun there never ends: Nova up to 2023 evacuates only without it.
+            # An operation begun on that host never ends: Nova up to 2023 evacuates only without it.
             await self._reset(server, "active", f"end {server.task_state} of server {server.id}")
             await self._evacuate(server, target)
 

@@ -1,11 +1,11 @@
 """Hosts: Nova's compute services with their hypervisors.
 
-What a pass costs: with few passes, one call for its own host (two when that is down). With more
+Cost of a pass: with few passes, one call for its own host (two when that is down). With more
 within two seconds, one listing of the fleet serves all of them, for longer the larger the fleet is.
-That a host is absent is never taken from a listing that is older than the request: Nova may have
-registered it since. `enable`, `disable`,
-`force_down`, `take_back` and `remove` are one call each; `has_provider` is one, and
-all where Nova has taken the provider along; `remove_provider` is two, and one or two per consumer.
+A listing older than the request never proves that a host is absent: Nova may have registered it
+since. `enable`, `disable`, `force_down`, `take_back` and `remove` are one call each; `has_provider`
+is one, and all where Nova has taken the provider along; `remove_provider` is two, and one or two
+per consumer.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from hypercobalt.compute.nova.shared import Shared
 from hypercobalt.compute.port import Fleet
 
 SHARED_SECONDS: Final = 2.0
-"""How old a listing of the fleet may be for a pass that does not require a fresh one."""
+"""Seconds for which a listing of the fleet serves passes that require no fresh one."""
 HOSTS_A_SECOND: Final = 500
 """Hosts listed in a second, at most: the listing of a large fleet is shared for longer."""
 FEW: Final = 4
 """Passes within two seconds that read their own host; further ones share a listing of all."""
 _NEEDED: Final = ("nova-scheduler", "nova-conductor")
-"""What evacuates and moves servers, besides the hosts: one of each has to be up."""
+"""Binaries needed to evacuate and move servers, besides the hosts: one of each must be up."""
 _LISTING = (2, 87)
 """From 2.88 on Nova queries each host's uptime, one after the other, for every listing."""
 _WRITING = (2, 95)
@@ -52,7 +52,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 class _Named(Names[Host]):
-    """Hosts, each with the names that Nova has for it."""
+    """Hosts, each with its names in Nova."""
 
     def __init__(self, items: Iterable[tuple[Host, tuple[str, ...]]]) -> None:
         super().__init__(items)
@@ -66,7 +66,7 @@ class Hosts:
         self._calls, self._clock = calls, clock
         self._alone = deque[float](maxlen=FEW)
         self._written: dict[str, _Written] = {}
-        """What this process last made of hosts, by the hypervisor's id."""
+        """Last changes of hosts by this process, by the hypervisor's id."""
         self._fleet = Shared("hypervisors", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
@@ -94,10 +94,11 @@ class Hosts:
         return ""
 
     async def of_providers(self, providers: Collection[str]) -> dict[str, Host]:
-        """The fleet by the UUIDs of the hosts' providers: some seconds old, if it has all of these.
+        """Return the fleet by the UUIDs of the hosts' providers, some seconds old if complete.
 
         Args:
-            providers: a listing that lacks one is followed by a fresh one, which may lack it too.
+            providers: a listing without one of these is read again; the fresh one may lack it as
+                well.
         """
         fleet = await self._fleet.seen_with(lambda known: known.ids.issuperset(providers))
         return {host.hypervisor_id: host for host in fleet.answer.items}
@@ -135,7 +136,7 @@ class Hosts:
     async def _remove(self, about: str, path: str) -> None:
         allow = {_NOT_FOUND, _CONFLICT}
         answer = await self._calls(about, COMPUTE, "DELETE", path, version=_WRITING, allow=allow)
-        if answer.code == _CONFLICT:  # servers or moves are there yet: reading again changes that
+        if answer.code == _CONFLICT:  # servers or moves are still there: read again
             raise refused(answer, COMPUTE)
 
     async def has_provider(self, host: Host) -> bool:
@@ -151,7 +152,7 @@ class Hosts:
     async def _is_listed(self, about: str, host: Host) -> bool:
         """Whether Placement lists the provider of a host.
 
-        What stands before Placement may answer in any way about one that is gone.
+        A proxy before Placement may answer anything about a provider that is gone.
         """
         path, query = "/resource_providers", (("uuid", host.hypervisor_id),)
         answer = await self._calls(about, PLACEMENT, "GET", path, query=query, version=_PLACING)
@@ -201,7 +202,7 @@ class Hosts:
             raise refused(gone, PLACEMENT)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End pending reads."""
         await self._fleet.close()
 
     async def _put(self, about: str, host: Host, **body: str | bool) -> None:
@@ -210,7 +211,7 @@ class Hosts:
         self._written[host.hypervisor_id] = _Written(self._clock(), host)
 
     def _crowded(self) -> bool:
-        """Whether so many have read their own host a moment ago that one listing is cheaper."""
+        """Whether so many passes read their own host a moment ago that a listing is cheaper."""
         now, times = self._clock(), self._alone
         if len(times) == FEW and now - times[0] < SHARED_SECONDS:
             return True
@@ -218,7 +219,7 @@ class Hosts:
         return False
 
     async def _find(self, name: str) -> _Named:
-        """Hosts whose names have the first label in them, wherever: `node1` finds `node10` too."""
+        """Find hosts with the first label anywhere in their names: `node1` also finds `node10`."""
         answer = await self._calls(
             f"find host {name}",
             COMPUTE,
@@ -245,7 +246,7 @@ class Hosts:
         return await self._with_forced_down(found)
 
     async def _with_forced_down(self, found: list[_Hypervisor]) -> _Named:
-        """As the port has them; whether one that is down was declared so is a call of its own."""
+        """Convert to the port's hosts; one more call reads whether a down host was forced down."""
         down = any(one.state == "down" for one in found)
         forced = await self._forced_down() if down else frozenset[str]()
         return _Named((_host(one, forced), _names(one)) for one in found)
@@ -316,7 +317,7 @@ def _names(one: _Hypervisor) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A host as this process has left it; None when it has forgotten it."""
+    """A host as this process has left it; None when this process has forgotten it."""
 
     at: float
     host: Host | None

@@ -1,8 +1,7 @@
 """Locks of servers: their owners' actions are refused, an administrator's are not.
 
-One that an administrator has set is not for the owner to take back. Nova keeps a reason from 2.73
-on; with an older one nothing is locked, since the lock could not be distinguished from one of
-another owner.
+The owner cannot clear a lock that an administrator has set. Nova keeps a reason from 2.73 on; with
+an older version nothing is locked, since the lock could not be distinguished from another owner's.
 
 Source: OpenStack Compute API reference, "Lock Server"; nova, compute/api.py, `lock`, `unlock` and
 `check_instance_lock`.
@@ -21,7 +20,7 @@ _NOT_FOUND: Final = 404
 
 
 class Locks:
-    """One call each."""
+    """Locks of servers; one call each."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -33,7 +32,7 @@ class Locks:
             await self._calls.act(f"lock server {server}", server, action, _WITH_REASON)
 
     async def clear(self, server: str) -> None:
-        """Unlock it; one that is gone is no error."""
+        """Unlock a server; one that is gone is no error."""
         await self._calls(
             f"unlock server {server}",
             COMPUTE,
@@ -45,7 +44,7 @@ class Locks:
         )
 
     async def listed(self) -> list[NovaServer]:
-        """Every locked server of every project."""
+        """Return every locked server of every project."""
         if not await self._have_reasons():
             return []
         query = (("all_tenants", "1"), ("locked", "true"))

@@ -1,7 +1,7 @@
 """Servers on a host, and their moves.
 
-What a pass costs: the servers of a host are one call (one more page after each thousand), and the
-groups one more that passes of ten seconds share, unless a server was never looked for in them. Its
+Cost of a pass: the servers of a host are one call (one more page after each thousand), and the
+groups one more, shared by passes of ten seconds unless a server has not been looked up in them. Its
 moves are one call, one for each live migration that has taken long enough to read its progress, and
 two, once, for each that failed. Every action is one call; an abort that comes too late is two,
 `recover` is two to four, `evacuate` up to three.
@@ -44,11 +44,11 @@ from hypercobalt.compute.nova.times import read_time
 
 GROUPS_SECONDS: Final = 10.0
 NEWEST: Final = 500
-"""Records of moves that are read: the newest ones."""
+"""Number of records of moves that are read: the newest ones."""
 LONG_MOVE: Final = timedelta(seconds=10)
-"""After which the progress of a live migration is read."""
+"""Age of a live migration from which its progress is read."""
 RECENT: Final = timedelta(hours=1)
-"""How old a failed move may be whose reason is read."""
+"""Age of a failed move up to which its reason is read."""
 _READING = (2, 98)
 _ACTING = (2, 90)
 _MOVING = (2, 80)
@@ -58,7 +58,7 @@ _FAILED = frozenset({"error", "failed"})
 _REVERTING = "reverting"
 _PROGRESSING = frozenset({"running", "post-migrating"})
 _KEPT: Final = 50_000
-"""Servers without a group that are remembered."""
+"""Number of servers without a group that are remembered."""
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
@@ -84,7 +84,7 @@ class Moves:
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
-        """Servers that a listing had in none of the groups requested while they existed."""
+        """Servers in none of the groups of a listing that was requested while they existed."""
         self.groups_refused = ""
 
     async def servers(self, host: str) -> tuple[Server, ...]:
@@ -128,7 +128,7 @@ class Moves:
         return await self._with_more([_move(one) for one in reversed(found)])
 
     async def incoming(self, host: str) -> tuple[Move, ...]:
-        """See the port. One call, and one for each server that its record shows as on its way.
+        """See the port. One call, and one for each server with a record of a move on its way.
 
         Nova sets a server's task before the record of its move, and clears it at the end: a record
         of a server without a task was left behind by a nova-compute or conductor that died.
@@ -156,7 +156,7 @@ class Moves:
         return await self._candidates.of(server)
 
     async def live_migrate(self, server: Server, target: str = "") -> None:
-        """See the port. Nova finds out itself which disks to copy, where there are local ones."""
+        """See the port. Nova finds out itself which local disks have to be copied."""
         block: bool | str = "auto" if server.local_disk else False
         move = {"host": target or None, "block_migration": block}
         await self._act(f"move server {server.id} live", server, {"os-migrateLive": move})
@@ -206,13 +206,13 @@ class Moves:
         await self._recovery.of(server)
 
     async def force_complete(self, move: Move) -> None:
-        """See the port. One that has ended meanwhile is no error."""
+        """See the port. A migration that has ended meanwhile is no error."""
         about, path = f"force {_named(move)} to complete", f"{_path(move)}/action"
         answer = await self._change(about, "POST", path, {"force_complete": None})
         await self._unless_ended(answer, move)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End pending reads."""
         await self._groups.close()
         await self._candidates.close()
 
@@ -225,7 +225,7 @@ class Moves:
         )
 
     async def _unless_ended(self, answer: Answer, move: Move) -> None:
-        """Nova refuses what has ended by 400, 404 or 409; those have other reasons, too."""
+        """Raise Nova's refusal unless the move has ended: 400, 404, 409 have other causes, too."""
         if not answer.ok and answer.code != _NOT_FOUND and await self._progress(move) is not None:
             raise refused(answer, COMPUTE)
 
@@ -236,10 +236,10 @@ class Moves:
         return [one for page in pages for one in page.servers if one.host == host]
 
     async def _groups_of(self, servers: set[str]) -> dict[str, ServerGroup]:
-        """The groups, listed afresh unless the listing at hand covers each of the servers.
+        """Return the groups, listed again unless the listing at hand covers each of the servers.
 
-        Nova puts a server into a group before it has a host, and never later: one that was looked
-        for once and is in none needs no other look.
+        Nova puts a server into a group before it has a host, and never later: a server that was
+        looked up once and is in none is not looked up again.
 
         Source: nova, compute/api.py, _provision_instances.
         """
@@ -251,7 +251,7 @@ class Moves:
         return groups
 
     async def _list_groups(self) -> dict[str, ServerGroup]:
-        """None where Nova's policy forbids the listing: servers can be moved all the same."""
+        """List the groups; None where Nova's policy forbids it: servers can be moved anyway."""
         try:
             found = await self._read_groups()
         except RefusedError as error:
@@ -261,7 +261,7 @@ class Moves:
         return found
 
     async def _read_groups(self) -> dict[str, ServerGroup]:
-        """Of each server that is in one; by offset, since groups have no links to a next page."""
+        """Return the group of each grouped server, by offset: groups have no next links."""
         found = dict[str, ServerGroup]()
         size = int(LIMIT[1])
         for page in range(MOST_PAGES):
@@ -285,7 +285,7 @@ class Moves:
         raise UnreachableError(f"list the server groups: more than {MOST_PAGES} pages")
 
     async def _with_more(self, moves: list[Move]) -> tuple[Move, ...]:
-        """With what the records lack: how far long ones are, and why failed ones failed."""
+        """Add what the records lack: the progress of long moves, and why failed ones failed."""
         now = datetime.now(UTC)
         async with asyncio.TaskGroup() as tasks:
             reads = {
@@ -303,7 +303,7 @@ class Moves:
     def _unread(
         self, move: Move, now: datetime
     ) -> Callable[[Move], Coroutine[None, None, Move]] | None:
-        """What reads more of a move than its record has; None when there is nothing to read."""
+        """Return the call that reads more of a move than its record; None when none is needed."""
         if move.status in _FAILED:
             reads = move.id in self._reasons.known or now - move.updated > RECENT
             return None if reads else self._reasons.add
@@ -317,7 +317,7 @@ class Moves:
             return move  # the record is enough for now
 
     async def _progress(self, move: Move) -> _Progress | None:
-        """How far a live migration is; None when it has ended."""
+        """Return the progress of a live migration; None when it has ended."""
         answer = await self._calls(
             f"read {_named(move)}",
             COMPUTE,
@@ -330,14 +330,14 @@ class Moves:
 
 
 def _checked(id: str) -> str:
-    """An id that goes into a path."""
+    """Check an id that goes into a path, and return it."""
     if not _ID.fullmatch(id):
         raise RefusedError(f"{id!r} is not the id of a server or a migration", reason="InvalidId")
     return id
 
 
 def _may_arrive(move: Move, host: str) -> bool:
-    """Whether a server may arrive on the host by a move, or come back by a resize's revert."""
+    """Whether a server may arrive on the host by a move, or come back when a resize is reverted."""
     if move.status == _REVERTING:
         return move.source == host
     return move.target == host and not move.ended

@@ -1,7 +1,7 @@
-"""Which of Nova's hosts is a Hypervisor. Pure.
+"""Finds the host in Nova that a Hypervisor is. Pure.
 
-Nova's compute service and its hypervisor have a name each, short or whole, and a Node has one of
-its own: `node1` and `node1.zone.example` are one host unless both are whole and differ.
+Nova's compute service, its hypervisor and the Node each have a name, short or whole: `node1` and
+`node1.zone.example` are one host unless both are whole and differ.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ Item = TypeVar("Item")
 
 
 def short(name: str) -> str:
-    """The first label."""
+    """Return the first label of a name."""
     return name.partition(".")[0]
 
 
 class Names(Generic[Item]):
-    """Finds by name among many, without looking at each.
+    """Index of items by name, without a search through all of them.
 
     Args:
-        items: each with the names that Nova has for it, of the compute service and the hypervisor.
+        items: each with its names in Nova, of the compute service and of the hypervisor.
     """
 
     def __init__(self, items: Iterable[tuple[Item, tuple[str, ...]]]) -> None:
@@ -36,9 +36,9 @@ class Names(Generic[Item]):
                 self._short.setdefault(name, []).append(item)
 
     def best(self, name: str) -> tuple[Item, ...]:
-        """The items whose names fit best; more than one when the name is ambiguous.
+        """Return the items that fit a name best; more than one when the name is ambiguous.
 
-        The same name fits best, then the first label of one of both.
+        The same name fits best, then a name of which one is the first label of the other.
 
         Args:
             name: of the Hypervisor.

@@ -1,4 +1,4 @@
-"""Listings in pages, each of which names the next."""
+"""Listings in pages; each page has a link to the next."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 LIMIT = ("limit", "1000")
-"""As many as Nova gives at once by default; it may be set to give fewer."""
+"""Page size that Nova allows by default; a site may allow fewer."""
 MOST_PAGES = 200
-"""Pages that are read of one listing: a service that always names another is not followed."""
+"""Most pages read of one listing, in case a service always names another."""
 
 
 class Page(Protocol):
-    """One of them."""
+    """One page."""
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """To the next one, among others."""
+        """Links, among them one to the next page."""
         ...
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Of `..._links` beside a listing."""
+    """A link in `..._links` beside a listing."""
 
     rel: str
     href: str
 
 
 def next_query(links: tuple[Link, ...]) -> list[tuple[str, str]] | None:
-    """The parameters of the next page; None after the last.
+    """Return the parameters of the next page; None after the last.
 
-    Its address is not used: behind a proxy it is often one that only Nova itself can reach.
+    The address in the link is not used: behind a proxy often only Nova itself can reach it.
     """
     for link in links:
         if link.rel == "next":

@@ -1,6 +1,6 @@
-"""Why a move failed: Nova's record does not have it, but the server's actions do.
+"""Reasons of failed moves: Nova's record does not have them, but the server's actions do.
 
-Two calls for a move that has failed, once.
+Each failed move costs two calls, once.
 
 Source: OpenStack Compute API reference, "Servers - instance actions", microversion 2.84.
 """
@@ -21,23 +21,23 @@ from hypercobalt.compute.nova.times import read_time
 
 _ERROR: Final = "Error"
 _SLACK: Final = timedelta(seconds=5)
-"""An action begins before the record of its move, and Nova's clocks differ."""
+"""Tolerance for the start of an action, before its move's record, and for Nova's clocks."""
 _SETTLED: Final = timedelta(seconds=30)
-"""After which a record without a reason is taken to have none."""
+"""Age from which a record without a reason is taken to have none."""
 _KEPT: Final = 1000
 _LONGEST: Final = 500  # characters
 
 
 class Reasons:
-    """Those of failed moves, kept."""
+    """Reasons of failed moves, kept."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.known: dict[str, str] = {}
-        """By the id of the move."""
+        """Reason by the id of the move."""
 
     async def add(self, move: Move) -> Move:
-        """A failed move with why it failed, if Nova reports it."""
+        """Return a failed move with its reason, if Nova reports it."""
         try:
             why = await self._fetch(move)
         except (UnreachableError, RefusedError):

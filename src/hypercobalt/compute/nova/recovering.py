@@ -1,8 +1,8 @@
-"""What a server's metadata, flavor and image set for its recovery. Pure.
+"""Reads the settings for recovery in a server's metadata, flavor and image. Pure.
 
 The keys are those of masakari (`HA_Enabled`) and of Red Hat's InstanceHA (`restart_priority`), in
-any case. Metadata goes before the flavor, the flavor before the image: what is nearest to the
-server decides.
+any case. Metadata overrides the flavor, and the flavor the image: the setting nearest to the server
+decides.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ ENABLED: Final = "ha_enabled"
 PRIORITY: Final = "restart_priority"
 _MOST: Final = 1_000_000
 _EVACUABLE: Final = frozenset({"active", "stopped", "error", "paused"})
-"""A paused one once its state was reset."""
+"""States that can be evacuated; a paused server once its state was reset."""
 
 
 def priority(*sources: Mapping[str, str]) -> int:
-    """The first that is a number; 0 without one."""
+    """Return the first value that is a number; 0 without one."""
     for text in _values(PRIORITY, sources):
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdecimal() and int(digits) <= _MOST:
@@ -29,7 +29,7 @@ def priority(*sources: Mapping[str, str]) -> int:
 
 
 def recovers(*sources: Mapping[str, str]) -> bool | None:
-    """The first that is a truth value; None without one."""
+    """Return the first value that is a truth value; None without one."""
     for text in _values(ENABLED, sources):
         if (found := truth(text)) is not None:
             return found
@@ -39,13 +39,13 @@ def recovers(*sources: Mapping[str, str]) -> bool | None:
 def waits_for_host(
     vm_state: str, specs: Mapping[str, str], image: Mapping[str, str], *, local_disk: bool
 ) -> str:
-    """Why a server cannot be evacuated, as far as Nova shows; "" otherwise.
+    """Return why a server cannot be evacuated, as far as Nova shows; "" otherwise.
 
     Args:
         vm_state: of the server.
         specs: extra specs of the flavor.
         image: properties of the image.
-        local_disk: it has disks on the host, which are not declared to be shared or expendable.
+        local_disk: it has disks on the host that are not declared shared or expendable.
 
     Source: nova, compute/api.py, `evacuate`.
     """

@@ -1,10 +1,10 @@
-"""Servers that a live migration has left in ERROR.
+"""Recovers servers that a live migration has left in ERROR.
 
-Nova 34 takes every live migration that libvirt ends early, also one that was aborted, back in full,
-and then notes an ERROR all the same. Whether it took it back shows in Placement: what the server
-has claimed is its source's again; after a move that went through it is the target's. A server that
-was paused before is so still, which Nova has to be set to: out of ERROR it takes it for ACTIVE, and
-its owner could not unpause it.
+Nova 34 fully rolls back every live migration that libvirt ends early, even an aborted one, and then
+sets ERROR all the same. Placement shows whether it rolled back: the server's allocation is on the
+source again; after a completed move it is on the target. A server that was paused before still is,
+and Nova must be set to that: out of ERROR Nova takes it for ACTIVE, and its owner could not unpause
+it.
 
 Source: Nova, nova/virt/libvirt/driver.py `_live_migration` (collects the result of a thread whose
 failure it has handled), nova/compute/manager.py `_rollback_live_migration`.
@@ -24,7 +24,7 @@ _ACTING: Final = (2, 90)
 
 
 class Recovery:
-    """Takes them out of it. Two or three calls, and those that find the server's host."""
+    """Takes servers out of ERROR by two or three calls, besides those that find the host."""
 
     def __init__(self, calls: Calls, hosts: Hosts) -> None:
         self._calls, self._hosts = calls, hosts

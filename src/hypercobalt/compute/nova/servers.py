@@ -17,17 +17,17 @@ from hypercobalt.compute.nova.claims import claim
 from hypercobalt.compute.nova.pages import Link
 
 RUNNING: Final = 1
-"""Of `power_state`."""
+"""Value of `power_state` for a running server."""
 PAUSED: Final = 3
-"""Likewise."""
+"""Value of `power_state` for a paused server."""
 _MIB = 1024
 _YES: Final = frozenset({"true", "1", "yes", "on", "t", "y"})
 _MOVABLE_SECRETS: Final = frozenset({"host", "deployment"})
-"""Of a virtual TPM: in other cases only its owner may read the secret that it is encrypted by."""
+"""Kinds of a virtual TPM's secret that allow moves; others only the owner may read."""
 
 
 class Flavor(msgspec.Struct, frozen=True):
-    """Embedded in a server: memory in MiB, disk and ephemeral in GiB, swap in MiB."""
+    """Flavor embedded in a server: memory in MiB, disk and ephemeral in GiB, swap in MiB."""
 
     vcpus: int = 0
     ram: int = 0
@@ -44,7 +44,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class NovaServer(msgspec.Struct, frozen=True):
-    """What is read of a server."""
+    """Fields that are read of a server."""
 
     id: str
     status: str
@@ -62,14 +62,14 @@ class NovaServer(msgspec.Struct, frozen=True):
 
 
 class NovaServers(msgspec.Struct, frozen=True):
-    """A page of them."""
+    """A page of servers."""
 
     servers: tuple[NovaServer, ...]
     links: tuple[Link, ...] = msgspec.field(default=(), name="servers_links")
 
 
 class OneServer(msgspec.Struct, frozen=True):
-    """One of them."""
+    """One server."""
 
     server: NovaServer
 
@@ -88,7 +88,7 @@ def to_server(
     local_disks: bool = False,
     devices: bool = True,
 ) -> Server:
-    """A server as the port has it.
+    """Return a server in the form of the port.
 
     Args:
         found: as Nova shows it.
@@ -134,17 +134,17 @@ def to_server(
 def hindrance(
     specs: Mapping[str, str], image: Mapping[str, str], *, live: bool, devices: bool = True
 ) -> str:
-    """Why a server cannot be moved, as far as its flavor and its image show; "" otherwise.
+    """Return why a server cannot be moved, as far as its flavor and image show; "" otherwise.
 
     A stopped server leaves its devices behind and gets others, but for a virtual TPM.
 
     Args:
         specs: extra specs of the flavor.
         image: properties of the image.
-        live: it runs or is paused, so that it has to be moved live.
+        live: the server runs or is paused, so that it has to be moved live.
         devices: a live move with a device of the host is tried. Nova moves virtual GPUs since
-            2024.1, and PCI devices whose alias is live-migratable since 2025.1; whether it can is
-            in its answer only, and where it cannot, the server stays as it is.
+            2024.1, and PCI devices with a live-migratable alias since 2025.1; only its answer shows
+            whether it can, and where it cannot, the server stays as it is.
     """
     tpm = specs.get("hw:tpm_version") or image.get("hw_tpm_version")
     if tpm and specs.get("hw:tpm_secret_security", "user") not in _MOVABLE_SECRETS:
@@ -160,7 +160,7 @@ def hindrance(
 
 
 def _device(specs: Mapping[str, str]) -> str:
-    """The device of its host that a server has, by its flavor; "" for none."""
+    """Return the device of its host that a server has, by its flavor; "" for none."""
     if alias := specs.get("pci_passthrough:alias"):
         return f"it has a device of its host: pci_passthrough:alias={alias}"
     for spec in specs:
@@ -170,7 +170,7 @@ def _device(specs: Mapping[str, str]) -> str:
 
 
 def _image(raw: msgspec.Raw) -> _Image | None:
-    """A server's image; Nova shows "" for one that booted from a volume."""
+    """Return a server's image; Nova shows "" for a server that booted from a volume."""
     try:
         return msgspec.json.decode(raw, type=_Image)
     except msgspec.ValidationError:
@@ -178,5 +178,5 @@ def _image(raw: msgspec.Raw) -> _Image | None:
 
 
 def _words(properties: Mapping[str, msgspec.Raw]) -> dict[str, str]:
-    """Properties as text: Nova shows some as numbers, lists or truth values."""
+    """Return properties as text: Nova shows some as numbers, lists or truth values."""
     return {key: bytes(raw).decode().strip('"') for key, raw in properties.items()}

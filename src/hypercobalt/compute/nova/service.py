@@ -32,16 +32,16 @@ _SILENCE: Final = timedelta(seconds=70)
 
 
 class Nova:
-    """See `hypercobalt.compute.port.ComputeService`. Makes no call before its first one is needed.
+    """See `hypercobalt.compute.port.ComputeService`. It makes no call before one is needed.
 
     Args:
-        client: of the administrator.
-        testing: of the project that servers for tests belong to.
-        threads: of both; closed with this.
+        client: client with the administrator's account.
+        testing: client for the project of the servers for tests.
+        threads: threads of both clients, closed with this adapter.
         smoke: how servers for tests are booted.
         clock: seconds that never step back.
         evacuate_local_disks: see `connect`.
-        live_migrate_devices: likewise.
+        live_migrate_devices: see `connect`.
     """
 
     name = "nova"
@@ -107,13 +107,13 @@ def connect(
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
     Args:
-        user_agent: what OpenStack's logs name.
+        user_agent: name of the client in OpenStack's logs.
         password_command: see `Identity`.
         registry: gets the metrics.
         smoke: how servers for tests are booted.
         guard: forbids changes.
         evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
-            disks anew from the image, unless all hosts share the directory or pool they are in.
+            disks again from the image, unless all hosts share the directory or pool they are in.
         live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
             can.
 

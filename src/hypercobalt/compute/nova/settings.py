@@ -1,4 +1,4 @@
-"""Settings of the servers that onboarding boots on a new host. Imports nothing heavy."""
+"""Settings of the servers that onboarding boots on a new host. It imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class SmokeSettings:
     """The defaults are those of the existing operator.
 
     Args:
-        project: that the servers belong to; "" for that of the environment's account. They belong
-            to that as well if the account is an application credential, which has one project.
+        project: project of the servers; "" for that of the environment's account. An application
+            credential always uses its own project.
         project_domain: of `project`.
         flavor: its id.
         image: its exact name; the first one, where there are several.
         network: name or id; `FIRST_NETWORK` for the first that is not shared, `NO_NETWORK` for a
             server without a port.
-        volume_type: that the server boots from; "" for the default type.
+        volume_type: type of the volume that the server boots from; "" for the default type.
         volume_gib: size of that volume; 0 boots from the image, without a volume.
     """
 

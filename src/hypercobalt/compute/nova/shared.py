@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[Item]):
-    """What was read, and when it was requested, by the clock of its `Shared`."""
+    """An answer, and when it was requested, by the clock of its `Shared`."""
 
     requested: float
     answer: Item
@@ -55,7 +55,7 @@ class Shared(Generic[Answer]):
         return not task.done() or self._clock() - self._requested < self.seconds
 
     async def get(self, *, fresh: bool = False) -> Answer:
-        """The answer.
+        """Return the answer.
 
         Args:
             fresh: never one that was requested before now. Callers that arrive while an older one
@@ -64,7 +64,7 @@ class Shared(Generic[Answer]):
         return (await self.seen(fresh=fresh)).answer
 
     async def seen(self, *, fresh: bool = False) -> Snapshot[Answer]:
-        """The answer, with the time of its request."""
+        """Return the answer, with the time of its request."""
         task = self._task
         if not fresh and task is not None and self.warm:
             return await asyncio.shield(task)
@@ -76,9 +76,9 @@ class Shared(Generic[Answer]):
         return await asyncio.shield(task)
 
     async def seen_with(self, there: Callable[[Answer], bool]) -> Snapshot[Answer]:
-        """The answer; if it lacks what the caller looks for, one that was requested from now on.
+        """Return the answer, or a new one if it lacks what the caller looks for.
 
-        Absence is never decided by an answer that is older than the question. All who miss
+        Absence is never decided by an answer that is older than the question. All callers that miss
         something while an answer is on its way share the next one.
 
         Args:
@@ -89,11 +89,11 @@ class Shared(Generic[Answer]):
         return seen if seen.requested >= now or there(seen.answer) else await self.seen(fresh=True)
 
     def forget(self) -> None:
-        """Have the next caller read."""
+        """Make the next caller read again."""
         self._task = None
 
     async def close(self) -> None:
-        """End reads that are under way."""
+        """End pending reads."""
         tasks = {task for task in (self._task, self._next) if task is not None}
         for task in tasks:
             task.cancel()
@@ -118,6 +118,6 @@ class Shared(Generic[Answer]):
 
 
 def _look(task: asyncio.Task[Snapshot[Answer]]) -> None:
-    """Take note of an error for which no caller waits any more."""
+    """Retrieve an error for which no caller waits any more."""
     if not task.cancelled():
         task.exception()

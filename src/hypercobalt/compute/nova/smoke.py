@@ -36,7 +36,7 @@ class SmokeTests:
         self._calls, self._settings = calls, settings
 
     async def find(self, name: str) -> tuple[TestServer, ...]:
-        """See the port. Nova takes the name for a pattern, and finds others with it inside."""
+        """See the port. Nova takes the name for a pattern, and also finds names that contain it."""
         answer = await self._calls(
             f"find test server {name}",
             COMPUTE,
@@ -88,7 +88,7 @@ class SmokeTests:
         raise RefusedError(f"{about}: there is no image {name!r}", reason="NoImage")
 
     async def _network(self, about: str) -> str:
-        """The UUID of the network; "" for none."""
+        """Return the UUID of the network; "" for none."""
         wanted = self._settings.network
         if wanted == NO_NETWORK:
             return ""

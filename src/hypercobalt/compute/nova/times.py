@@ -1,4 +1,4 @@
-"""Times as OpenStack writes them."""
+"""Reads times as OpenStack writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def read_time(text: str | None) -> datetime | None:
-    """A time in UTC, as most of Nova's have no zone; None for none and for an invalid one."""
+    """Return a time in UTC, as most of Nova's have no zone; None for an empty or invalid one."""
     try:
         read = datetime.fromisoformat(text) if text else None
     except ValueError:

@@ -1,9 +1,9 @@
 """Traits of resource providers.
 
-Reading is one call, writing is one where all traits exist. What was read is kept: Placement counts
-a provider's generation up with each change of its traits, and one listing of all providers shows
-the generations. They also move with inventories and allocations, so a provider that is listed as
-changed is read again, and no more than that.
+Reading is one call, writing is one where all traits exist. Traits are kept after a read: Placement
+increments a provider's generation with each change of its traits, and one listing of all providers
+shows the generations. They also move with inventories and allocations, so a provider that is listed
+as changed is read again, and no more than that.
 
 Source: placement, objects/resource_provider.py, `_set_traits` (`rp.increment_generation()`).
 """
@@ -36,7 +36,7 @@ class Traits:
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls, self._clock = calls, clock
         self._kept: dict[str, _Kept] = {}
-        """By provider, those that were read longest ago first."""
+        """Kept traits by provider; the ones read longest ago come first."""
         self._absent: set[str] = set()
 
     async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits | None:
@@ -69,7 +69,7 @@ class Traits:
         return changed
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
-        """See the port. Placement refuses a trait that does not exist; it is made only then."""
+        """See the port. A trait is created only after Placement refused it as missing."""
         if wrong := [name for name in traits.names if not _NAME.fullmatch(name)]:
             raise RefusedError(
                 f"set the traits of provider {provider}: {', '.join(map(repr, wrong))} cannot be "
@@ -82,7 +82,8 @@ class Traits:
                 if name.startswith(CUSTOM):
                     about = f"create trait {name}"
                     await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
-            # If none is missing, another pass has made it meanwhile; or this is refused as well.
+            # If none is missing, another pass has created it meanwhile; or this call is refused as
+            # well.
             answer = await self._put(provider, traits)
         return self._keep(provider, _traits(answer))
 
@@ -107,7 +108,7 @@ class Traits:
         return {one.uuid: one.generation for one in read(answer, _Providers).resource_providers}
 
     async def _unmade(self, traits: ProviderTraits) -> list[str]:
-        """Those which Placement does not have; its refusal names them only in its message."""
+        """Return the traits that Placement lacks; its refusal names them only in its message."""
         query = (("name", f"in:{','.join(traits.names)}"),)
         about = "list the traits that exist"
         answer = await self._calls(
@@ -142,7 +143,7 @@ class _Traits(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Kept:
-    """What was read, and when it was last known to be so."""
+    """Traits that were read, and when they were last known to be current."""
 
     traits: ProviderTraits
     confirmed: float

@@ -36,14 +36,15 @@ NODE_AGENT: Final = "node-agent-"
 """Prefix of the name of a node agent's Lease; the rest is the Node's."""
 
 OVS_AGENT: Final = "ovs-agent-"
-"""Likewise of an OVS agent's."""
+"""Prefix of the name of an OVS agent's Lease; the rest is the Node's."""
 
 DURATION: Final = timedelta(seconds=40)
-"""Of a Lease that does not give its own, and how long one may be missing."""
+"""Duration of a Lease that does not state its own, and time for which one may be missing."""
 
 GATHERED: Final = timedelta(milliseconds=500)
-"""How long renewals may wait to be read together: of a thousand hosts a hundred come each second,
-and to be woken for each cost ten times as much as to take it in."""
+"""How long renewals may wait to be read together: a thousand hosts send a hundred
+each second, and a wake-up for each would cost ten times as much as reading it.
+"""
 
 LONGEST: Final = timedelta(minutes=10)
 """Longest duration that counts: a Lease of a year would never run out."""
@@ -66,7 +67,7 @@ class LeaseState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What is known of an agent's Lease.
+    """Knowledge about an agent's Lease.
 
     Args:
         state: see `LeaseState`.
@@ -74,8 +75,8 @@ class Sighting:
         version: resourceVersion of the Lease; "" when absent.
         released: it has no holder.
         renewed_at: the last renewal by the agent's clock, as the Lease has it.
-        duration: of the Lease.
-        left: of an absent one: until its absence counts as silence.
+        duration: duration of the Lease.
+        left: for an absent Lease, time until its absence counts as silence.
     """
 
     state: LeaseState
@@ -100,9 +101,9 @@ class AgentLeases:
     Args:
         kube: reads; it never writes.
         namespaces: where agents may keep their Leases.
-        names: gives the hosts there are, to be looked at once the Leases are known.
-        listed: waits until `names` gives all of them; None if a host that comes later is looked
-            at in any case.
+        names: returns all hosts, which are checked once the Leases are known.
+        listed: waits until `names` returns all of them; None if a later host is checked in any
+            case.
         prefix: of the Leases' names.
         loop: for tests; None takes the running one.
 
@@ -149,18 +150,18 @@ class AgentLeases:
             self.synced()
 
     def synced(self) -> None:
-        """Take note that the Leases of every namespace are known now."""
+        """Record that the Leases of every namespace are known now."""
         self._synced_at = self._time().time()
         for name in self._names():
             self.source.enqueue(name)
 
     def unread(self) -> str | None:
-        """A check: which namespaces' Leases have not been read yet."""
+        """A check: return the namespaces whose Leases have not been read yet."""
         left = [f.namespace for f in self.followers if not f.informer.has_synced]
         return f"Leases not read yet in {', '.join(left)}; check the RBAC rules" if left else None
 
     async def of(self, node: str) -> Sighting | None:
-        """What is known of the agent of a host; None while not enough is.
+        """Return the state of a host's agent; None while not enough is known.
 
         A Lease that seems to have run out is read first.
         """
@@ -169,7 +170,7 @@ class AgentLeases:
         return self.glance(node)
 
     async def renewed_at(self, seen: Sighting) -> str:
-        """When the agent has renewed its Lease by now, as the server has it; "" without one.
+        """Return when the agent last renewed its Lease, from the server; "" without a Lease.
 
         The watch shows a renewal up to `GATHERED` later, and later than other kinds' changes.
         """
@@ -180,7 +181,7 @@ class AgentLeases:
         return found.items[0].spec.renewTime if found.items else ""
 
     def glance(self, node: str) -> Sighting | None:
-        """The same without a read: None also while a Lease seems to have run out."""
+        """Return the same without a read: None also while a Lease seems to have run out."""
         found = [f.glance(node) for f in self.followers if node in f]
         if found:
             known = [one for one in found if one is not None]
@@ -192,7 +193,7 @@ class AgentLeases:
 
 
 class Follower:
-    """The Leases of one namespace; a handler of their informer."""
+    """Follower of the Leases of one namespace; a handler of their informer."""
 
     def __init__(
         self,
@@ -253,13 +254,13 @@ class Follower:
             # Else the agent may make it again before its timer runs out.
 
     async def settle(self, node: str) -> None:
-        """Read a Lease that seems to have run out, and take in what it is now."""
+        """Read a Lease that seems to have run out, and record its present state."""
         entry = self._entries.get(node)
         if entry is not None and entry.is_due():
             await self._read_again(node, entry)
 
     def glance(self, node: str) -> Sighting | None:
-        """What is known of a Lease that is there; None while it seems to have run out."""
+        """Return the state of a Lease that is there; None while it seems to have run out."""
         entry = self._entries[node]
         if entry.is_due():
             return None
@@ -274,7 +275,7 @@ class Follower:
         )
 
     def _changed(self, node: str, entry: _Entry, lease: LeaseGlance) -> None:
-        """Take in more than a renewal: a Lease taken again, released, or of another duration."""
+        """Record more than a renewal: a Lease taken again, released, or of another duration."""
         entry.lease, entry.seen = lease, self._time().time()
         held = bool(lease.spec.holderIdentity)
         entry.state = LeaseState.RENEWED if held else LeaseState.RELEASED
@@ -287,7 +288,7 @@ class Follower:
         entry.timer = self._time().call_later(seconds, partial(self._due, node, entry))
 
     def _due(self, node: str, entry: _Entry) -> None:
-        """Look whether the Lease was renewed since its timer was set."""
+        """Check whether the Lease was renewed since its timer was set."""
         entry.timer = None
         if self._entries.get(node) is not entry:
             return
@@ -339,11 +340,11 @@ class _Entry:
         self.timer: Timer | None = None
 
     def is_due(self) -> bool:
-        """Whether it seems to have run out, and was not read since."""
+        """Whether the Lease seems to have run out, and has not been read since."""
         return self.timer is None and self.state is not LeaseState.EXPIRED
 
     def is_renewed_by(self, new: LeaseGlance) -> bool:
-        """Whether nothing but the time of the last renewal changes."""
+        """Whether only the time of the last renewal changes."""
         spec, before = new.spec, self.lease.spec
         return (
             self.timer is not None

@@ -46,13 +46,13 @@ _OWN: Final = frozenset({_Type.AGENT_REPORTING})
 
 @dataclass(frozen=True, slots=True)
 class LeaseVerdict:
-    """What follows from a Lease.
+    """Conclusion from a Lease.
 
     Args:
         status: of `AgentReporting`.
-        reason: of the same.
-        message: of the same; it changes with the Lease only.
-        silent: what the agent reported is no longer known to be so.
+        reason: of `AgentReporting`.
+        message: of `AgentReporting`; it changes with the Lease only.
+        silent: the agent's last report is no longer known to be true.
     """
 
     status: str
@@ -62,7 +62,7 @@ class LeaseVerdict:
 
 
 def decide(stored: Condition | None, seen: Sighting) -> LeaseVerdict | None:
-    """Give what `AgentReporting` should be; None leaves it as it is.
+    """Return what `AgentReporting` should be; None leaves it as it is.
 
     Args:
         stored: as it is.
@@ -99,14 +99,14 @@ def _last(seen: Sighting) -> str:
 
 
 def look_again(stored: Condition | None, seen: Sighting) -> timedelta | None:
-    """When to look again though nothing has changed: an absent Lease has no timer."""
+    """Return when to check again though nothing has changed: an absent Lease has no timer."""
     if seen.state is not LeaseState.ABSENT or stored is None or stored.status != "True":
         return None
     return seen.left or None
 
 
 def unknown(found: Condition | None, verdict: LeaseVerdict, now: datetime) -> Condition | None:
-    """`LibVirtConnection` while the agent is silent; None if it is absent or Unknown already."""
+    """Return `LibVirtConnection` for a silent agent; None if it is absent or Unknown already."""
     if found is None or not verdict.silent or found.status == "Unknown":
         return None
     return replace(
@@ -119,9 +119,9 @@ def unknown(found: Condition | None, verdict: LeaseVerdict, now: datetime) -> Co
 
 
 def initial(hypervisor: Hypervisor, seen: Sighting | None, now: datetime) -> tuple[Condition, ...]:
-    """The condition for the first write of a status, by any controller: it costs no write then.
+    """Return the condition for the first write of a status, by any controller, to save a write.
 
-    Nothing of an agent that is silent: more follows from that.
+    It is left out for a silent agent, as the silence has further consequences.
 
     Args:
         hypervisor: as it is going to be written.
@@ -146,9 +146,9 @@ def _condition(stored: Condition | None, verdict: LeaseVerdict, now: datetime) -
 
 
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: the host is gone, or the condition is not as it was.
+    """A predicate: the host is gone, or the condition has changed.
 
-    Of a new Hypervisor the first write of the status takes the condition along.
+    For a new Hypervisor the first write of the status includes the condition.
     """
     if new is None:
         return True
@@ -205,7 +205,7 @@ class AgentReportingReconciler:
     async def _take_libvirt(
         self, hypervisor: Hypervisor, verdict: LeaseVerdict, seen: Sighting
     ) -> None:
-        """Make `LibVirtConnection` Unknown, once: an agent that writes it again does live."""
+        """Make `LibVirtConnection` Unknown, once: an agent that writes it again is alive."""
         name = hypervisor.metadata.name
         if self._taken.get(name) == seen.version:
             return

@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 NAME: Final = "certificate-approval"
 APPROVER: Final = "kvm.cloud.sap"
-"""Reason of our conditions, where cert-manager's own approver has `cert-manager.io`."""
+"""Reason of this operator's conditions; cert-manager's own approver has `cert-manager.io`."""
 
 BY_REQUESTER: Final = "requester"
 """Index of CertificateRequests by `requester_node`."""
@@ -39,7 +39,7 @@ _NODE: Final = "authentication.kubernetes.io/node-name"
 
 
 def requester_node(request: CertificateRequest) -> str:
-    """The Node of the pod whose token has made a request; "" without one."""
+    """Return the Node of the pod that made the request with its token; "" without one."""
     nodes = request.spec.extra.get(_NODE, ())
     return nodes[0] if len(nodes) == 1 else ""
 
@@ -55,7 +55,7 @@ def is_for(request: CertificateRequest, issuing: Issuing) -> bool:
 def refusal(
     request: CertificateRequest, own: NodeNames | None, agent_namespaces: Collection[str]
 ) -> str:
-    """Why a request is to be denied; "" if it is to be approved.
+    """Return why a request must be denied; "" if it must be approved.
 
     Args:
         request: as read.
@@ -138,7 +138,7 @@ class ApprovalReconciler:
         return Result()
 
     async def _names(self, name: str) -> NodeNames | None:
-        """The Node's names as it has them now: an address that is new is not denied for that."""
+        """Return the Node's present names: an address that is new is not denied."""
         if self._nodes.get(name) is None:
             return None
         node = await self._kube.get(Node, name)
@@ -163,9 +163,9 @@ class ApprovalReconciler:
 
 
 def _is_decided(request: CertificateRequest) -> bool:
-    """Whether it is approved or denied already; neither can be taken back.
+    """Whether the request is approved or denied already; neither can be taken back.
 
-    An approval by another than this operator is logged: it makes this one worthless.
+    An approval by another than this operator is logged: it makes this approver worthless.
     """
     found = [c for c in request.status.conditions if c.type in ("Approved", "Denied")]
     for condition in found:

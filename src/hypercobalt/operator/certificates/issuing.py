@@ -1,8 +1,8 @@
 """A certificate for libvirt on every hypervisor: a cert-manager Certificate for each Node.
 
-It is applied only when it is not as it should be, so an idle operator writes nothing. One that a
-node agent made for itself is left to that agent: two writers would fight. Where keys are made on
-the hosts there are none (`approval`); those of before stay, for a person to delete.
+It is applied only when it is not as it should be, so an idle operator writes nothing. A Certificate
+that a node agent made for itself is left to that agent: two writers would fight. Where keys are
+made on the hosts there are no Certificates (`approval`); older ones stay, for a person to delete.
 
 Source: openstack-hypervisor-operator, internal/controller/node_certificate_controller.go.
 """
@@ -63,7 +63,7 @@ class Issuing:
 
 
 def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
-    """The Certificate that a Node should have.
+    """Return the Certificate that a Node should have.
 
     Args:
         node: as read.
@@ -93,7 +93,7 @@ def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
 
 
 def is_the_agents(certificate: Certificate) -> bool:
-    """Whether the node agent made it, and keeps it."""
+    """Whether the node agent made the Certificate, and keeps it."""
     return certificate.metadata.labels.get(MANAGED_BY) == AGENT
 
 

@@ -1,1 +1,1 @@
-"""The key for which agents seal definitions, and how they are read."""
+"""Key with which agents seal definitions, and the reader of those."""

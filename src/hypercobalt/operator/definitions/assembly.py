@@ -1,4 +1,4 @@
-"""Puts together what the operator has to do with the stored definitions of hosts' domains."""
+"""Assembles the operator's parts for the stored definitions of hosts' domains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypercobalt.runtime import Controller, Manager, primary
 def add_definitions(
     manager: Manager, shared: Shared, secret: str, namespaces: tuple[str, ...]
 ) -> ReadDefinitions:
-    """Add the controller that publishes the key; gives what reads the definitions of a host.
+    """Add the controller that publishes the key, and return the reader of a host's definitions.
 
     Args:
         manager: runs it.

@@ -1,11 +1,11 @@
 """The operator's keys for the definitions of dead hosts, in one Secret of its own namespace.
 
 The leader makes the Secret when there is none, so that of two processes one makes it and the other
-reads it. Nobody but a person changes it afterwards. `current.pem` is what agents seal with; every
+reads it. Only a person changes it afterwards. `current.pem` is what agents seal with; every
 other `*.pem` in it still opens what was sealed before, so a rotation loses nothing.
 
-Without the private key the definitions of a host that is dead already cannot be read; hosts that
-live seal anew as soon as another key is published. Hence the Secret belongs into a backup.
+Without the private key the definitions of a host that is dead already cannot be read; living hosts
+seal theirs again as soon as another key is published. Hence the Secret belongs into a backup.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ SUFFIX: Final = ".pem"
 
 REREAD: Final = timedelta(minutes=1)
 """How often the Secret is read: the role of the operator has `get` of this one name and no watch.
-A person who rotates the key waits so long."""
+A rotation of the key takes effect after this time at most.
+"""
 
 _SECRET_TYPE: Final = "Opaque"  # noqa: S105
 
 
 class KeysInvalidError(TransientError):
-    """The Secret has no key, or one that is none; a person has to correct it."""
+    """The Secret has no key, or an invalid one; a person has to correct it."""
 
 
 def ring(secret: Secret) -> KeyRing:
-    """The keys in a Secret.
+    """Return the keys in a Secret.
 
     Raises:
-        KeysInvalidError: one cannot be read; the message names it, and nothing of its content.
+        KeysInvalidError: a key cannot be read; the message has its name, and nothing of its
+            content.
     """
     found = dict[str, PrivateKey]()
     where = f"Secret {secret.metadata.namespace}/{secret.metadata.name}"
@@ -73,14 +75,14 @@ class DefinitionsKeys:
 
     @property
     def known(self) -> KeyRing | None:
-        """The keys as they were read last; None before."""
+        """Keys at the last read; None before the first."""
         return self._known
 
     async def read(self) -> KeyRing:
-        """Read them anew; where there is no Secret it is made.
+        """Read the keys again; a missing Secret is created.
 
         Raises:
-            TransientError: it cannot be read, or made.
+            TransientError: the Secret cannot be read or created.
         """
         async with self._reading:
             found = await self._kube.get(Secret, self._name, self._namespace)

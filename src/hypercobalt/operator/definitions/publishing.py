@@ -1,7 +1,7 @@
-"""Publishes the key that agents seal the definitions of their domains with.
+"""Publishes the key with which agents seal the definitions of their domains.
 
-It is a field of each Hypervisor, because an agent watches just its own: a host that is new, and
-every host after a rotation, has the key at once, and seals anew.
+The key is a field of each Hypervisor, because an agent watches only its own. So a new host, and
+every host after a rotation, has the key at once, and seals its definitions again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIELD: Final = "definitionsKey"
 
 
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """Whether the field may have to be written: a new host, one that has its status, a change."""
+    """Whether the field may need a write: a new host, a host with its first status, a change."""
     if new is None:
         return False
     return (
@@ -49,11 +49,11 @@ class DefinitionsKeyReconciler:
 
     async def reconcile(self, name: str, /) -> Result:
         known = self._hypervisors.get(name)
-        # Of a new Hypervisor nothing is written before its Node's controller does.
+        # Before its Node's controller does, nothing is written to a new Hypervisor.
         if known is None or known.metadata.deletionTimestamp is not None or not known.conditions:
             return Result()
         keys = self._keys.known
-        if keys is None:  # once there is a key, the follower has every host looked at
+        if keys is None:  # once there is a key, the follower triggers a pass for every host
             return Result()
         text = keys.current.public.text
         if known.status.definitionsKey != text:
@@ -62,7 +62,7 @@ class DefinitionsKeyReconciler:
 
 
 class KeyFollower:
-    """Reads the keys again and again, and has every Hypervisor looked at when they are others.
+    """Reads the keys periodically, and triggers a pass for every Hypervisor when they change.
 
     Args:
         keys: see there.
@@ -78,11 +78,11 @@ class KeyFollower:
         self.source = Source()
 
     def problem(self) -> str | None:
-        """Why there is no key; None while there is one."""
+        """Return why there is no key; None while there is one."""
         return self._problem
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow them until `stop`; only the leader does."""
+        """Follow the keys until `stop`; only the leader does."""
         while not stop.is_set():
             before = self._keys.known
             try:

@@ -1,9 +1,9 @@
-"""Reads what the agent of a dead host has stored: hostile bytes until proven otherwise.
+"""Reads the definitions of a dead host, as its agent has stored them: untrusted bytes.
 
 Whoever has taken a host over writes the object of that host as it likes. So its size is bounded
 before it is decoded, opened or decompressed, what it is sealed for is compared with the Hypervisor
 that the operator knows, and what does not fit is refused by name. The domains' documents are
-judged by who uses them.
+checked by the modules that use them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from hypercobalt.runtime import Kube
 _MARKS: Final = b"marks of evacuations"
 
 Keys = Callable[[], Awaitable[KeyRing]]
-"""Gives the present keys; raises TransientError."""
+"""Returns the present keys; raises TransientError."""
 
 
 class DefinitionsUnreadableError(TransientError):
-    """What was defined on a host cannot be read; the message says why, and nothing of it."""
+    """The definitions of a host cannot be read; the message says why, without their content."""
 
 
 def opened(found: SealedDefinitions, owner: Owner, keys: KeyRing) -> HostDefinitions:
-    """Open what an agent has stored.
+    """Open the definitions that an agent has stored.
 
     Args:
         found: the object.
-        owner: whose it has to be.
+        owner: the Hypervisor that the object must belong to.
         keys: the operator's.
 
     Raises:
@@ -64,13 +64,13 @@ def opened(found: SealedDefinitions, owner: Owner, keys: KeyRing) -> HostDefinit
 
 
 class DefinitionsReader:
-    """Reads them when a host is dead.
+    """Reads definitions when a host is dead.
 
     Args:
         kube: reads the object.
         namespaces: where agents keep theirs.
         keys: the operator's, as they are in the API: another process may have made them.
-        hypervisor: gives a Hypervisor that the operator knows.
+        hypervisor: returns a Hypervisor that the operator knows.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DefinitionsReader:
         self._keys, self._hypervisor = keys, hypervisor
 
     async def of(self, host: str) -> HostDefinitions:
-        """The definitions of a host.
+        """Return the definitions of a host.
 
         Raises:
             TransientError: they cannot be read.
@@ -103,7 +103,7 @@ class DefinitionsReader:
         return await asyncio.to_thread(opened, found, owner, keys)
 
     async def mark_keys(self) -> tuple[bytes, ...]:
-        """Keys that seal the marks of evacuations, the present one first.
+        """Return keys that seal the marks of evacuations, the present one first.
 
         Raises:
             TransientError: the operator's keys cannot be read.

@@ -1,4 +1,4 @@
-"""Has the compute service do what is planned, all at once, and reports how each call ended."""
+"""Makes the planned calls to the compute service, all at once, and reports how each ended."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Actions:
 
     Args:
         compute: makes them.
-        proofs: that a host is dead, as it is when its instances are evacuated.
+        proofs: check that a host is dead at the time of an evacuation.
     """
 
     def __init__(self, compute: ComputeService, proofs: Proofs) -> None:
         self._moves, self._proofs = compute.moves, proofs
 
     async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, CallOutcome]:
-        """Make the calls; gives how each ended, by UUID of the instance.
+        """Make the calls, and return how each ended, by UUID of the instance.
 
         Args:
             host: the Hypervisor that the instances are on.
@@ -135,7 +135,7 @@ class Actions:
         return Accepted()
 
     async def _lock(self, start: Start) -> None:
-        """Lock the server, if it is to be; its evacuation does not depend on that."""
+        """Lock the server if the start requires it; the evacuation does not depend on that."""
         if not start.lock:
             return
         try:

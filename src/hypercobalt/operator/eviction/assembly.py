@@ -122,7 +122,7 @@ def _add_unlocking(
 
 
 def _worth_a_pass(old: Eviction | None, new: Eviction | None) -> bool:
-    """Whether another client has changed it: the operator's own status writes lead to no pass."""
+    """Whether another client has changed the Eviction: own status writes lead to no pass."""
     if old is None or new is None:
         return True
     before, after = old.metadata, new.metadata

@@ -1,4 +1,4 @@
-"""How far each instance is, by what the compute service and the node agents report now. Pure.
+"""Determines how far each instance is, from present reports of Nova and node agents. Pure.
 
 The rules are in `leaving`, `restarting` and `evacuating`, one for each course that an Eviction
 takes; any pass may be the first.
@@ -52,7 +52,7 @@ def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[A
 
     Args:
         facts: of the pass; `spec.instances` are the only ones, if there are any.
-        tracks: what is remembered, by UUID.
+        tracks: track of each instance, by UUID.
         policy: waits and attempts.
     """
     about = _about(facts)
@@ -72,13 +72,13 @@ def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[A
 
 
 def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
-    """All there is of each instance that the Eviction is about."""
+    """Return the observation of each instance that the Eviction is about."""
     here = {server.id: server for server in facts.servers}
     known = {entry.id: entry for entry in facts.status.instances}
     records: dict[str, list[Move]] = {}
     for move in facts.moves:
         records.setdefault(move.server, []).append(move)
-    # Begun by a process that died before recording it, and arrived: no other confirms it.
+    # Begun by a process that died before recording it, and arrived: no other client confirms it.
     arrived = [id_ for id_, (newest, *_) in records.items() if _is_to_be_confirmed(newest, began)]
     for id_ in dict.fromkeys((*known, *(facts.eviction.spec.instances or (*here, *arrived)))):
         moves = tuple(records.get(id_, ()))
@@ -96,7 +96,7 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
 
 
 def _is_to_be_shown_off(seen: Observed, facts: Facts, policy: Policy) -> bool:
-    """Whether a move would fail, since the instance runs in the compute service's records only."""
+    """Whether a move would fail, since the instance runs only in the compute service's records."""
     server, lag = seen.server, policy.power_lag
     return server is not None and has_just_died(server, facts.hypervisor, lag, facts.moment.now)
 
@@ -114,7 +114,7 @@ def _about(facts: Facts) -> About:
 
 
 def _over(seen: Observed, track: Track, about: About) -> Assessment | None:
-    """An instance that the Eviction is done with, or has never met; None for any other."""
+    """Return the assessment of an instance that is done, or never was there; None for others."""
     entry, message = seen.entry, seen.entry.message or ""
     if entry.phase in _OVER and (seen.server is None or about.course.restarts):
         state: State = Unaffected(message, stays=seen.server is not None)
@@ -131,7 +131,7 @@ def _is_moving(seen: Observed, began: datetime) -> bool:
 
 
 def _is_to_be_confirmed(move: Move, began: datetime) -> bool:
-    """Whether it is a cold move since `began` that has arrived."""
+    """Whether the move is a cold one since `began` that has arrived and waits for confirmation."""
     recent = move.created >= began - CLOCK_SKEW
     return recent and move.kind == MoveKind.COLD and move.status == "finished"
 
@@ -139,12 +139,12 @@ def _is_to_be_confirmed(move: Move, began: datetime) -> bool:
 def assess_one(
     seen: Observed, track: Track, about: About, policy: Policy, moment: Moment
 ) -> Assessment:
-    """Determine how far an instance is that the Eviction is about.
+    """Determine how far an instance of the Eviction is.
 
     Args:
-        seen: what there is of it.
-        track: what is remembered of it.
-        about: what the Eviction is about.
+        seen: observation of the instance.
+        track: its track so far.
+        about: facts that all instances of the Eviction share.
         policy: waits and attempts.
         moment: now.
     """
@@ -175,7 +175,7 @@ def assess_one(
 
 
 def _as_its_owner_wants_it(seen: Observed) -> Observed:
-    """An instance that has died runs elsewhere; not if its owner has requested its end."""
+    """Count a dead instance, which runs elsewhere, as stopped if its owner requested its end."""
     server = seen.server
     if server is None or not (server.died and is_ended(seen.requests)):
         return seen
@@ -183,7 +183,7 @@ def _as_its_owner_wants_it(seen: Observed) -> Observed:
 
 
 def _mode(seen: Observed, course: Course) -> EvictionMode:
-    """What is tried now; live or cold, which is the same here, once restarts have failed."""
+    """Return the mode to try; once restarts have failed, live and cold are the same here."""
     entry = seen.entry
     if course is Course.EVACUATE:
         return EvictionMode.EVACUATE

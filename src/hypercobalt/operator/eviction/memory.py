@@ -1,7 +1,7 @@
-"""What the controller remembers of each Eviction between passes. A crash loses it without harm.
+"""The controller's memory of each Eviction between passes. A crash loses it without harm.
 
-The truth is the compute service and the status. What is here times waits, keeps writes apart, and
-shows each Eviction what the others have under way.
+The truth is the compute service and the status. This memory times waits, keeps writes apart, and
+shows each Eviction the moves of the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What was on a host, and on its way from it.
+    """Servers on a host and moves away from it, as last listed.
 
     Args:
         deaths: that its node agent had reported then.
@@ -63,18 +63,18 @@ class Listing:
 
 @dataclass(slots=True)
 class Memory:
-    """Of one Eviction.
+    """Memory of one Eviction.
 
     Attributes:
-        host: as the compute service last reported it, at `host_at`.
+        host: the host as the compute service last reported it, at `host_at`.
         tracks: of each instance.
         timings: of its moves.
         status: as decided last; newer than what is written.
         written_at: when it was written last; -inf: never by this process.
-        lingered: the compute service has counted what it does not list.
-        counted_since: since when it does; None while it does not.
-        unknown_since: since when it has no such host, though moves have begun.
-        load: what is under way.
+        lingered: the compute service has counted servers that it does not list.
+        counted_since: since when it counts such servers; None while it does not.
+        unknown_since: since when the compute service has no such host, though moves have begun.
+        load: moves under way.
         listing: the last one, if only the end of a move makes a difference to it.
         listed_at: when the servers were listed last.
         targets: hosts that could take the next instance, read at `targets_at`.
@@ -104,7 +104,7 @@ class Memory:
         return frozenset(id_ for id_, one in self.tracks.items() if isinstance(one.follows, Begun))
 
     def counted(self, at: float, *, lingering: bool) -> bool:
-        """Take whether what is listed nowhere is counted; gives whether that is new."""
+        """Record whether servers are counted but not listed, and return whether that is new."""
         if not lingering:
             self.counted_since = None
             return False
@@ -114,7 +114,7 @@ class Memory:
 
 
 class Memories:
-    """Of all Evictions.
+    """Memory of all Evictions.
 
     Args:
         policy: of the site.
@@ -126,7 +126,7 @@ class Memories:
         self._targets: dict[str, Bearing] = {}
 
     def of(self, eviction: Eviction) -> Memory:
-        """What is remembered of an Eviction; of an earlier one of that name nothing is."""
+        """Return the memory of an Eviction; an earlier one of the same name has none."""
         meta = eviction.metadata
         known = self._by_name.get(meta.name)
         if known is None or known.uid != meta.uid:
@@ -139,7 +139,7 @@ class Memories:
         self._by_name.pop(name, None)
 
     def others(self, evictions: Iterable[Eviction], name: str) -> tuple[Load, ...]:
-        """What the other Evictions have under way.
+        """Return what the other Evictions have under way.
 
         One that this process has not looked at yet counts by its status.
         """
@@ -156,13 +156,13 @@ class Memories:
         return tuple(load for load in found if load.servers)
 
     def ended(self, moves: Iterable[EndedMove], at: float) -> None:
-        """Take in moves of any Eviction that have ended, for what their targets bear."""
+        """Record ended moves of any Eviction, to learn how many their targets bear."""
         for one in moves:
             known = self._targets.get(one.target)
             self._targets[one.target] = with_end(known, one, self._policy, at)
 
     def limits(self, at: float) -> Mapping[str, int]:
-        """Moves at once that each target bears, where it has shown that."""
+        """Return how many moves at once each target bears, where it has shown that."""
         return {host: limit_of(one, self._policy, at) for host, one in self._targets.items()}
 
 

@@ -1,4 +1,4 @@
-"""What Evictions count. Label sets are closed: no names of hosts or instances."""
+"""Metrics of Evictions. Label sets are closed: no names of hosts or instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what a pass needs, and no more: one list of servers and one of moves for each host."""
+"""Reads the facts that a pass needs: one list of servers and one of moves for each host."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _K = TypeVar("_K")
 _A = TypeVar("_A")
 
 _AT_ONCE: Final = 4
-"""Questions of one kind at the same time: about capacity there is one for each kind of instance."""
+"""Reads of one kind at the same time: capacity takes one for each kind of instance."""
 
 _HOST_AGE: Final = 5.0  # seconds; a host's state changes by hand, and when it dies
 _SERVERS_AGE: Final = 10.0  # seconds; likewise, and instances come and go
@@ -54,7 +54,7 @@ _TARGETS_AGE: Final = 60.0  # seconds; a fleet's capacity changes slowly
 
 
 class Observer:
-    """Reads.
+    """Reader of the facts of a pass.
 
     Args:
         kube: for Hypervisors of other shards.
@@ -63,7 +63,7 @@ class Observer:
         migrations: what the node agents report of them.
         policy: of the site.
         clock: for the time of a pass.
-        networks: gives what the fleet's networks keep out, but for the host of that name.
+        networks: returns the hosts whose networks keep instances out, except the host of that name.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Observer:
         return Moment(self._clock.now(), self._clock.monotonic())
 
     async def look(self, eviction: Eviction, memory: Memory) -> Facts:
-        """Read the Hypervisor, the host and what is on it, up to what settles the pass."""
+        """Read the Hypervisor, the host and its servers, up to a fact that settles the pass."""
         facts = await self._hypervisor(eviction, memory)
         try:
             if settled(facts, self._policy) is None:
@@ -99,7 +99,7 @@ class Observer:
         return facts
 
     async def answer(self, facts: Facts, questions: Questions, memory: Memory) -> Facts:
-        """Read what the plan depends on besides."""
+        """Read the further facts that the plan depends on."""
         try:
             facts = await self._capacity(facts, questions, memory)
             return await self._count(facts, memory) if questions.counted else facts
@@ -150,7 +150,7 @@ class Observer:
         )
 
     async def _find(self, names: Iterable[str]) -> Host | None:
-        """The host that has the first of the names which is known."""
+        """Find the host by the first of the names that is known."""
         for name in names:
             found = await self._compute.hosts.get(name)
             if found is not None:
@@ -158,14 +158,14 @@ class Observer:
         return None
 
     async def _anew(self, host: Host) -> Host:
-        """Read a host that seems to be down past every cache: only its reports may be cut off."""
+        """Read a host that seems down past every cache: perhaps only its reports are cut off."""
         try:
             return await self._compute.hosts.get(host.name, fresh=True) or host
         except ComputeError:
             return host  # what answers for this host alone is silent, too
 
     async def _instances(self, facts: Facts, memory: Memory) -> Facts:
-        """Read what is on the host, and of its instances what the host does not show."""
+        """Read the servers on the host, and what the host does not show of its instances."""
         host = facts.host.name if facts.host is not None else facts.source
         listing, reused = await self._list(host, memory, reported(facts.hypervisor))
         memory.listing = listing
@@ -187,7 +187,7 @@ class Observer:
     async def _list(
         self, host: str, memory: Memory, deaths: frozenset[Death]
     ) -> tuple[Listing, bool]:
-        """List moves, and servers where one has moved or died, or in time; gives if they are known.
+        """List moves and, after a move, a death or some time, servers; return if they are known.
 
         Moves are read after the servers, unless those read before show how each missing server has
         left: one that leaves in between must not be neither here nor on its way.
@@ -214,7 +214,7 @@ class Observer:
         return await _each(requests_to_be_read(facts, self._policy.stall), read)
 
     def _neighbours(self, facts: Facts) -> Mapping[str, Hypervisor]:
-        """Those to which moves away from a dead host went."""
+        """Return the Hypervisors of hosts to which moves away from a dead host went."""
         if course_of(facts) is not Course.EVACUATE:
             return {}
         targets = {move.target for move in facts.moves if move.target}
@@ -243,7 +243,7 @@ class Observer:
     async def _candidates(
         self, servers: Iterable[Server], networks: Networks
     ) -> Mapping[Need, tuple[Capacity, ...]]:
-        """For each need among the servers, the hosts that could take one."""
+        """Return the hosts that could take a server, for each need among the servers."""
         by_need = {need(server): server for server in servers}
 
         async def read(kind: Need) -> tuple[Capacity, ...]:
@@ -252,9 +252,9 @@ class Observer:
         return await _each(by_need, read)
 
     async def _count(self, facts: Facts, memory: Memory) -> Facts:
-        """Read what the compute service counts to the host, past every cache.
+        """Read the compute service's count of servers on the host, past every cache.
 
-        Moves to the host are read before: what one of them has brought since is counted.
+        Moves to the host are read before: a server that one of them has brought since is counted.
         """
         if memory.host is None:
             return facts
@@ -276,7 +276,7 @@ class Observer:
         )
 
     async def _in_error(self, facts: Facts) -> Mapping[str, Server]:
-        """Those that have left and are in ERROR: a record that is well does not show it."""
+        """Read servers that have left and are in ERROR, which a move's record does not show."""
         left = to_be_well(facts)
         found = await self._compute.moves.in_error(left) if left else ()
         return {server.id: server for server in found}
@@ -285,7 +285,7 @@ class Observer:
 async def _each(
     keys: Iterable[_K], read: Callable[[_K], Coroutine[object, object, _A]]
 ) -> dict[_K, _A]:
-    """Query each, some at a time."""
+    """Read each item, some at a time."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def one(key: _K) -> _A:

@@ -1,4 +1,4 @@
-"""What one pass does with an Eviction: from the facts to one `Plan`. Pure."""
+"""Plans one pass over an Eviction: from the facts to one `Plan`. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from hypercobalt.operator.eviction.planning.starts import (
 def questions(
     facts: Facts, instances: Sequence[Assessment], others: Sequence[Load], policy: Policy
 ) -> Questions:
-    """What is to be read: capacity where a move may begin, the host's count at the end."""
+    """Return the further reads: capacity where a move may begin, the host's count at the end."""
     host, hypervisor = facts.host, facts.hypervisor
     if facts.is_deleted or facts.trouble or host is None or hypervisor is None:
         return Questions()
@@ -130,12 +130,12 @@ def plan(
 
 
 def _in_course(facts: Facts, policy: Policy) -> Policy:
-    """The policy for the way that the instances go."""
+    """Return the policy for the course of the instances."""
     return policy.for_evacuation if course_of(facts) is Course.EVACUATE else policy
 
 
 def most_at_once(facts: Facts, policy: Policy) -> int:
-    """How many instances of the host may be under way at the same time."""
+    """Return how many instances of the host may be under way at the same time."""
     return facts.eviction.spec.parallelism or _in_course(facts, policy).per_source
 
 
@@ -162,12 +162,12 @@ def _places(
 
 
 def _limits(facts: Facts) -> Mapping[str, int]:
-    """What targets have shown to bear; by an evacuation nothing is copied."""
+    """Return the limits that targets have shown; none for an evacuation, which copies nothing."""
     return {} if course_of(facts) is Course.EVACUATE else facts.limits
 
 
 def _borne(facts: Facts, policy: Policy) -> int | None:
-    """Moves that the hosts bear together which could take the next instance."""
+    """Return how many moves the hosts that could take the next instance bear together."""
     if facts.targets is None:
         return None
     limits, lowest = _limits(facts), policy.per_possible_target
@@ -175,13 +175,13 @@ def _borne(facts: Facts, policy: Policy) -> int | None:
 
 
 def _remedies(instances: Iterable[Assessment], *, restarts: bool) -> dict[str, Action]:
-    """What moves under way need, which no check stops; a restart begins something, as a move."""
+    """Return the actions for moves under way, whatever the checks; restarts only if allowed."""
     found = {one.id: action for one in instances if (action := remedy(one)) is not None}
     return {id_: one for id_, one in found.items() if restarts or not isinstance(one, Restart)}
 
 
 def _locking(start: Start, facts: Facts) -> Start:
-    """The start of an evacuation, which keeps the owner's hands off its server."""
+    """Return the start of an evacuation, with a lock against the owner's actions."""
     if start.mode is not Mode.EVACUATE or facts.hypervisor is None:
         return start
     lock = Lock(facts.eviction.metadata.uid, facts.hypervisor.metadata.uid)
@@ -208,7 +208,7 @@ class _Over:
 def _over(
     facts: Facts, expected: tuple[Assessment, ...], checks: Preflight, policy: Policy
 ) -> _Over:
-    """Whether nothing is left, also by the host's own count, and nothing comes."""
+    """Whether no instance is left, by the host's count as well, and none is on its way there."""
     if checks.obstacles or any(one.is_open for one in expected) or facts.counted is None:
         return _Over(expected)
     if facts.incoming:
@@ -223,7 +223,7 @@ def _over(
 
 
 def _as_it_is(instance: Assessment, facts: Facts) -> Assessment:
-    """An instance that has left counts as such only if it is not in ERROR where it has come to."""
+    """Return the instance as it is: one that has left counts only if it is not in ERROR there."""
     there = facts.in_error.get(instance.id)
     if there is None or not isinstance(instance.state, Departed):
         return instance
@@ -235,7 +235,7 @@ def _as_it_is(instance: Assessment, facts: Facts) -> Assessment:
 def still_counted(
     only: Sequence[str], counted: Iterable[str], instances: Iterable[Assessment]
 ) -> frozenset[str]:
-    """What is counted to the host and has to leave it, but for what is known to stay there."""
+    """Return servers counted to the host that must leave, except those known to stay."""
     stay = {one.id for one in instances if _stays(one.state)}
     return frozenset(id_ for id_ in counted if id_ not in stay and (not only or id_ in only))
 

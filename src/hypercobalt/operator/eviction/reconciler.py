@@ -54,8 +54,8 @@ class EvictionReconciler:
         actions: makes its calls.
         policy: of the site.
         events: for people.
-        migrations: are followed of hosts from which moves are under way.
-        hypervisor: gives that of a host that claims an instance.
+        migrations: follows the migrations of hosts from which moves are under way.
+        hypervisor: returns the Hypervisor of a host that claims an instance.
         metrics: of Evictions.
     """
 
@@ -120,7 +120,7 @@ class EvictionReconciler:
         return facts, planned
 
     async def _act(self, facts: Facts, planned: Plan, memory: Memory) -> Plan:
-        """Make the calls; gives the plan with the instances as they are afterwards."""
+        """Make the calls, and return the plan with the instances as they are afterwards."""
         if planned.instances is None:
             return planned
         # Remembered before the calls: if this pass is cut off, the next one does not repeat them.
@@ -169,7 +169,7 @@ class EvictionReconciler:
     async def _write(
         self, facts: Facts, status: EvictionStatus, memory: Memory, *, at_once: bool
     ) -> timedelta | None:
-        """Write the status, if it is time; gives how long it waits otherwise."""
+        """Write the status, if it is time, and return how long it waits otherwise."""
         written, at = self._evictions.get(facts.eviction.metadata.name), facts.moment.at
         if written is None:
             return None

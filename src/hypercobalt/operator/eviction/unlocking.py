@@ -29,12 +29,12 @@ log = get_logger(__name__)
 
 NAME: Final = "server-locks"
 KEY: Final = "all"
-"""There is one pass for all servers."""
+"""Key of the one pass for all servers."""
 
 _RESYNC: Final = timedelta(minutes=10)
-"""For locks that no Eviction points to any more: one listing of the locked servers."""
+"""Interval of passes for locks without an Eviction: each is one listing of locked servers."""
 _RETRY: Final = timedelta(seconds=30)
-"""When the compute service has refused to unlock one."""
+"""Wait after the compute service has refused to unlock a server."""
 
 
 class UnlockingReconciler:
@@ -42,8 +42,8 @@ class UnlockingReconciler:
 
     Args:
         moves: of the compute service.
-        evictions: gives all there are.
-        hypervisors: gives the uids of those that this operator manages.
+        evictions: returns all Evictions.
+        hypervisors: returns the uids of the Hypervisors that this operator manages.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class UnlockingReconciler:
         self._moves, self._evictions, self._hypervisors = moves, evictions, hypervisors
 
     async def reconcile(self, key: str, /) -> Result:
-        """Unlock what has outlived its recovery.
+        """Unlock servers that have outlived their recovery.
 
         Raises:
             UnreachableError: the locked servers cannot be listed now.
@@ -71,7 +71,7 @@ class UnlockingReconciler:
         return Result(_RESYNC if all(done) else _RETRY)
 
     async def _unlock(self, server: Server) -> bool:
-        """Whether it is unlocked; one that is not keeps no other locked."""
+        """Unlock a server, and return whether it is; a failure keeps no other server locked."""
         log.info("unlocking_instance", server=server.id, reason=server.locked_reason)
         try:
             await self._moves.unlock(server)

@@ -45,7 +45,7 @@ def add_ha(
         compute: where the instances are.
         leases: of the node agents.
         fences: the devices of the site.
-        power: what they report of hosts that are proven dead.
+        power: reads the power of hosts that are proven dead.
         settings: of the site.
         metrics: of the process.
     """
@@ -97,7 +97,7 @@ def add_ha(
 
 
 def _node_changed(old: Node | None, new: Node | None) -> bool:
-    """A predicate: Ready, the boot or a taint is not as it was."""
+    """A predicate: Ready, the boot or a taint has changed."""
     if old is None or new is None:
         return True
 
@@ -109,7 +109,7 @@ def _node_changed(old: Node | None, new: Node | None) -> bool:
 
 
 def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: what a decision about it goes by may have changed."""
+    """A predicate: facts that a decision about the host depends on may have changed."""
     if old is None or new is None:
         return True
 
@@ -131,7 +131,7 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _reported_on(peer: Hypervisor) -> Iterable[str]:
-    """Hosts that a host's agent has to probe."""
+    """Return the hosts that a host's agent has to probe."""
     return (report.host for report in peer.status.peerReports)
 
 

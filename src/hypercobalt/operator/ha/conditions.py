@@ -34,7 +34,7 @@ _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
 
 
 def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
-    """What a plan means for the status."""
+    """Return the part of the status that a plan sets."""
     own = tuple(one for one in hypervisor.conditions if one.type in TYPES)
     if plan.fencing is not None:
         text = _text(plan.fencing, returns=plan.returns)
@@ -54,7 +54,7 @@ def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
 
 
 def notes(hypervisor: Hypervisor, after: Part) -> Iterable[Note]:
-    """The Events that a change of the status is worth."""
+    """Return the Events for a change of the status."""
     before = hypervisor.status
     since = after.fields.get("unhealthySince")
     if before.unhealthySince is None and isinstance(since, datetime):

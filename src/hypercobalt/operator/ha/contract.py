@@ -45,7 +45,7 @@ _SECONDS: Final = 20.0  # callers wait for 30 s
 
 
 class Desired(msgspec.Struct, frozen=True):
-    """What is posted; other fields count as none."""
+    """Body of a request; other fields count as none."""
 
     enabled: bool
 
@@ -63,7 +63,7 @@ class Contract:
 
     @property
     def route(self) -> Route:
-        """The page."""
+        """Return the route of the page."""
         return Route(PATH, self._switch, method="POST", most=_MOST, seconds=_SECONDS)
 
     async def _switch(self, request: Request) -> Answer:
@@ -87,7 +87,7 @@ class Contract:
         return Answer(200, b"{}\n", "application/json")
 
     async def _write(self, name: str, *, enabled: bool) -> bool:
-        """Give whether there is such a Hypervisor."""
+        """Write the annotation, and return whether there is such a Hypervisor."""
         note = {HA_ENABLED: "true" if enabled else "false"}
         log.info("ha_switched", hypervisor=name, enabled=enabled)
         try:
@@ -98,9 +98,9 @@ class Contract:
 
 
 def named(host: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:
-    """Names of the Hypervisors with that hostname label.
+    """Return names of the Hypervisors with that hostname label.
 
-    They are several where two Nodes claim one host: all are switched, as only one of them has it.
+    There are several where two Nodes claim one host: all are switched, as only one of them has it.
     """
     found = (one.metadata for one in hypervisors)
     return tuple(meta.name for meta in found if meta.labels.get(HOSTNAME_LABEL) == host)

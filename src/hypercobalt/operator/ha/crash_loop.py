@@ -15,7 +15,7 @@ _WORKED_ON: Final = frozenset({Maintenance.MANUAL, Maintenance.AUTO})
 
 
 def named(facts: Facts, plan: Plan) -> Plan:
-    """The plan for a host that is back, with `CrashLoop` while it boots in a loop in service."""
+    """Return the plan for a host that is back, with `CrashLoop` while it loops in service."""
     boots = loop(facts.hypervisor.status.recentBoots, facts.now)
     if not boots or facts.hypervisor.spec.maintenance in _WORKED_ON:
         return plan

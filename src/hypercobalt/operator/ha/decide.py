@@ -1,4 +1,4 @@
-"""What is done about a host, by what is known and recorded. Pure.
+"""Decides the next action on a host, by the facts and the records. Pure.
 
     silent → peers probed → gates open → maintenance `ha` → attempt recorded → fenced →
     proof recorded → forced down → Eviction → the host is back → it has its storage back, if it
@@ -60,7 +60,7 @@ from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import is_recovery
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
-"""Modes that `ha` replaces; the others are a person's, or an automation's."""
+"""Modes that `ha` replaces; the others were set by a person or an automation."""
 
 _Type = HypervisorConditionType
 _Why = RecoveryBlockedReason
@@ -68,7 +68,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def decide(facts: Facts, settings: HaSettings) -> Plan:
-    """Give the next step for a host."""
+    """Return the next step for a host."""
     plan, found = _next(facts, settings), facts.assertion
     plan = replace(plan, returns=_returns(facts, plan))
     if found is None:
@@ -78,7 +78,7 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         return replace(plan, removes_assertion=True)  # and its record
     if found.disproved or overtaken:
         return replace(plan, assertion=with_fields(found, disproved=True))
-    # The host may disprove it. Of one that is just recorded the watch reports that.
+    # The host may disprove the assertion. The watch reports that for one that is just recorded.
     return replace(no_later(plan, facts.now + settings.poll, facts.now), assertion=found)
 
 
@@ -134,7 +134,7 @@ def _returns(facts: Facts, plan: Plan) -> bool:
 
 
 def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
-    """The host lives. What may run elsewhere by now has to end there: the record orders that."""
+    """Handle a host that lives: by the record, its agent must end what may run elsewhere."""
     wrong, stored = "; ".join(evidence), plan.fencing
     text = f"The proof that the host is dead was wrong: {wrong}; no further instance is evacuated"
     if stored is not None and stored.storageDevice is not None:
@@ -158,7 +158,7 @@ def is_stopped(facts: Facts) -> bool:
 
 
 def _life_after_proof(facts: Facts) -> tuple[str, ...]:
-    """The signs that a host ran after it was proven dead; its instances are unknown then."""
+    """Return signs that a host ran after it was proven dead; its instances are unknown then."""
     stored = facts.hypervisor.fencing
     if stored is None or not is_fenced(facts.hypervisor):
         return ()
@@ -183,7 +183,7 @@ def _is_booted_since(facts: Facts) -> bool:
 
 
 def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """The agent lives and has ended every instance: that is a proof, until the host reboots."""
+    """Record the proof by a live agent that has ended every instance, valid until a reboot."""
     if facts.silenced:
         return _with_gates(facts, plan)
     step = _fencing_step(facts, plan, settings)
@@ -193,7 +193,7 @@ def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 
 def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Plan:
-    """A host that lives though its Node is not Ready: its instances migrate."""
+    """Handle a host that lives though its Node is not Ready: its instances migrate."""
     plan = _with_gates(facts, plan)
     gives = storage_back(facts, plan)
     if gives is not None:
@@ -212,7 +212,7 @@ def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Pl
 
 
 def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """A host of which nothing answers: fence it, then evacuate."""
+    """Handle a silent host: fence it, then evacuate it."""
     plan = _with_gates(facts, plan)
     if not is_fenced(facts.hypervisor):
         if facts.rejected:
@@ -237,13 +237,13 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 
 def _contradicts(facts: Facts) -> str:
-    """What speaks against the last word of the host's fence device; "" for nothing."""
+    """Return what contradicts the last report of the host's fence device; "" for nothing."""
     stored = facts.hypervisor.fencing
     return (stored.contradictedBy or "") if stored is not None else ""
 
 
 def _reached_by(facts: Facts) -> str:
-    """The peer whose report keeps the host from being switched off; "" for none."""
+    """Return the peer whose report keeps the host from being switched off; "" for none."""
     return facts.verdict.reached_by if isinstance(facts.verdict, Dead) else ""
 
 
@@ -252,7 +252,7 @@ def _devices(facts: Facts) -> str:
 
 
 def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """A host that is proven dead."""
+    """Handle a host that is proven dead."""
     if (action := _enter(facts)) is not None:
         return then(plan, action)
     stored = plan.fencing
@@ -373,7 +373,7 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
 
 
 def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """Nothing is left to recover; a termination that was under way continues."""
+    """Handle a host with nothing left to recover; a termination that was under way continues."""
     plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
@@ -382,9 +382,9 @@ def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 
 def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:
-    """Maintenance `ha`, where it is not set and may be.
+    """Set maintenance `ha`, unless it is set or may not be.
 
-    A host that was to go for good is left in `termination` once nothing is on it any more.
+    A host that had to go for good stays in `termination` once it is empty.
     """
     mode = maintenance_of(facts.hypervisor)
     if mode not in OVERRULED:

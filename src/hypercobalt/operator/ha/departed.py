@@ -1,9 +1,9 @@
-"""What a dead host's status still lists though its recovery has started it elsewhere. Pure.
+"""Removes instances from a dead host's status that its recovery has started elsewhere. Pure.
 
-The list is the node agent's, which has died with its host: until the host is back it would show
-instances and capacity that are another host's. The operator holds the proof that the agent writes
-no more, and takes out what its own recovery accounts for by name; nothing is taken out because it
-is missing somewhere. The agent of a host that is back writes what it finds.
+The list belongs to the node agent, which has died with its host: until the host is back it would
+show instances and capacity that are another host's. The operator has the proof that the agent no
+longer writes, and removes the instances that its own recovery names; none is removed because it is
+missing somewhere. The agent of a host that is back writes what it finds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MIB = 1 << 20
 
 
 def departed(facts: Facts) -> frozenset[str]:
-    """UUIDs that the status of a dead host lists, and that have left it by its recovery."""
+    """Return UUIDs in a dead host's status of instances that have left by its recovery."""
     if not is_fenced(facts.hypervisor) or facts.latest.agent or facts.host is None:
         return frozenset()
     left = {
@@ -40,12 +40,12 @@ def departed(facts: Facts) -> frozenset[str]:
 def without(
     status: HypervisorStatus, gone: frozenset[str], left: Iterable[Server]
 ) -> HypervisorStatus:
-    """The status without them.
+    """Return the status without them.
 
     Args:
         status: of a dead host.
         gone: UUIDs.
-        left: what is still there, by the compute service, which gives what it takes.
+        left: servers that are still there by the compute service, with their sizes.
     """
     listed = tuple(one for one in status.instances if one.id not in gone)
     number = max((status.numInstances or 0) - len(gone), len(listed))

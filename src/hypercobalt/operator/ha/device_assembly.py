@@ -1,4 +1,4 @@
-"""Puts the fence devices of a site together, and the controller that checks whose they are."""
+"""Assembles the fence devices of a site, and the controller that checks their owners."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def add_fence_devices(
     *,
     checked: bool,
 ) -> TemplateFences:
-    """Add the controller, and give the devices.
+    """Add the controller, and return the devices.
 
     Args:
         manager: runs it.
         shared: with the other controllers; its informer has the index `BY_DEVICE`.
         templates: of the site.
         namespace: of the Secrets.
-        open_: makes what speaks to a device.
-        checked: whose the devices are is read; else they are not used.
+        open_: makes the client of a device.
+        checked: the owner of each device is read; else the devices are not used.
     """
     fences = TemplateFences(templates, manager.kube, namespace, open_, _Known(shared))
     if checked and templates:

@@ -1,9 +1,9 @@
-"""Reads whose a host's fence devices are, while the host is well: `FenceDevicesProven`.
+"""Checks that fence devices belong to their host, while the host is well: `FenceDevicesProven`.
 
-A document that is wrong about a host is seen before the host fails, and nothing is switched by it
-since. What was proven is recorded in `status.fenceDevices`; a device that was proven is asked again
-only where its host reports another UUID, or the document has another device. Before each order it
-proves itself anew (`proving`).
+A document that is wrong about a host is found before the host fails, and no order follows from it
+after that. The proof is recorded in `status.fenceDevices`; a proven device is read again only where
+its host reports another UUID, or the document has another device. Before each order it proves
+itself again (`proving`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hypercobalt.runtime.write_cache import WriteCache
 
 NAME: Final = "fence-devices"
 AGAIN: Final = timedelta(minutes=10)
-"""Until a device that did not tell is asked again: nothing reports that it answers by now."""
+"""Interval until a device that gave no answer is read again: nothing reports that it answers."""
 
 _Type = HypervisorConditionType
 _Why = FenceDevicesReason
@@ -47,7 +47,7 @@ TYPES: Final = frozenset({_Type.FENCE_DEVICES_PROVEN})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is so of a host's devices.
+    """Result for a host's devices.
 
     Args:
         status: of the condition.
@@ -65,7 +65,7 @@ class Finding:
 
 
 def found(bound: Iterable[Bound], verdicts: Iterable[Verdict]) -> Finding:
-    """What follows from the verdicts about a host's devices."""
+    """Return the finding from the verdicts about a host's devices."""
     pairs = [*zip(bound, verdicts, strict=True)]
     kept = (recorded(one.label, verdict) for one, verdict in pairs)
     records = tuple(one for one in kept if one is not None)
@@ -170,7 +170,7 @@ class FenceDevicesReconciler:
 
 
 def node_changed(old: Node | None, new: Node | None) -> bool:
-    """A predicate: what a host reports of itself, or is bound by, may have changed."""
+    """A predicate: a host's reports or bindings may have changed on its Node."""
     if old is None or new is None:
         return True
 
@@ -183,7 +183,7 @@ def node_changed(old: Node | None, new: Node | None) -> bool:
 
 
 def host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: likewise of its Hypervisor."""
+    """A predicate: a host's reports or bindings may have changed on its Hypervisor."""
     if old is None or new is None:
         return True
 

@@ -1,4 +1,4 @@
-"""Whose a fence device is, by the UUID of the system that it switches. Pure.
+"""Finds the host of a fence device, by the UUID of the system that it switches. Pure.
 
 The administrator's document binds a device to a host; the device and the host confirm it. What the
 host reports is hostile: with another UUID than its device's it is not fenced, which harms itself
@@ -36,7 +36,7 @@ class OtherHost:
 
 @dataclass(frozen=True, slots=True)
 class NotProven:
-    """The device does not tell, or the host does not."""
+    """The device does not report a UUID, or the host does not."""
 
     why: str
 
@@ -44,18 +44,18 @@ class NotProven:
 Verdict: TypeAlias = Proven | OtherHost | NotProven
 
 HolderOf = Callable[[str], str]
-"""Gives the other host for which a UUID was proven; "" for none."""
+"""Returns the other host for which a UUID was proven; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known of a device of a host.
+    """Facts about a device of a host.
 
     Args:
         device: for people.
-        identity: what the site demands of it.
+        identity: proof that the site demands of it.
         claims: the UUIDs that the host reports, as it writes them first; see `claims`.
-        record: what the operator has recorded of it; None for nothing.
+        record: the operator's record of it; None for none.
         holder: see `HolderOf`.
     """
 
@@ -67,7 +67,7 @@ class Question:
 
 
 def judge(question: Question, reported: frozenset[str], unread: str) -> Verdict:
-    """Decide whose a device is, while its host is well or when it is to be fenced.
+    """Decide which host a device belongs to, while its host is well or when it has to be fenced.
 
     Args:
         question: see there.
@@ -100,10 +100,10 @@ def judge(question: Question, reported: frozenset[str], unread: str) -> Verdict:
 
 
 def refusal(question: Question, reported: frozenset[str], unread: str) -> str:
-    """Why a device must not be given an order now; "" where it may be.
+    """Return why a device must not be given an order now; "" where it may.
 
-    A device that has proven itself before has to do so again, by the same UUID: what a host reports
-    that is about to be fenced changes nothing.
+    A device that has proven itself before has to do so again, by the same UUID: reports of a host
+    that is about to be fenced change nothing.
     """
     record = question.record
     if question.identity is not Identity.IGNORED and record is not None and not record.proven:
@@ -124,7 +124,7 @@ def refusal(question: Question, reported: frozenset[str], unread: str) -> str:
 
 
 def recorded(device: str, verdict: Verdict) -> FenceDeviceIdentity | None:
-    """What is kept of a verdict: nothing of one that decides nothing."""
+    """Return the record of a verdict; none for a verdict that decides nothing."""
     match verdict:
         case Proven(found):
             return FenceDeviceIdentity(device=device, systemUUID=found, proven=True)
@@ -135,7 +135,7 @@ def recorded(device: str, verdict: Verdict) -> FenceDeviceIdentity | None:
 
 
 def claims(hypervisor: Hypervisor | None, node: Node) -> tuple[str, ...]:
-    """The UUIDs that a host reports: by its agent, and by its kubelet.
+    """Return the UUIDs that a host reports: by its agent, and by its kubelet.
 
     Both byte orders of each count: firmware older than SMBIOS 2.6 is read in either.
     """
@@ -150,13 +150,13 @@ def claims(hypervisor: Hypervisor | None, node: Node) -> tuple[str, ...]:
 
 
 def record_of(hypervisor: Hypervisor | None, device: str) -> FenceDeviceIdentity | None:
-    """What the operator has recorded of one device of a host."""
+    """Return the operator's record of one device of a host."""
     found = hypervisor.status.fenceDevices if hypervisor is not None else ()
     return next((one for one in found if one.device == device), None)
 
 
 def holder_among(hypervisors: Iterable[Hypervisor], name: str, found: str) -> str:
-    """The host, other than `name`, for which a UUID was proven; "" for none."""
+    """Return the host, other than `name`, for which a UUID was proven; "" for none."""
     return next(
         (
             one.metadata.name
@@ -169,7 +169,7 @@ def holder_among(hypervisors: Iterable[Hypervisor], name: str, found: str) -> st
 
 
 def _proven_by(record: FenceDeviceIdentity | None) -> str:
-    """The UUID by which a device was proven to be the host's; "" for none."""
+    """Return the UUID by which a device was proven to be the host's; "" for none."""
     return record.systemUUID if record is not None and record.proven else ""
 
 

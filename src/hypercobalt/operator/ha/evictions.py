@@ -23,14 +23,14 @@ _LONGEST: Final = 200  # characters of a host's name in that of the Eviction
 
 
 def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None) -> Eviction:
-    """The Eviction of one failure: the same failure gives the same name.
+    """Return the Eviction of one failure: the same failure has the same name.
 
     Owned by a Hypervisor that is deleted in the foreground, it would be deleted at once.
 
     Args:
         hypervisor: of the host.
         mode: evacuate for a host that is proven dead, live for one that lives.
-        since: when it fell ill.
+        since: when the host became unhealthy.
     """
     host = hypervisor.metadata.name
     key = f"{host} {hypervisor.status.bootID} {since.isoformat() if since else ''} {mode}"
@@ -50,13 +50,13 @@ def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None)
 
 
 def succeeded(eviction: Eviction) -> bool:
-    """Whether it has ended, and well."""
+    """Whether the Eviction has ended successfully."""
     found = evicting(eviction.status)
     return found is not None and found.reason == EvictionReason.SUCCEEDED
 
 
 def failed_before(eviction: Eviction, moment: datetime) -> bool:
-    """Whether it has ended before a moment, and not well."""
+    """Whether the Eviction has ended before a moment without success."""
     found = evicting(eviction.status)
     ended = has_ended(eviction.status) and not succeeded(eviction)
     return ended and found is not None and found.lastTransitionTime <= moment

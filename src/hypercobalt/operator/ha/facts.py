@@ -24,19 +24,19 @@ BEFORE: Final = "kvm.cloud.sap/maintenance-before-ha"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A host that is unwell, or was.
+    """Facts about a host that is unwell, or was.
 
     Args:
         hypervisor: as just read.
         verdict: what its signs mean.
         ready: status of its Node's condition Ready.
         latest: its last reports.
-        silenced: why nothing is to be done about this host; "" for nothing.
-        abandoned: it is silenced, and not only while the compute service cannot be read.
+        silenced: why no action may be taken on this host; "" for no reason.
+        abandoned: the host is silenced, and not only while the compute service cannot be read.
         gates: every gate's answer.
         host: as the compute service has it; None when it has no such host or could not be read.
         evictions: of all its instances, that are not being deleted.
-        fence: what is set up for it.
+        fence: fence devices that are set up for it.
         stopped: what shows that its agent has ended all its instances; "" for nothing.
         asserted: who asserts that its boot is dead; "" for none.
         rejected: why such an assertion does not count; "" for none.
@@ -69,12 +69,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class AskPeers:
-    """Have other hosts' agents look whether a program of this one answers."""
+    """Have other hosts' agents probe whether a program of this one answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetMaintenance:
-    """Set `spec.maintenance`, and note the mode that comes back afterwards.
+    """Set `spec.maintenance`, and note the mode to restore afterwards.
 
     Args:
         mode: the new one.
@@ -111,7 +111,7 @@ class GiveBack:
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """Switch a host off and on that was fenced wrongly and is empty; the order is recorded.
+    """Switch a host that was fenced wrongly and is empty off and on; the order is recorded.
 
     Args:
         fencing: the record.
@@ -133,7 +133,7 @@ class ForceDown:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Have a host that is back no longer count as dead, and clean it of what was evacuated.
+    """Have a host that is back no longer count as dead, and clean it of evacuated servers.
 
     Args:
         host: as the compute service has it.
@@ -179,7 +179,7 @@ class Plan:
         unhealthy_since: for the status.
         fencing: for the status.
         assertion: for the status.
-        removes_assertion: the annotation that asserts that the host is dead goes: it is disproved.
+        removes_assertion: remove the disproved annotation that asserts that the host is dead.
         blocked: reason and message of `RecoveryBlocked`; None leaves the condition as it is.
         action: to be taken before that.
         look_again: after this long; None waits for a change.

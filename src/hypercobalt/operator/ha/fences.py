@@ -31,9 +31,9 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 READ: Final = timedelta(seconds=20)
-"""For reading the state, before and after."""
+"""Time to read the state, before and after the order."""
 _SECOND: Final = timedelta(seconds=5)
-"""For a second way, which is not waited for: the first one suffices for most instances."""
+"""Time for a second way, without a wait for it: the first one suffices for most instances."""
 
 _WHAT: Final = {Cuts.POWER: "the power", Cuts.STORAGE: "the access to the storage"}
 
@@ -43,11 +43,11 @@ Devices = Sequence[tuple[FenceDevice, timedelta]]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is set up for a host.
+    """Fence devices that are set up for a host.
 
     Args:
-        power: what switches its power.
-        storage: what cuts it off from its storage.
+        power: devices that switch its power.
+        storage: devices that cut it off from its storage.
         problem: why none can be used; "" where they can.
     """
 
@@ -60,11 +60,11 @@ class Fences(Protocol):
     """The fence devices of a site."""
 
     def setup(self, node: Node) -> Setup:
-        """What is set up for a host."""
+        """Return the fence devices that are set up for a host."""
         ...
 
     async def devices(self, node: Node, cuts: Cuts) -> Devices:
-        """Its devices of one kind with their timeouts, ready to be called.
+        """Return the host's devices of one kind with their timeouts, ready for calls.
 
         Raises:
             HypercobaltError: a device's credentials cannot be read.
@@ -73,7 +73,7 @@ class Fences(Protocol):
 
 
 def vanished(hypervisor: Hypervisor) -> Node:
-    """What stands for a Node that was deleted: it reports nothing.
+    """Return a stand-in for a Node that was deleted: it reports nothing.
 
     The Hypervisor still has the labels by which fence devices are found: the operator has copied
     them, and an agent may not write them.
@@ -91,7 +91,7 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
 
     Args:
         devices: of that kind, with the timeout of each.
-        cuts: what they cut it off from.
+        cuts: thing that they cut it off from.
         within: for all of them.
         reached_by: the peer because of which nothing is ordered.
     """
@@ -112,11 +112,11 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
 
 
 async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: LeaderGuard) -> Answer:
-    """Cut a host off from one thing, and read that it is.
+    """Cut a host off from one thing, and check that by a read.
 
     Args:
         devices: of that kind, with the timeout of each.
-        cuts: what they cut it off from.
+        cuts: thing that they cut it off from.
         within: for all of them; what has not answered then counts as refused.
         guard: raises when this process does not lead any more; called right before each order.
     """
@@ -141,7 +141,7 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
 
 
 async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:
-    """Give a host its storage back by all devices, and read that it has it.
+    """Give a host its storage back by all devices, and check that by a read.
 
     Returns:
         What went wrong; "" where all of them report it.
@@ -163,7 +163,7 @@ async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> 
 
 
 class Cycled(NamedTuple):
-    """What came of a reboot.
+    """Result of a reboot.
 
     Args:
         problem: what went wrong; "" where every device reports each state.
@@ -204,7 +204,7 @@ async def power_cycle(devices: Devices, within: timedelta, guard: LeaderGuard) -
 
 
 async def _way_on(devices: Devices) -> Devices:
-    """The first alternative of which every device reads the power as on; () for none."""
+    """Return the first alternative of which every device reads the power as on; () for none."""
     for alternative in dict.fromkeys(device.alternative for device, _ in devices):
         way = [one for one in devices if one[0].alternative == alternative]
         if all([await _read(device) is PowerState.ON for device, _ in way]):
@@ -213,7 +213,7 @@ async def _way_on(devices: Devices) -> Devices:
 
 
 async def read_state(devices: Devices, cuts: Cuts) -> PowerState | None:
-    """Whether a host is cut off, by all its devices of one kind; see `combined`."""
+    """Read whether a host is cut off, by all its devices of one kind; see `combined`."""
     state = await _state([device for device, _ in devices])
     if state is None:
         log.warning("power_not_known", cuts=cuts, devices=[device.name for device, _ in devices])
@@ -233,7 +233,7 @@ async def _read(device: FenceDevice, within: timedelta = READ) -> PowerState | N
 
 
 async def _confirmed(way: Devices, devices: Devices, what: str) -> str:
-    """Which other way reports the same, of devices that share no connection with it."""
+    """Return another way that reports the same, of devices that share no connection with it."""
     used = {device.connection for device, _ in way}
     same = {device.alternative for device, _ in devices if device.connection in used}
     others = [device for device, _ in devices if device.alternative not in same]
@@ -249,7 +249,7 @@ async def _confirmed(way: Devices, devices: Devices, what: str) -> str:
 async def _by_any(
     devices: Devices, what: str, texts: list[str], guard: LeaderGuard
 ) -> Devices | None:
-    """Cut a host off by all devices of one alternative: the first one that does it."""
+    """Cut a host off by all devices of the first alternative that works."""
     for alternative in dict.fromkeys(device.alternative for device, _ in devices):
         way = [one for one in devices if one[0].alternative == alternative]
         done: list[str] = []

@@ -29,27 +29,28 @@ each of them. Hosts that this process begins to recover are added at once."""
 _MIB: Final = 1 << 20
 
 Counted = Callable[[Hypervisor], int]
-"""How many instances of a host in recovery count for other hosts: by the compute service, never by
-the host's own word, which could stop the recovery of every other host."""
+"""Counts the instances of a host in recovery for other hosts' limits: by the compute service, never
+by the host's own report, which could stop the recovery of every other host.
+"""
 
 _Type = HypervisorConditionType
 
 
 def ready(node: Node | None) -> str:
-    """Status of the Node's condition Ready; "" when no kubelet has reported it."""
+    """Return the status of the Node's condition Ready; "" when no kubelet has reported it."""
     conditions = node.status.conditions if node is not None else ()
     return next((one.status for one in conditions if one.type == "Ready"), "")
 
 
 def domains(hypervisor: Hypervisor, labels: Sequence[str]) -> tuple[str, ...]:
-    """Failure domains of a host: values of the labels, and its aggregates."""
+    """Return the failure domains of a host: values of the labels, and its aggregates."""
     there = hypervisor.metadata.labels
     by_label = (f"{key.rpartition('/')[2]} {there[key]}" for key in labels if there.get(key))
     return (*by_label, *(f"aggregate {one.name}" for one in hypervisor.status.aggregates))
 
 
 def healthy_since(hypervisor: Hypervisor) -> datetime | None:
-    """Since when Node, node agent and libvirt are in order; None while one of them is not."""
+    """Return since when Node, node agent and libvirt are in order; None while one is not."""
     types = (_Type.NODE_HEALTHY, _Type.AGENT_REPORTING, _Type.LIBVIRT_CONNECTION)
     found = [get_condition(hypervisor.conditions, type_) for type_ in types]
     times = [one.lastTransitionTime for one in found if one is not None and one.status == "True"]
@@ -65,7 +66,7 @@ def state(
     *,
     counted: Counted,
 ) -> HostState:
-    """A host, as the census counts it.
+    """Return a host as the census counts it.
 
     Args:
         hypervisor: of the host.
@@ -101,20 +102,20 @@ def state(
 
 
 def instances(hypervisor: Hypervisor) -> int:
-    """How many instances its agent reported last."""
+    """Return how many instances the host's agent reported last."""
     return hypervisor.status.numInstances or 0
 
 
 def memory_mib(hypervisor: Hypervisor) -> int:
-    """What they have together."""
+    """Return the memory of all of them together."""
     given = hypervisor.status.allocation.get(MEMORY)
     return given.value // _MIB if given is not None else 0
 
 
 def _is_evacuated(hypervisor: Hypervisor) -> bool:
-    """Whether it is proven dead, and nothing is left to recover: by the operator's records alone.
+    """Whether the operator's records alone have the host as dead, with nothing left to recover.
 
-    What the host reports of itself does not count: it would make room in the gates.
+    The host's own reports do not count: they would make room in the gates.
     """
     fencing, recovery = hypervisor.fencing, hypervisor.status.recovery
     dead = fencing is not None and is_declared_dead(fencing)
@@ -125,7 +126,7 @@ def _is_recovered_now(hypervisor: Hypervisor) -> bool:
     """Whether its recovery is under way: neither done, given up, nor held up by its fence device.
 
     Hosts that cannot be fenced wait for a person, for as long as that takes, and the next attempt
-    checks the gates anew.
+    checks the gates again.
     """
     evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
     over = evicting is not None and evicting.status == "False"
@@ -148,8 +149,8 @@ class Fleet:
     """Keeps a census for a moment.
 
     Args:
-        states: gives every host.
-        clock: for how long it is kept.
+        states: returns every host.
+        clock: times how long the census is kept.
         counted: see `Counted`.
     """
 
@@ -161,16 +162,16 @@ class Fleet:
         self._begun: dict[str, int] = {}
 
     def begin(self, hypervisor: Hypervisor) -> None:
-        """Count a host as being recovered from now on: what shows that is not written yet."""
+        """Count a host as being recovered from now on, before the write that shows it."""
         self._begun[hypervisor.metadata.name] = self._counted(hypervisor)
 
     def written(self, name: str) -> None:
-        """Count a host by what is stored again: that write is over."""
+        """Count a host by its stored state again: the write is over."""
         self._begun.pop(name, None)
         self._kept = None
 
     def census(self) -> Census:
-        """The fleet, as it was within the last moment, with what has begun since."""
+        """Return the fleet as of the last moment, with recoveries that have begun since."""
         now = self._clock.monotonic()
         if self._kept is None or now - self._kept[0] > KEPT:
             self._kept = now, census(self._states())

@@ -21,7 +21,7 @@ from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.shared.evictions import is_recovery
 
 _SETTLED: Final = timedelta(minutes=1)
-"""How old a list of the compute service may be, which still has what has just left."""
+"""Age of a listing by the compute service up to which it may show servers that have just left."""
 
 _STORED: Final = timedelta(minutes=2)
 """After so long an agent has stored what has come to its host: it does so within seconds, and a
@@ -29,12 +29,12 @@ host that has died is seen to be silent up to a minute later."""
 
 
 def is_silent(facts: Facts) -> bool:
-    """Whether nothing of the host answers, as far as is known."""
+    """Whether nothing on the host answers, as far as is known."""
     return isinstance(facts.verdict, Dead | Suspected | RebootGrace)
 
 
 def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
-    """Whether nothing is left to be recovered: by the compute service, or an Eviction's end.
+    """Whether nothing is left to recover, by the compute service or an Eviction's end.
 
     Args:
         facts: of the host.
@@ -49,11 +49,11 @@ def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
 
 
 def is_undone(facts: Facts, eviction: Eviction) -> bool:
-    """Whether what a recovery has evacuated is on its dead host again, by the compute service.
+    """Whether evacuated servers are on their dead host again, by the compute service.
 
-    Without OpenStack it is once its new host has died as well, before the agent there has stored
-    its definition: the one of the first host is all there is of it. A new host that has died later
-    had stored it, unless its owner had removed it: then it must not come back.
+    Without OpenStack a server is once its new host has died as well, before the agent there has
+    stored its definition: only the first host's definition of it exists. A new host that has died
+    later had stored it, unless its owner had removed it: then it must not come back.
     """
     ended, host = evicting(eviction.status), facts.host
     if host is None or ended is None or facts.now - ended.lastTransitionTime < _SETTLED:
@@ -69,20 +69,20 @@ def is_undone(facts: Facts, eviction: Eviction) -> bool:
 
 
 def _fell_with_it(facts: Facts, entry: EvictionInstance) -> bool:
-    """Whether its new host died before that can be known to have stored it."""
+    """Whether its new host died before it is certain to have stored the definition."""
     fell, arrived = facts.fell.get(entry.target or ""), entry.finishedAt
     return fell is not None and arrived is not None and fell - arrived < _STORED
 
 
 def is_to_be_kept(facts: Facts) -> bool:
-    """Whether its Hypervisor must not go with its Node: it is dead, or silent and may be."""
+    """Whether the Hypervisor must stay without its Node: its host is dead, or silent and may be."""
     if is_fenced(facts.hypervisor):
         return True
     return is_silent(facts) and bool(facts.hypervisor.status.bootID) and not facts.abandoned
 
 
 def is_over(facts: Facts) -> bool:
-    """Whether its Hypervisor need not be kept any more.
+    """Whether its Hypervisor no longer has to be kept.
 
     That is when the host does not count as dead, answers and has its storage; of a deleted one when
     nothing is left on the host, or nothing is done about it. Nothing but the record shows that an

@@ -1,4 +1,4 @@
-"""Looks whether the compute service of a host answers now.
+"""Checks whether the compute service of a host answers now.
 
 A host that is dead costs a look all of its deadline, and each step of a recovery looks: a look that
 was not answered counts for the steps of the next seconds, too. What the host's agent reports counts
@@ -31,13 +31,13 @@ class Looks:
         """Boot and end of the last look of each host, if that was not answered."""
 
     async def at(self, hosts: Hosts, listed: Host, boot: str) -> Host | None:
-        """Give a host as it is now; as it was listed if it does not answer; None if it is gone.
+        """Return a host as it is now; as it was listed if it does not answer; None if it is gone.
 
         Args:
             hosts: of the compute service.
             listed: the host, by a listing. One that was declared down is not asked itself, so that
                 it is always looked at.
-            boot: that it reported last: the silence of one tells nothing about the next.
+            boot: boot that it reported last: the silence of one boot proves nothing about the next.
         """
         if not listed.forced_down and self._is_unanswered(listed.name, boot):
             return listed

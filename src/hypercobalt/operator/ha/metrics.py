@@ -1,4 +1,4 @@
-"""What the HA service counts. Label sets are closed: no names of hosts."""
+"""Metrics of the HA service. Label sets are closed: no names of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the present state of a host: what may lead to fencing is never from a cache.
+"""Reads the present state of a host: facts that may lead to fencing never come from a cache.
 
 A host that is well, and is not being recovered, costs no read.
 """
@@ -63,7 +63,7 @@ _AGENT: Final[Mapping[LeaseState, Agent]] = {
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where a host is looked at.
+    """Sources of the observations of a host.
 
     Args:
         kube: reads objects as they are now.
@@ -73,7 +73,7 @@ class World:
         evictions: those of a Hypervisor, by its name.
         compute: where the instances are.
         fences: the devices of the site.
-        power: what they report of hosts that are proven dead.
+        power: reads the power of hosts that are proven dead.
         contact: age of the last contact of each watch, by its kind.
         leads: whether this process holds its lease.
     """
@@ -92,7 +92,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class _Compute:
-    """What the compute service reports: the host, whether it answers, why it cannot be read."""
+    """Report of the compute service: the host, whether it answers, why it cannot be read."""
 
     host: Host | None = None
     answers: bool | None = None
@@ -120,7 +120,7 @@ class Observation:
         self._lock, self._looks = asyncio.Lock(), Looks(clock)
 
     def is_quiet(self, name: str) -> bool:
-        """Whether the host is well and nothing of it has to be brought to an end."""
+        """Whether the host is well and nothing on it has to be brought to an end."""
         hypervisor = self._world.hypervisors.get(name)
         if hypervisor is None:
             return True
@@ -142,7 +142,7 @@ class Observation:
         return well and not (unwell or open_ or in_ha or noted or held or looping or asserted)
 
     async def facts(self, name: str, mine: datetime | None) -> Facts | None:
-        """Everything about a host; None when it is gone, or its Node while it was well.
+        """Return all facts about a host; None when it is gone, or its Node while it was well.
 
         A host that was silent when its Node was deleted is as silent as it was.
 
@@ -211,7 +211,7 @@ class Observation:
     async def _renewed_at(
         self, hypervisor: Hypervisor, node: Node, lease: Sighting | None
     ) -> str | None:
-        """When the agent last renewed; read anew while an assertion may be disproved by it.
+        """Return when the agent last renewed, read again while that may disprove an assertion.
 
         A renewal from before the assertion, which the watch shows after it, disproves nothing.
         """
@@ -221,7 +221,7 @@ class Observation:
         return await self._world.leases.renewed_at(lease) if asserted else lease.renewed_at
 
     def _fell(self) -> Mapping[str, datetime]:
-        """Hosts that are proven dead, by their names in the compute service."""
+        """Return the hosts that are proven dead, by their names in the compute service."""
         return {
             name: one.status.unhealthySince
             for one in self._world.hypervisors.all()
@@ -230,9 +230,9 @@ class Observation:
         }
 
     async def _in_use(self, hypervisor: Hypervisor) -> tuple[str, ...]:
-        """What shows that disks of a host are in use which one device alone has proven dead.
+        """Return what shows that disks are in use of a host that one device alone has proven dead.
 
-        Nova does not tell why a rebuild has failed.
+        Nova does not report why a rebuild has failed.
         """
         stored, compute = hypervisor.fencing, self._world.compute
         if stored is None or stored.fencedAt is None or compute.counts_servers:
@@ -250,7 +250,7 @@ class Observation:
         return held(failed, stored.fencedAt)
 
     def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:
-        """The host as the gates see it: why nothing may be done, and why it cannot be fenced."""
+        """Return the host as the gates see it, with why it may not be recovered or fenced."""
         return Subject(
             hypervisor.metadata.name,
             fleet.domains(hypervisor, self._settings.domain_labels),
@@ -263,7 +263,7 @@ class Observation:
         )
 
     def _gates(self, subject: Subject, problem: str, now: datetime) -> tuple[Gate, ...]:
-        """Every gate's answer; a closed one about many hosts begins the cool-down anew.
+        """Return every gate's answer; a closed one about many hosts restarts the cool-down.
 
         Args:
             subject: the host.
@@ -313,7 +313,7 @@ class Observation:
         )
 
     async def _compute(self, hypervisor: Hypervisor) -> _Compute:
-        """The host, listed within the last seconds, and whether it answers now."""
+        """Return the host, listed within the last seconds, and whether it answers now."""
         hosts = self._world.compute.hosts
         try:
             host = _listed(await self._list(), hypervisor)
@@ -366,9 +366,9 @@ class Observation:
 
 
 def _listed(listing: Fleet, hypervisor: Hypervisor) -> Host | None:
-    """The host of a Hypervisor in a listing.
+    """Return the host of a Hypervisor in a listing.
 
-    A kubelet may write the name by which it is found: that of another host is not its.
+    A kubelet may write the name by which the host is found: another host's name does not count.
     """
     known = (listing.get(name) for name in host_names(hypervisor))
     own = hypervisor.status.serviceId

@@ -67,7 +67,7 @@ class Peers:
         self._requests: dict[str, _Request] = {}
 
     def question(self, name: str) -> Question | None:
-        """The request about a host, with the reports so far; None without one that counts."""
+        """Return the request about a host, with the reports so far; None if none counts."""
         request = self._requests.get(name)
         # Its time is ahead of a clock that was set back: its wait would never be over.
         if request is None or not timedelta(0) <= self._clock.now() - request.at <= LASTS:
@@ -84,7 +84,7 @@ class Peers:
         return found if found is not None and is_able(found) and not accused else None
 
     def _take(self, request: _Request, name: str, peer: str, found: Hypervisor) -> None:
-        """Take in the first report of a peer on a request; what it reports later is ignored."""
+        """Record the first report of a peer on a request; later reports are ignored."""
         if peer in request.answers:
             return
         key = (name, request.id)
@@ -112,7 +112,7 @@ class Peers:
             await self._write(peer, name, ())
 
     def _left_over(self, name: str, peers: tuple[str, ...]) -> list[str]:
-        """Others that have an older request, of this process or of a leader before it."""
+        """Return other hosts with an older request, of this process or of a leader before it."""
         others = (one for one in self._hypervisors.all() if one.metadata.name not in peers)
         return [
             one.metadata.name
@@ -141,7 +141,7 @@ class Peers:
 
 
 def choose(name: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:
-    """A few hosts whose agents report, spread over the fleet, the same for the same host."""
+    """Choose a few hosts with live agents, spread over the fleet, the same for the same host."""
     able = (one.metadata.name for one in hypervisors if one.metadata.name != name and is_able(one))
     return tuple(sorted(able, key=lambda one: _spread(name, one))[:MOST])
 

@@ -1,4 +1,4 @@
-"""How far the recovery of a host is, for `status.recovery`. Pure; nothing is decided by it."""
+"""Phase of a host's recovery, for `status.recovery`. Pure; no decision depends on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Phase = RecoveryPhase
 
 
 def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
-    """Give the phase that the plan leaves the host in; None for a host that is well."""
+    """Return the phase that the plan leaves the host in; None for a host that is well."""
     match facts.verdict:
         case Well() | Returned():
             return _back(facts, plan, settings)
@@ -65,7 +65,7 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
 
 
 def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
-    """A host whose instances may run elsewhere."""
+    """Return the phase of a host whose instances may run elsewhere."""
     if facts.abandoned and not is_empty(facts, mode):
         return Recovery(_Phase.BLOCKED)
     if any(not has_ended(one.status) for one in facts.evictions):

@@ -5,8 +5,8 @@ since may run instances before it reports. So the power is read again before eac
 the proof of a device, or by a person's assertion. A device that has just lost its network does not
 stop an evacuation under way; while it does not answer, a person's assertion counts.
 
-Of a host that is proven dead by its storage that is read in place of the power, which does not
-matter; and until it is back, since guests that still run could write to disks that others write.
+For a host that is proven dead by its storage, the access to the storage is read instead of the
+power, and until the host is back: guests that still run could write to disks that others write.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LASTS: Final = timedelta(minutes=2)
 
 _BY_DEVICE: Final = frozenset({FencingMethod.BMC, FencingMethod.STORAGE})
 _LATER_READ: Final = frozenset({*_BY_DEVICE, FencingMethod.EXTERNAL})
-"""Methods whose proof was about the moment, and not about what the agent has done."""
+"""Methods with a proof of the moment only, rather than of what the agent has done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PowerReader:
         self._off: dict[str, _Reading] = {}
 
     async def of(self, name: str) -> Power:
-        """The power of a host; OFF, without a call, if the recovery does not depend on it."""
+        """Return the power of a host; OFF without a call if the recovery does not need it."""
         hypervisor = self._hypervisors.get(name)
         if hypervisor is None:
             self._forget(name)
@@ -112,7 +112,7 @@ class PowerReader:
         self._off.pop(name, None)
 
     def _is_within(self, span: timedelta, moment: datetime | None) -> bool:
-        """Whether a moment is so long ago; not one ahead of a clock that has gone back."""
+        """Whether a moment is at most so long ago, and not ahead of a clock that was set back."""
         return moment is not None and timedelta(0) <= self._clock.now() - moment <= span
 
     def _age(self, reading: _Reading) -> timedelta:
@@ -134,6 +134,6 @@ class PowerReader:
 
 
 def _is_recovered(hypervisor: Hypervisor) -> bool:
-    """Whether nothing is left on the host: a person may switch it on, and off."""
+    """Whether nothing is left on the host, so that a person may switch it on and off."""
     recovery = hypervisor.status.recovery
     return recovery is not None and recovery.phase == RecoveryPhase.RECOVERED

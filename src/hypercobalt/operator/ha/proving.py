@@ -1,4 +1,4 @@
-"""A fence device that gives and takes nothing before it has proven that it is the host's.
+"""A fence device that answers and switches nothing before it has proven that it is the host's.
 
 A reading counts as little as an order: "off" of another host's device is no proof of death.
 """
@@ -16,17 +16,17 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 LONGEST: Final = timedelta(seconds=10)
-"""For reading the UUID, out of the time of the first call; no more than half of that."""
+"""Time to read the UUID, out of the first call's time; at most half of that."""
 
 Refusal = Callable[[frozenset[str], str], str]
-"""Gives why the device must not be used, by the UUIDs it reports, or why it reports none."""
+"""Returns why the device must not be used, by its reported UUIDs, or why it reports none."""
 
 
 class ProvenDevice:
-    """A `FenceDevice` that is asked whose it is, once, before its first call.
+    """A `FenceDevice` that has to prove its host once, before its first call.
 
     Args:
-        device: what is asked.
+        device: the device that is called.
         refusal: see `Refusal`; None where it need not prove anything.
     """
 
@@ -58,7 +58,7 @@ class ProvenDevice:
         await self._device.on(within=await self._prove(within))
 
     async def _prove(self, within: timedelta) -> timedelta:
-        """Gives the time that is left.
+        """Check the device, and return the time that is left.
 
         Raises:
             FenceError: the device is another host's, or does not prove that it is not.
@@ -75,7 +75,7 @@ class ProvenDevice:
 
 
 async def read_systems(device: FenceDevice, within: timedelta) -> tuple[frozenset[str], str]:
-    """The UUIDs that a device may mean, and why it could not be read; "" where it was."""
+    """Read the UUIDs that a device may mean, and why they could not be read; "" where they were."""
     began = asyncio.get_running_loop().time()
     try:
         found, unread = await device.systems(within=within), ""

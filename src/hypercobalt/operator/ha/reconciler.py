@@ -77,13 +77,13 @@ class HostFailureReconciler:
     """The shell around `decide`.
 
     Args:
-        world: where hosts are looked at, and what is written to.
+        world: sources of the observations, and targets of the writes.
         observation: makes the facts.
         peers: has other hosts' agents probe this one.
         statuses: writes the status.
         settings: of the site.
         guard: raises when this process does not lead; called right before a host is switched off.
-        clock: for when an attempt was answered, and what is written.
+        clock: times answers to attempts, and writes.
         events: for people.
         metrics: of attempts, steps and closed gates.
     """
@@ -108,9 +108,9 @@ class HostFailureReconciler:
         metrics.count_unhealthy(lambda: observation.fleet.census().unwell)
         self._finalizer = Finalizer(FINALIZER, self._kube, world.hypervisors)
         self._mine: dict[str, datetime] = {}
-        """Deadlines of attempts that this process has recorded, until it makes the call."""
+        """Deadlines of attempts that this process has recorded and not called yet."""
         self._doubted: dict[str, datetime] = {}
-        """Questions whose doubted answers were reported, by host."""
+        """Requests for which doubted answers were reported, by host."""
 
     async def reconcile(self, name: str, /) -> Result:
         try:
@@ -176,7 +176,7 @@ class HostFailureReconciler:
             return  # it is read again in the next pass
 
         def taken_out(found: Hypervisor) -> Hypervisor:
-            """Leave alone what an agent has written that is back."""
+            """Leave alone the status that an agent which is back has written."""
             if found.status.bootID != boot or not is_fenced(found):
                 return found
             return with_fields(found, status=without(found.status, gone, left))
@@ -188,7 +188,7 @@ class HostFailureReconciler:
                 self._world.hypervisors.wrote(written)
 
     async def _let_go(self, facts: Facts) -> None:
-        """Let a Hypervisor go; those Evictions too that were made when it was being deleted."""
+        """Let a Hypervisor go, with the Evictions that were made while it was being deleted."""
         if facts.hypervisor.metadata.deletionTimestamp is not None:
             for one in filter(is_recovery, facts.evictions):
                 await self._delete(one)
@@ -200,13 +200,13 @@ class HostFailureReconciler:
             await self._kube.delete(Eviction, meta.name, uid=meta.uid)
 
     async def _is_held_now(self, hypervisor: Hypervisor) -> bool:
-        """Keep it from being deleted before its recovery is over; gives whether that is new."""
+        """Keep the Hypervisor until its recovery is over, and return whether that is new."""
         if self._finalizer.is_on(hypervisor) or hypervisor.metadata.deletionTimestamp is not None:
             return False
         return await self._finalizer.add(hypervisor) is not None
 
     async def _act(self, facts: Facts, plan: Plan) -> Plan:
-        """Take the plan's action; gives the plan with what has come of it."""
+        """Take the plan's action, and return the plan with the result."""
         hypervisor = facts.hypervisor
         if plan.action is not None:
             kind = type(plan.action).__name__
@@ -236,9 +236,10 @@ class HostFailureReconciler:
         return plan
 
     async def _evict(self, wanted: Eviction) -> None:
-        """Create the Eviction of a failure; one of its name about another host makes way.
+        """Create the Eviction of a failure; an Eviction of that name for another host is deleted.
 
-        The name follows from what every agent may read, and holds the recovery up until it is free.
+        Every agent can predict the name, so another one may hold it: the recovery waits until it is
+        free.
         """
         try:
             await self._kube.create(wanted)
@@ -275,7 +276,7 @@ class HostFailureReconciler:
     async def _fence(self, facts: Facts, plan: Plan, record: Fencing, reached_by: str) -> Plan:
         """Switch the host off, or cut it off; called once, also if it fails.
 
-        Of a host that one peer reaches it is only read whether that is so already.
+        A host that one peer reaches is not cut off; the devices only read whether it is already.
         """
         name, now = facts.hypervisor.metadata.name, self._clock.now()
         self._mine.pop(name, None)
@@ -446,7 +447,7 @@ class HostFailureReconciler:
 
 
 def new_deadline(stored: Fencing | None, record: Fencing | None) -> datetime | None:
-    """Deadline of an attempt that is not stored yet; None if there is none."""
+    """Return the deadline of an attempt that is not stored yet; None if there is none."""
     if record is None:
         return None
     known = stored.unfenceDeadline if stored is not None else None

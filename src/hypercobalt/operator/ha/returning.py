@@ -1,7 +1,7 @@
-"""What is done about a host that is back: its storage, its record, its service. Pure.
+"""Plans for a host that is back: its storage, its record, its service. Pure.
 
-A host that was cut off from its storage gets that back first. What was evacuated is cleaned away
-while the record of the fencing still has that the host was dead. New servers are placed on it by
+A host that was cut off from its storage gets it back first. Evacuated servers are cleaned away
+while the record of the fencing still has the host as dead. New servers are placed on it by
 the lifecycle controller, which alone enables and disables it, once its maintenance is over.
 """
 
@@ -33,7 +33,7 @@ _Why = RecoveryBlockedReason
 
 
 def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """The Node is Ready, or reports another boot than the one that was fenced."""
+    """Plan for a Node that is Ready, or reports a boot other than the fenced one."""
     hypervisor, stored = facts.hypervisor, plan.fencing
     if stored is not None and fencing_record.may_act_late(stored, facts.now):
         at = fencing_record.late_until(stored) or facts.now
@@ -65,7 +65,7 @@ def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 
 def storage_back(facts: Facts, plan: Plan) -> Plan | None:
-    """The plan for a host that was cut off from its storage; None for one that has it."""
+    """Return the plan for a host that was cut off from its storage; None for one that has it."""
     stored, status = plan.fencing, facts.hypervisor.status
     if stored is None:
         return None
@@ -91,7 +91,7 @@ def storage_back(facts: Facts, plan: Plan) -> Plan | None:
 
 
 def reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
-    """A host that lives in a boot that counts as dead, and is empty, serves with its next boot."""
+    """Plan for an empty host that lives in a boot that counts as dead: reboot it."""
     stored, power = plan.fencing, facts.fence.power
     if stored is None or stored.forcedDownAt is None:
         return plan
@@ -118,10 +118,10 @@ def reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
 
 
 def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
-    """What was evacuated is cleaned away by the record of the fencing, so that is closed after.
+    """Clean away evacuated servers by the record of the fencing, which is closed after that.
 
-    The compute service may have the host as dead without the record: of a pass that has declared it
-    and could not store that.
+    The compute service may have the host as dead without the record: after a pass that declared it
+    dead and could not store that.
     """
     boot = facts.hypervisor.status.bootID or facts.latest.node_boot
     closed = fencing_record.released(stored, boot)
@@ -138,7 +138,7 @@ def is_awaited(hypervisor: Hypervisor) -> bool:
 
 
 def is_unreleased(hypervisor: Hypervisor) -> bool:
-    """Whether the record of a fencing is not closed yet."""
+    """Whether the record of a fencing is still open."""
     stored = hypervisor.fencing
     return stored is not None and stored.phase != FencingPhase.RELEASED
 

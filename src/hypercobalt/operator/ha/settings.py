@@ -25,9 +25,9 @@ class HaSettings:
         limits: of the gates.
         pace: of attempts to fence.
         domain_labels: labels of Hypervisors whose values are failure domains; aggregates are, too.
-        poll: between two looks at a host that is unwell: most signs send no event.
+        poll: interval between two reads of a host that is unwell: most signs send no event.
         reboots: a host that was fenced wrongly, and is empty, is rebooted by its fence device.
-        again: after an Eviction of a host that is still unwell has failed, until another is made.
+        again: time from a failed Eviction of a host that is still unwell until another is made.
     """
 
     mode: HaMode = HaMode.EXTERNAL

@@ -1,4 +1,4 @@
-"""What the stored objects of a host show of its death: reports, assertions, proofs. Pure."""
+"""Evidence of a host's death in its stored objects: reports, assertions, proofs. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Asserted:
 
     Args:
         by: the annotation or the taint, with its value; "" without an assertion.
-        text: what asserts it, for people.
+        text: source of the assertion, for people.
         doubt: why the assertion does not count; "" when it does.
         record: for `status.assertion`.
     """
@@ -41,9 +41,9 @@ class Asserted:
 
 
 def stopped(hypervisor: Hypervisor) -> str:
-    """What shows that the agent of the last boot has ended all its instances; "" for nothing.
+    """Return the evidence that the last boot's agent has ended all instances; "" for none.
 
-    It is the host's own word, so it counts only as the answer to an order that the operator has
+    It is the host's own report, so it counts only as the answer to an order that the operator has
     recorded: about this boot, of that moment.
     """
     status = hypervisor.status
@@ -58,7 +58,7 @@ def stopped(hypervisor: Hypervisor) -> str:
 
 
 def asserted_death(hypervisor: Hypervisor, node: Node) -> Asserted:
-    """The assertion that a host is dead; the annotation counts for the last reported boot."""
+    """Return the assertion that a host is dead; an annotation is about the last reported boot."""
     boot, newest = hypervisor.status.bootID, _newest_boot(hypervisor, node)
     asserted = hypervisor.metadata.annotations.get(ASSERTED_DEAD)
     if asserted and asserted in {boot, newest}:
@@ -77,7 +77,7 @@ def asserted_death(hypervisor: Hypervisor, node: Node) -> Asserted:
 def with_record(
     asserted: Asserted, stored: Assertion | None, reports: Reports, now: datetime
 ) -> Asserted:
-    """Give the assertion with its record, and with a doubt unless an earlier pass recorded it.
+    """Return the assertion with its record, and with a doubt unless an earlier pass recorded it.
 
     Args:
         asserted: see `with_power`.
@@ -95,7 +95,7 @@ def with_record(
 
 
 def reported_at(node: Node) -> datetime | None:
-    """When the kubelet last reported the condition Ready; None for never.
+    """Return when the kubelet last reported the condition Ready; None for never.
 
     A heartbeat beside Unknown is the node lifecycle controller's copy.
     """
@@ -106,18 +106,18 @@ def reported_at(node: Node) -> datetime | None:
 
 
 def out_of_service(node: Node) -> Taint | None:
-    """The taint that asserts that a host is dead."""
+    """Return the taint that asserts that a host is dead."""
     return next((one for one in node.spec.taints if one.key == OUT_OF_SERVICE), None)
 
 
 def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:
-    """The boot that the kubelet reports, else the agent's: after a boot the agent reports later."""
+    """Return the boot that the kubelet reports, else the agent's: the agent reports later."""
     info = node.status.nodeInfo
     return (info.bootID if info is not None else "") or hypervisor.status.bootID
 
 
 def with_power(asserted: Asserted, power: Power, devices: str) -> Asserted:
-    """The assertion, with a doubt while a fence device reports the power as on."""
+    """Return the assertion, with a doubt while a fence device reports the power as on."""
     if not asserted.by or asserted.doubt or power is not Power.ON:
         return asserted
     reports = f"{devices} reports the power of the host as on"
@@ -125,7 +125,7 @@ def with_power(asserted: Asserted, power: Power, devices: str) -> Asserted:
 
 
 def declared_dead(hypervisor: Hypervisor) -> frozenset[str]:
-    """The boots that count as dead until their host is taken back; none for another host."""
+    """Return the boots that count as dead until their host is taken back; none for another host."""
     fencing = hypervisor.fencing
     if fencing is None or not is_declared_dead(fencing):
         return frozenset()
@@ -140,7 +140,7 @@ def gates_opened(hypervisor: Hypervisor) -> bool:
 
 
 def powered_since(hypervisor: Hypervisor, node: Node) -> datetime | None:
-    """Since when the power of a host is on that was proven dead; None once it has reported."""
+    """Return since when the power of a host proven dead is on; None once it has reported."""
     fencing, info = hypervisor.fencing, node.status.nodeInfo
     if fencing is None or fencing.phase == FencingPhase.RELEASED:
         return None

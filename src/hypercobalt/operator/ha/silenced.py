@@ -1,4 +1,4 @@
-"""Why nothing automatic is done about a host: failures of it are reported only. Pure."""
+"""Finds why no automatic action is taken on a host: its failures are only reported. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SERVES: Final = frozenset({OnboardingReason.SUCCEEDED, OnboardingReason.HANDOVE
 
 
 def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Eviction]) -> str:
-    """Why nothing is done about this host; "" when something may be.
+    """Return why no action is taken on this host; "" when one may be.
 
     Args:
         hypervisor: of the host.
@@ -53,13 +53,13 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
 
 
 def _counts_as_dead(hypervisor: Hypervisor) -> bool:
-    """Whether it has to be brought back, though nothing is on it."""
+    """Whether the host has to be brought back, though nothing is on it."""
     fencing = hypervisor.fencing
     return fencing is not None and is_declared_dead(fencing)
 
 
 def is_kept(hypervisor: Hypervisor) -> bool:
-    """Whether it was to be recovered before it was deleted, if it is."""
+    """Whether a recovery was due before a deletion of the Hypervisor."""
     return is_fenced(hypervisor) or FINALIZER in hypervisor.metadata.finalizers
 
 

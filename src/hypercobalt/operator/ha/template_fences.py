@@ -1,4 +1,4 @@
-"""Fence devices by a document of templates: which a host has, and whether they may be used.
+"""Finds fence devices of hosts by a document of templates, and whether they may be used.
 
 A host is refused as a whole where the document is wrong about it: two hosts with one device, or a
 device that has reported another system than the host's.
@@ -44,33 +44,33 @@ BY_DEVICE = "fence-device"
 _READS = 2
 
 Open = Callable[[Device, Credentials], FenceDevice]
-"""Makes what speaks to a device."""
+"""Makes the client of a device."""
 
 
 class KnownHosts(Protocol):
     """The hosts that the operator knows."""
 
     def get(self, name: str) -> Hypervisor | None:
-        """The Hypervisor of that name."""
+        """Return the Hypervisor of that name."""
         ...
 
     def at(self, connection: str) -> Iterable[Hypervisor]:
-        """Those with a fence device behind a connection, by the labels of the Hypervisors."""
+        """Return hosts with a fence device behind a connection, by the Hypervisors' labels."""
         ...
 
     def all(self) -> Iterable[Hypervisor]:
-        """Every one."""
+        """Return all Hypervisors."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A device of a host, and what has to be known to use it.
+    """A device of a host, and the facts that are needed to use it.
 
     Args:
         device: of the document.
-        label: which it is, in one form.
-        question: whose it is.
+        label: canonical name of the device.
+        question: facts that decide whose it is.
     """
 
     device: Device
@@ -79,14 +79,14 @@ class Bound:
 
 
 class TemplateFences:
-    """Devices by a document of templates, credentials by Secrets.
+    """Fence devices by a document of templates, with credentials from Secrets.
 
     Args:
         templates: of the site.
-        kube: reads the Secrets, each time anew: a password that was changed counts.
+        kube: reads the Secrets, again at each use: a changed password counts.
         namespace: of the Secrets.
         open: see `Open`.
-        hosts: among which no device may be there twice.
+        hosts: hosts among which no device may occur twice.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class TemplateFences:
         ]
 
     def bound(self, node: Node) -> tuple[Bound, ...]:
-        """The devices of a host.
+        """Return the devices of a host.
 
         Raises:
             ConfigurationError: there is none, or the document cannot be filled in for the Node, or
@@ -153,7 +153,7 @@ class TemplateFences:
         )
 
     def shared(self, name: str, found: Iterable[Bound]) -> str:
-        """Which other host has one of these devices as well; "" for none."""
+        """Return which other host has one of these devices as well; "" for none."""
         for one in found:
             for other, devices in self._others(name, one.device):
                 if any(is_same(one.device, its) for its in devices):
@@ -164,13 +164,13 @@ class TemplateFences:
         return ""
 
     def sharers(self, hypervisor: Hypervisor) -> Iterator[str]:
-        """The hosts behind the connections of a host's devices: itself, and others."""
+        """Return the hosts behind the connections of a host's devices: itself, and others."""
         yield hypervisor.metadata.name
         for device in _of_labels(self._templates, hypervisor):
             yield from (host for host, _ in self._others(hypervisor.metadata.name, device))
 
     async def opened(self, device: Device) -> FenceDevice:
-        """What speaks to a device, with its credentials.
+        """Return the client of a device, with its credentials.
 
         Raises:
             HypercobaltError: these cannot be read.
@@ -215,7 +215,7 @@ def _of_labels(templates: tuple[DeviceTemplate, ...], hypervisor: Hypervisor) ->
 def _by_connection(
     templates: tuple[DeviceTemplate, ...],
 ) -> dict[str, dict[str, tuple[Device, ...]]]:
-    """The devices that a document names for hosts, whether there are such hosts or not."""
+    """Return the devices that a document names for hosts, whether the hosts exist or not."""
     found: dict[str, dict[str, tuple[Device, ...]]] = {}
     for name in sorted(named_in(templates)):
         devices = _of_labels(templates, Hypervisor(metadata=ObjectMeta(name=name)))
@@ -231,7 +231,7 @@ def _refusal(bound: Bound) -> Refusal | None:
 
 
 def _recorded(found: Iterable[Bound]) -> str:
-    """Why a device is not the host's, as it was found when the host was well."""
+    """Return why a device is not the host's, as found while the host was well."""
     for one in found:
         record, identity = one.question.record, one.question.identity
         if record is not None and not record.proven and identity is not Identity.IGNORED:
@@ -240,7 +240,7 @@ def _recorded(found: Iterable[Bound]) -> str:
 
 
 def _means(devices: Iterable[Device], cuts: Cuts) -> Means:
-    """Those of one kind, and how long an attempt with all of them may take.
+    """Return the devices of one kind, and how long an attempt with all of them may take.
 
     Each is read before and after its order; of several each once more when the last one is off.
     """

@@ -1,7 +1,7 @@
 """`AggregatesUpdated`: the host is in just those aggregates that it should be in.
 
-Which those are depends on how far the host is: its zone and the test aggregate while it is tested,
-those of the spec in service, none at the end. They are compared with Nova's. An aggregate of
+These depend on how far the host is: its zone and the test aggregate while it is tested, the
+aggregates of the spec in service, none at the end. They are compared with Nova's. An aggregate of
 another availability zone is left before one is entered: Nova lets a host be in one zone only, and
 refuses a change of zone while servers run there. So zones are set before the first server.
 
@@ -36,13 +36,13 @@ _Why = AggregatesReason
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """Where a host should be now.
+    """Aggregates that a host should be in now.
 
     Args:
         names: of aggregates; None leaves it where it is.
-        status: of the condition when that is so.
-        reason: likewise.
-        message: likewise.
+        status: of the condition once the host is in them.
+        reason: of the condition once the host is in them.
+        message: of the condition once the host is in them.
     """
 
     names: tuple[str, ...] | None
@@ -53,7 +53,7 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One call.
+    """One call of the compute service.
 
     Args:
         aggregate: to enter, or to leave.
@@ -66,7 +66,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one pass should do.
+    """Calls of one pass.
 
     Args:
         changes: in their order.
@@ -78,7 +78,7 @@ class Plan:
 
 
 def desired(facts: Facts, test_aggregate: str) -> Desired | None:
-    """Give where the host should be; None while the operator does not manage that.
+    """Return where the host should be; None while the operator does not manage that.
 
     Args:
         facts: of the pass.
@@ -129,7 +129,7 @@ def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) ->
     targets: list[HostAggregate] = []
     missing: list[str] = []
     for name in wanted:
-        # Names need not be unique: one that the host is in already will do.
+        # Names need not be unique: an aggregate that the host is in already suffices.
         found = next((one for one in (*here, *known) if one.name == name), None)
         if found is None:
             missing.append(name)
@@ -155,7 +155,7 @@ def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) ->
 
 
 def is_settled(hypervisor: Hypervisor, names: Iterable[str]) -> bool:
-    """Whether the host was last in just the aggregates of these names."""
+    """Whether the host was last in exactly the aggregates of these names."""
     return {one.name for one in hypervisor.status.aggregates} == set(names)
 
 
@@ -236,7 +236,7 @@ def _after(host: Host, plan: Plan, known: Sequence[HostAggregate]) -> list[HostA
 
 
 def _none(facts: Facts, wanted: Desired, service: str) -> Facts:
-    """A compute service without aggregates has all that can be had."""
+    """Set the condition for a compute service without aggregates: nothing has to be done."""
     number = len(facts.hypervisor.spec.aggregates)
     ignored = f"; {number} of spec.aggregates are ignored" if number else ""
     text = f"{service} has no host aggregates{ignored}"

@@ -49,7 +49,7 @@ WORKERS: Final = 32
 
 
 def claimants_of(hypervisors: Cache[Hypervisor], found: Host) -> Iterable[Hypervisor]:
-    """The Hypervisors that a compute service's host may belong to."""
+    """Return the Hypervisors that a compute service's host may belong to."""
     yield from hypervisors.find(BY_SERVICE, found.service_id)
     for one in hypervisors.find(BY_HOST, short_name(found.name)):
         if one.status.serviceId != found.service_id:
@@ -57,7 +57,7 @@ def claimants_of(hypervisors: Cache[Hypervisor], found: Host) -> Iterable[Hyperv
 
 
 def turned_away_by(hypervisors: Cache[Hypervisor], changed: Hypervisor) -> Iterable[str]:
-    """Names of the Hypervisors that wait for a host which this one may have let go."""
+    """Return names of the Hypervisors that wait for a host which this one may have released."""
     for host in short_names(changed):
         for one in hypervisors.find(BY_HOST, host):
             if is_claimed(one):
@@ -65,7 +65,7 @@ def turned_away_by(hypervisors: Cache[Hypervisor], changed: Hypervisor) -> Itera
 
 
 def concerned_by(eviction: Eviction) -> Iterable[str]:
-    """The Hypervisor that it is about, and the one whose maintenance requires its name."""
+    """Return the Hypervisor of an Eviction, and the one whose maintenance requires its name."""
     return {eviction.spec.hypervisor, eviction.metadata.name}
 
 
@@ -86,7 +86,7 @@ def add_lifecycle(
         shared: with the other controllers.
         service: where hosts are registered.
         settings: of the site.
-        labels: keys of the labels that an Eviction has from its Hypervisor.
+        labels: keys of the labels that an Eviction gets from its Hypervisor.
         fencing: see there.
         metrics: of the process.
     """
@@ -158,7 +158,7 @@ def steps_after_registration(
 
 
 def _claim_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: a Hypervisor may have let its host go."""
+    """A predicate: a Hypervisor may have released its host."""
     if old is None or new is None:
         return new is None
 
@@ -169,7 +169,7 @@ def _claim_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
-    """A predicate: an Eviction was made by others, changed or deleted, or has ended."""
+    """A predicate: an Eviction was made by another client, changed or deleted, or has ended."""
     if new is None:
         return True
     if old is None:

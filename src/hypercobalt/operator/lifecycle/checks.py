@@ -1,9 +1,9 @@
-"""What must be in order on a host before it takes servers. Pure but for one read.
+"""Checks of a host before it takes servers. Pure but for one read.
 
-Its node agent lives, by its Lease; one that keeps none must have reported libvirt. libvirt answers
-and is new enough (the node agent reports it), the integration bridge is healthy (the OVS agent
-reports it, where there is one), and storage can be reached: whoever probes that sets conditions of
-the Node or the Hypervisor, whose names are configured.
+Its node agent lives, by its Lease; an agent without a Lease must have reported libvirt. libvirt
+answers and is new enough (the node agent reports it), the integration bridge is healthy (the OVS
+agent reports it, where there is one), and storage can be reached: the storage probes set conditions
+of the Node or the Hypervisor, with names from the configuration.
 
 Source: the concept's onboarding checks.
 """
@@ -30,7 +30,7 @@ NODE, HYPERVISOR = "node:", "hypervisor:"
 
 
 def unmet(facts: Facts, node: Node | None, switch: OVSNode | None, settings: Settings) -> str:
-    """The first check that does not pass, in words; "" when all do.
+    """Return the first check that does not pass, in words; "" when all do.
 
     Args:
         facts: of the pass.
@@ -45,7 +45,7 @@ def unmet(facts: Facts, node: Node | None, switch: OVSNode | None, settings: Set
 
 
 def unreported(facts: Facts, settings: Settings) -> str:
-    """What the node agent has to report first, in words; "" when it has."""
+    """Return what the node agent has to report first, in words; "" when it has."""
     return _agent(facts) or _libvirt(facts, settings.minimum_libvirt)
 
 
@@ -56,7 +56,7 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
 
 
 def check_probe(text: str) -> str:
-    """A storage probe as it was configured, if it is one.
+    """Return a storage probe as it was configured, if it is valid.
 
     Raises:
         ConfigurationError: it cannot be read.
@@ -129,17 +129,17 @@ def _probe(probe: str, node: Node | None, hypervisor: Hypervisor) -> str:
 
 
 def probed(settings: Settings) -> Iterable[str]:
-    """Types of the conditions of a Hypervisor that are storage probes."""
+    """Return types of the conditions of a Hypervisor that are storage probes."""
     for probe in settings.storage_probes:
         if probe.startswith(HYPERVISOR):
             yield probe.removeprefix(HYPERVISOR)
 
 
 async def read_switch(kube: Kube, name: str, namespace: str) -> OVSNode | None:
-    """The OVSNode of a host in the OVS agents' namespace; None without one, or without the kind.
+    """Return the host's OVSNode in the agents' namespace; None without one, or without the kind.
 
-    It is read when it is needed: a cache of all would grow with every port of the fleet. One of the
-    host's name in another namespace is no agent's report: whoever may write there is not trusted
-    with the host.
+    It is read when needed: a cache of all would grow with every port of the fleet. An OVSNode of
+    the host's name in another namespace is no agent's report: its writers are not trusted with the
+    host.
     """
     return await kube.get(OVSNode, name, namespace) if namespace else None

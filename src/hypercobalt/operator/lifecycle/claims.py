@@ -1,4 +1,4 @@
-"""Which of several Hypervisors a compute service's host belongs to. Pure.
+"""Decides which of several Hypervisors a compute service's host belongs to. Pure.
 
 A host is found by its first label or whole name, and a Node's hostname label is the kubelet's to
 write, so two Nodes may be found to be one host. The host stays with the Hypervisor that has its
@@ -23,7 +23,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 def wants_host(hypervisor: Hypervisor) -> bool:
     """Whether the operator looks for the Hypervisor's host at all.
 
-    Emptying takes no lifecycle: a host that is to take no servers has to be disabled all the same.
+    Emptying needs no lifecycle: a host that must take no servers has to be disabled all the same.
     """
     spec = hypervisor.spec
     emptied = spec.maintenance in EMPTYING
@@ -31,12 +31,12 @@ def wants_host(hypervisor: Hypervisor) -> bool:
 
 
 def owner(found: Host, own: Hypervisor, others: Iterable[Hypervisor]) -> Hypervisor:
-    """The Hypervisor that a host belongs to.
+    """Return the Hypervisor that a host belongs to.
 
     Args:
         found: as the compute service has it.
-        own: for which it was found.
-        others: that may have a claim to it; this one may be among them, as it was before.
+        own: Hypervisor for which the host was found.
+        others: Hypervisors that may have a claim to it; an older state of `own` may be among them.
     """
     name = own.metadata.name
     claims = [own, *(one for one in others if one.metadata.name != name and _may_be(one, found))]

@@ -1,12 +1,13 @@
-"""Finds what changes in the compute service, which sends no events.
+"""Finds changes in the compute service, which sends no events.
 
 One listing of hosts, one of aggregates and one of providers serve the whole fleet. A host gets a
 pass where they differ from what its last pass has left: drift, a host that has registered, an
 aggregate that was created, a server that has come to an empty host. A difference that a pass leaves
 as it is (a service that others disabled) leads to one pass, until it changes.
 
-The fleet is compared each period, and what hosts wait for each few seconds. Beyond `FLEET` hosts
-both grow in proportion, so that the compute service lists no more than `FLEET` hosts a period.
+The fleet is compared each period, and the things that hosts wait for every few seconds. Beyond
+`FLEET` hosts both grow in proportion, so that the compute service lists no more than `FLEET` hosts
+a period.
 """
 
 from __future__ import annotations
@@ -41,15 +42,18 @@ log = get_logger(__name__)
 FLEET: Final = 1000
 """Hosts up to which the periods are kept to: as many as one page of Nova's listing has."""
 READ_AGAIN: Final = 2
-"""Providers whose traits are read in a period although their generation is the same: a thousand in
-eight hours. Placement counts the generation up with each change of traits; only where its database
-was restored does it not, and each of these reads costs a pass."""
+"""Number of providers whose traits are read in a period despite an equal generation: a thousand in
+eight hours.
+
+Placement increments the generation with each change of traits, except where its database was
+restored; each of these reads costs a pass.
+"""
 
 _Type = HypervisorConditionType
 
 
 class Kind(Enum):
-    """What is listed."""
+    """Kinds of things that are listed."""
 
     HOSTS = auto()
     AGGREGATES = auto()
@@ -65,7 +69,7 @@ _WAITS: Final = (
 
 
 def waits_for(hypervisor: Hypervisor) -> Iterable[Kind]:
-    """What the host waits for, as its conditions have it."""
+    """Return what the host waits for, by its conditions."""
     for type_, reason, kind in _WAITS:
         found = get_condition(hypervisor.conditions, type_)
         if found is not None and found.status == "False" and found.reason == reason:
@@ -73,7 +77,7 @@ def waits_for(hypervisor: Hypervisor) -> Iterable[Kind]:
 
 
 def of_host(host: Host | None) -> Hashable:
-    """What matters of a host; of its servers only whether there are any."""
+    """Return the compared values of a host; of its servers only whether there are any."""
     if host is None:
         return None
     return (
@@ -83,13 +87,13 @@ def of_host(host: Host | None) -> Hashable:
 
 
 def of_aggregate(one: Aggregate | HostAggregate) -> Hashable:
-    """What the status shows of an aggregate that a host is in."""
+    """Return the values that the status shows of an aggregate that a host is in."""
     return one.uuid, one.name, frozenset(one.metadata.items())
 
 
 @dataclass(slots=True)
 class Compared:
-    """One kind of thing: how passes left it, and which differences have led to a pass already."""
+    """One kind of thing: its states after passes, and differences that have led to a pass."""
 
     left: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
     reported: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
@@ -105,7 +109,7 @@ class Compared:
         return True
 
     def forget(self, name: str) -> None:
-        """The Hypervisor is gone."""
+        """Forget a Hypervisor that is gone."""
         self.left.pop(name, None)
         self.reported.pop(name, None)
 
@@ -114,9 +118,9 @@ class Drift:
     """A service of the manager, and a source of the controller.
 
     Args:
-        service: what is listed.
-        hypervisors: gives all there are.
-        period: between two comparisons of the fleet.
+        service: the compute service that is listed.
+        hypervisors: returns all Hypervisors.
+        period: time between two comparisons of the fleet.
         clock: for tests.
     """
 
@@ -132,14 +136,14 @@ class Drift:
         self._period, self._clock = period, clock
         self._hosts, self._aggregates = Compared(), Compared()
         self._names: dict[str, str] = {}
-        """The names of the hosts that the service lists."""
+        """Names of the hosts that the service lists."""
         self._waits: dict[str, tuple[Hypervisor, frozenset[Kind]]] = {}
-        """What each host waits for, as the object had it that was looked at last."""
+        """Needs of each host, with the object that they were derived from."""
         self._compared_at = clock.monotonic()
         self.source = Source()
 
     def leave(self, facts: Facts) -> None:
-        """Note how a pass leaves a host."""
+        """Note the state of a host after a pass."""
         name, status = facts.hypervisor.metadata.name, facts.hypervisor.status
         self._hosts.left[name] = of_host(facts.host)
         self._aggregates.left[name] = (frozenset(map(of_aggregate, status.aggregates)), None)
@@ -147,7 +151,7 @@ class Drift:
             self._names[name] = facts.host.name
 
     def forget(self, name: str) -> None:
-        """The Hypervisor is gone."""
+        """Forget a Hypervisor that is gone."""
         self._hosts.forget(name)
         self._aggregates.forget(name)
         self._names.pop(name, None)
@@ -161,7 +165,7 @@ class Drift:
                 await self.look()
 
     async def look(self) -> None:
-        """Compare what is due: all of it each period, else what hosts wait for.
+        """Compare what is due: everything each period, else what hosts wait for.
 
         Before the first pass there is nothing to compare with, and nothing is listed.
         """
@@ -187,7 +191,7 @@ class Drift:
             await self._compare(self._compare_traits(known, self._service.traits, also))
 
     def _waits_of(self, hypervisor: Hypervisor) -> frozenset[Kind]:
-        """What a host waits for; an object that was looked at before is the same as then."""
+        """Return what a host waits for; an object that was read before has the same result."""
         name = hypervisor.metadata.name
         seen = self._waits.get(name)
         if seen is None or seen[0] is not hypervisor:
@@ -195,7 +199,7 @@ class Drift:
         return seen[1]
 
     def _look_themselves(self, hosts: list[Hypervisor], known: Sequence[Hypervisor]) -> bool:
-        """Have few hosts of many look for themselves: cheaper than the pages of a listing."""
+        """Enqueue the hosts if they are few of many: cheaper than the pages of a listing."""
         if len(hosts) * FLEET > len(known):
             return False
         for hypervisor in hosts:
@@ -220,9 +224,9 @@ class Drift:
     async def _compare_aggregates(
         self, known: Sequence[Hypervisor], failed: set[str], listing: Aggregates
     ) -> int:
-        """Membership of all, with what the status shows of the aggregates.
+        """Compare the membership of all hosts with the aggregates in their status.
 
-        For hosts that miss an aggregate also which aggregates there are.
+        For hosts that miss an aggregate, also compare which aggregates exist.
         """
         every = await listing.list(fresh=True)
         names, of = frozenset(one.name for one in every), dict[str, set[Hashable]]()
@@ -251,7 +255,7 @@ class Drift:
 
 
 def growth(hosts: int) -> float:
-    """By how much the periods grow in a fleet of so many hosts."""
+    """Return the factor by which the periods grow in a fleet of so many hosts."""
     return max(1.0, hosts / FLEET)
 
 

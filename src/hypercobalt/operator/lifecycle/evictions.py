@@ -1,6 +1,6 @@
-"""The Evictions of the cluster, and for whose sake a host takes no new servers.
+"""The Evictions of the cluster, and the one for which a host takes no new servers.
 
-Source: the concept's "Eviction reasons", of what is enabled again after an Eviction.
+Source: the concept's "Eviction reasons", about hosts that are enabled again after an Eviction.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hypercobalt.operator.shared.evictions import is_whole
 from hypercobalt.runtime.write_cache import WriteCache
 
 REASON: Final = "openstack-hypervisor-operator maintenance"
-"""Of the Evictions that a maintenance has made."""
+"""Reason of the Evictions that a maintenance has made."""
 
 _LASTING: Final = frozenset({Trigger.NODE_FAILURE, Trigger.MEMORY_FAILURE, Trigger.TERMINATION})
-"""A host that failed is put right first, one that is to go does not come back."""
+"""Triggers that outlast an Eviction: a failed host is repaired first, a leaving one stays away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Evictions:
 
     Args:
         newest: by name.
-        of: those of a Hypervisor, by its name.
+        of: returns the Evictions of a Hypervisor, by its name.
     """
 
     newest: WriteCache[Eviction]
@@ -34,11 +34,12 @@ class Evictions:
 
 
 def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
-    """The Eviction for whose sake the host takes no new servers, maintenance or not.
+    """Return the Eviction for which the host takes no new servers, maintenance or not.
 
-    That is one that empties the whole host, until it has ended or is deleted; until it is deleted
-    if what led to it is not over when the host is empty. One that only restarts instances in place
-    does not count, nor do those that a maintenance has made: the maintenance disables the host.
+    This is an Eviction that empties the whole host, until it has ended or is deleted; until it is
+    deleted if its cause is not over when the host is empty. An Eviction that only restarts
+    instances in place does not count, nor does one that a maintenance has made: the maintenance
+    disables the host.
     """
     return next(filter(_disables, evictions), None)
 

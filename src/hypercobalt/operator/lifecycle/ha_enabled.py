@@ -1,10 +1,10 @@
 """`HaEnabled`: whether the host's instances are recovered after a failure.
 
-That is so when no other controller has switched it off, the node agent reports libvirt and, where
+It is True when no other controller has switched it off, the node agent reports libvirt and, where
 this operator is the HA service, the agent's configuration is valid, the host starts no guests by
 itself and a fence device is set up.
 The condition is written under a field manager of its own and never by force: the API server refuses
-to change one that an outside HA service has written, which stays that service's.
+to change one that an outside HA service has written, and that condition stays that service's.
 
 Source: openstack-hypervisor-operator, the controller removed in commit a9e7332.
 """
@@ -48,8 +48,8 @@ class Fencing:
     """Whether hosts can be fenced.
 
     Args:
-        problem: gives why a host cannot be fenced, by its name; "" when it can.
-        labels: keys of the labels that it depends on.
+        problem: returns why a host cannot be fenced, by its name; "" when it can.
+        labels: keys of the labels that the result depends on.
     """
 
     problem: Callable[[str], str]
@@ -59,7 +59,7 @@ class Fencing:
 def decide(
     facts: Facts, ha: HaMode = HaMode.EXTERNAL, unfenced: str = ""
 ) -> tuple[str, HaEnabledReason, str] | None:
-    """Give whether high availability is on; None leaves what is there, or leaves it absent.
+    """Return whether high availability is on; None leaves the condition as it is, or absent.
 
     Args:
         facts: of the pass.
@@ -132,7 +132,7 @@ class HaEnabledSync:
         )
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors
         self._theirs: dict[str, Condition] = {}
-        """What an outside HA service has written, by Hypervisor: not ours to change."""
+        """Conditions that an outside HA service has written, by Hypervisor: not ours to change."""
 
     async def run(self, facts: Facts) -> Outcome:
         name, found = facts.hypervisor.metadata.name, facts.condition(Type.HA_ENABLED)

@@ -1,9 +1,10 @@
-"""Keeps a deleted Hypervisor while something that was begun for it in OpenStack has not ended.
+"""Keeps a deleted Hypervisor while an operation for it in OpenStack has not ended.
 
-That is a test server, and a host on its way out. A Node that vanishes takes its Hypervisor along;
-without the finalizer the server would stay, and the host with whatever runs there, unreported. The
-finalizer is there only while there is something to end: at other times deleting is deleting. So it
-is in a termination while the Node lives: then the host is to stay after all.
+Such operations are a test server, and a host on its way out. A Node that vanishes takes its
+Hypervisor along; without the finalizer the server would stay, and the host with whatever runs
+there, unreported. The finalizer is there only while there is something to end: at other times a
+deletion takes effect at once. So it does in a termination while the Node lives: then the host has
+to stay after all.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def is_tested(hypervisor: Hypervisor) -> bool:
 
 
 async def has_node(kube: Kube, hypervisor: Hypervisor) -> bool:
-    """Whether its Node is there to stay."""
+    """Whether the Hypervisor's Node is there to stay."""
     return stays(await kube.get(Node, hypervisor.metadata.name), hypervisor)
 
 
@@ -46,7 +47,7 @@ def stays(node: Node | None, hypervisor: Hypervisor) -> bool:
 
 
 def is_needed(hypervisor: Hypervisor) -> bool:
-    """Whether something has to be ended before the object may go."""
+    """Whether an operation must end before the object may go."""
     spec = hypervisor.spec
     if is_tested(hypervisor):
         return True

@@ -2,9 +2,9 @@
 
 Only an Eviction of the whole host that has succeeded since the maintenance began counts as one.
 After a failed or cancelled one the host is not empty, and a termination goes no further until
-the Eviction is deleted, and a new one made. What comes to a host that was empty leaves by
-a new one too, and a host to which a migration goes on (`incoming`) is not empty yet. The
-conditions go when the maintenance ends.
+the Eviction is deleted, and a new one made. Servers that come to an empty host leave by a new one
+as well, and a host to which a migration goes on (`incoming`) is not empty yet. The conditions go
+when the maintenance ends.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
 """
@@ -61,15 +61,15 @@ _NAMED: Final = 5  # servers in a message
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one pass should do.
+    """Actions of one pass.
 
     Args:
-        create: to create, if there is none of its name.
-        delete: to delete: that one, and none that has been made since.
+        create: Eviction to create, if there is none of its name.
+        delete: Eviction to delete: this one, and none that was made since.
         condition: status, reason and message of `Evicting`.
         waits_for: what the condition then waits for.
         evicted: for the status; None leaves it.
-        remove_condition: it goes, with what is waited for.
+        remove_condition: remove the condition, with what it waits for.
     """
 
     create: Eviction | None = None
@@ -89,7 +89,7 @@ def decide(
     *,
     incoming: Collection[Move] | None = (),
 ) -> Plan:
-    """Decide what belongs to the host's maintenance.
+    """Decide the actions for the host's maintenance.
 
     Args:
         facts: of the pass.
@@ -122,7 +122,7 @@ def decide(
 
 
 def _recovered(eviction: Eviction) -> Plan:
-    """Show how far the recovery of a host is that has failed."""
+    """Show how far the recovery of a failed host is."""
     name, found = eviction.metadata.name, evicting(eviction.status)
     if found is None or found.status != ConditionStatus.FALSE:
         text = f"Eviction {name} recovers its instances"
@@ -134,7 +134,7 @@ def _recovered(eviction: Eviction) -> Plan:
 
 
 def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None) -> Plan:
-    """Show how far an Eviction is, if it is one of this maintenance; else have one made."""
+    """Show how far an Eviction of this maintenance is; else have one made."""
     name, found = eviction.metadata.name, evicting(eviction.status)
     over = found is not None and found.status == ConditionStatus.FALSE
     if eviction.metadata.deletionTimestamp is not None:
@@ -196,7 +196,7 @@ def _look_again(facts: Facts) -> timedelta | None:
 
 
 def _is_forgotten(facts: Facts, after: timedelta) -> bool:
-    """Whether a host that was registered has been unknown to the compute service for long."""
+    """Whether the compute service has not had a registered host for long."""
     found = facts.condition(Type.REGISTERED)
     return (
         found is not None
@@ -217,9 +217,10 @@ def _may_be_forgotten(facts: Facts) -> bool:
 
 
 def _without_service(facts: Facts) -> Plan:
-    """The compute service deletes no service that has servers; its agent may list others.
+    """Decide for a host that the compute service no longer lists.
 
-    What an agent reported whose Node is not in order is out of date.
+    The compute service deletes no service that has servers; its agent may list others. The last
+    report of an agent on a Node that is not in order is out of date.
     """
     there = facts.hypervisor.status.numInstances or 0
     if there and facts.holds(Type.NODE_HEALTHY, "True"):
@@ -233,12 +234,12 @@ def _without_service(facts: Facts) -> Plan:
 
 
 def _anew(facts: Facts, eviction: Eviction) -> Plan:
-    """Delete one that does not cover what is there now: a new one is made once it is gone."""
+    """Delete an Eviction that does not cover the present servers; a new one follows."""
     return _running(facts, delete=eviction)
 
 
 def _back(facts: Facts) -> tuple[str, ...]:
-    """Servers on a host that was empty: a resize was reverted, or they were placed there."""
+    """Return servers on a host that was empty: a resize was reverted, or they were placed there."""
     return facts.host.servers if facts.host is not None and is_evicted(facts.hypervisor) else ()
 
 
@@ -249,7 +250,7 @@ def _running(
     create: Eviction | None = None,
     delete: Eviction | None = None,
 ) -> Plan:
-    """Instances leave; the message on those that came back stays until they have left."""
+    """Show that instances leave; a message on returned servers stays until they have left."""
     condition: tuple[str, SyncReason, str] | None = ("True", SyncReason.RUNNING, text)
     waits_for = ""
     if back := _back(facts):
@@ -302,7 +303,7 @@ class EvictingSync:
             at_times={"status.numInstances": _is_leaving, Type.NODE_HEALTHY: _is_leaving},
         )
         self._deleted: dict[str, str] = {}
-        """UIDs by names, until the watch reports it."""
+        """UIDs of deleted Evictions by names, until the watch reports the deletion."""
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
@@ -332,7 +333,7 @@ class EvictingSync:
         return Outcome(facts, _look_again(facts))
 
     async def _settle(self, facts: Facts) -> tuple[Facts, tuple[Move, ...] | None]:
-        """The moves to a host that is to be empty, and the facts with their condition."""
+        """Return moves to a host that must be empty, and the facts with their condition."""
         if facts.host is None or not _is_to_be_empty(facts):
             return facts, ()
         if is_evicted(facts.hypervisor) and not facts.host.up:
@@ -350,7 +351,7 @@ class EvictingSync:
         return present(self._evictions.of(name))
 
     async def _seen(self, facts: Facts) -> Facts:
-        """The facts, with what is on an evicted host counted afresh if there seems to be any."""
+        """Return the facts, with an evicted host's servers counted again if any are shown."""
         if not _back(facts) or facts.host is None:
             return facts
         try:

@@ -1,13 +1,13 @@
 """`Offboarded`: the host leaves OpenStack, when it is empty and its agents are gone.
 
-Each thing that is waited for is in the message, and looked at again: nothing sleeps for ever. That
-the host is empty is read from OpenStack, not from the status, and its resource provider goes also
-when its service has gone already. Ids in the status name nothing that is deleted: a captured host
-could have written them. The service is the one that this very pass has found by the host's name, a
-provider that was left behind has to have the Node's name in Placement.
+The message names each thing that is waited for, and each is read again: no wait lasts for ever.
+That the host is empty is read from OpenStack, not from the status, and its resource provider goes
+even if its service has gone already. Ids in the status never select an object for deletion: a
+captured host could have written them. This pass must have found the service by the host's name, and
+a provider that was left behind must have the Node's name in Placement.
 
-A nova-compute that still runs makes its resource provider again, so a host that has left is looked
-at again, after a minute and in each later pass.
+A nova-compute that still runs makes its resource provider again, so a host that has left is checked
+again, after a minute and in each later pass.
 
 Source: openstack-hypervisor-operator, internal/controller/offboarding_controller.go.
 """
@@ -43,19 +43,19 @@ _CLAIMED: Final = RegisteredReason.CLAIMED
 
 
 class Next(Enum):
-    """What to do now."""
+    """Next action."""
 
     NOTHING = auto()
     WAIT = auto()
     REMOVE = auto()
     """Check in OpenStack that the host is empty, and remove it."""
     LOOK_AGAIN = auto()
-    """It has left: remove what was made again."""
+    """The host has left: remove a provider that was made again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now.
+    """Action of one pass.
 
     Args:
         next: see `Next`.
@@ -162,7 +162,7 @@ class Offboarding:
         return Outcome(done, PATIENCE)
 
     async def _incoming(self, facts: Facts, host: Host) -> Outcome | None:
-        """What is waited for while servers are on their way to the host; None when none is."""
+        """Return what is waited for while servers are on their way to the host; None for none."""
         if not host.service_id:
             return None
         try:
@@ -176,7 +176,7 @@ class Offboarding:
         return Outcome(_waits(facts, text, Type.INCOMING_MIGRATIONS_SETTLED), POLL)
 
     async def _forget(self, facts: Facts, host: Host) -> Outcome | None:
-        """Remove service and provider; gives what is waited for, None when both are gone."""
+        """Remove service and provider, and return what is waited for, None when both are gone."""
         log.info("removing_host", host=host.name, service=host.service_id)
         failing = SERVICE
         try:
@@ -191,9 +191,9 @@ class Offboarding:
         return None
 
     async def _find(self, facts: Facts) -> Host | None:
-        """The host as it is now, if this pass has found it to be this Hypervisor's; else its rest.
+        """Return the present host, if this pass found it for this Hypervisor; else its remains.
 
-        What is left of a host whose service is gone is a resource provider with the Node's name.
+        The remains of a host without a service are a resource provider with the Node's name.
         """
         for name in host_names(facts.hypervisor):
             found = await self._hosts.get(name, fresh=True)
@@ -212,7 +212,7 @@ def _waits(facts: Facts, text: str, what: str) -> Facts:
 
 
 def _again(facts: Facts) -> timedelta | None:
-    """When to look again at a host that has left: once, a minute after that."""
+    """Return when to check again a host that has left: once, a minute after that."""
     found = facts.condition(Type.OFFBOARDED)
     is_new = found is not None and facts.now - found.lastTransitionTime < PATIENCE
     return PATIENCE if is_new else None

@@ -1,17 +1,17 @@
-"""`Onboarding`: from a host that has just registered to one that takes servers of every project.
+"""`Onboarding`: takes a host from its registration to servers of every project.
 
 Initial (checks, test aggregates) - Testing (smoke test) - Handover (traits, aggregates, HA) -
-Succeeded. It ends in every case: what it waits for is in the message, what fails for good makes it
+Succeeded. It ends in every case: the message names what it waits for, a permanent failure makes it
 False/Aborted, and there is a way back from there: a change of the spec (lifecycle off and on again)
 at once, and time.
 
-None begins, and none goes on, while the host is in maintenance: it enables the host and boots a
-server there. What has begun is aborted, and begins anew when the maintenance ends.
+None begins, and none goes on, while the host is in maintenance, since it enables the host and boots
+a server there. An onboarding that has begun is aborted, and begins again when the maintenance ends.
 
 A host that has servers already, because its status was lost or it was onboarded by other means,
 is not tested: the test would take it away from their owners' aggregates. It goes to Handover at
-once. A host that is not tested for another reason goes through Initial as every other. No way leads
-around the checks.
+once. A host that is not tested for another reason goes through Initial as every other. The checks
+are never skipped.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
 """
@@ -42,7 +42,7 @@ _FAILED: Final = AggregatesReason.FAILED
 
 
 class Act(Enum):
-    """What the shell has to do before the condition becomes true."""
+    """Action of the shell before the condition becomes true."""
 
     NONE = auto()
     CLEAN_UP = auto()
@@ -68,7 +68,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one pass should do.
+    """Actions of one pass.
 
     Args:
         act: see `Act`.
@@ -84,13 +84,13 @@ class Plan:
 
 
 def is_wanted(facts: Facts) -> bool:
-    """Whether the host is to be in service, or to come into it."""
+    """Whether the host should be in service, or come into it."""
     spec, going = facts.hypervisor.spec, facts.hypervisor.metadata.deletionTimestamp
     return bool(spec.lifecycleEnabled) and spec.maintenance != Maintenance.TERMINATION and not going
 
 
 def may_go_on(facts: Facts) -> bool:
-    """Whether it may go on now: the host is wanted, and not in maintenance."""
+    """Whether the onboarding may go on now: the host is wanted, and not in maintenance."""
     return is_wanted(facts) and not facts.hypervisor.spec.maintenance
 
 
@@ -124,7 +124,7 @@ def decide(
 
 
 def is_checked(facts: Facts, settings: Settings) -> bool:
-    """Whether the checks are due: before a test, and when nothing else is missing at the end."""
+    """Whether the checks are due: before a test, and at the end when nothing else is missing."""
     found = facts.condition(Type.ONBOARDING)
     if found is None or found.status != "True":
         return False
@@ -140,7 +140,7 @@ def _why_not(hypervisor: Hypervisor) -> str:
 
 
 def _abort(facts: Facts, found: Condition | None, why: str) -> Plan:
-    """An onboarding that has begun, or ended well, is taken back: the host is not ours now."""
+    """Take back an onboarding that has begun, or ended well: the host is not ours now."""
     tested = is_tested(facts.hypervisor)
     if not tested and found is None:
         return Plan()
@@ -159,7 +159,7 @@ def _begin(facts: Facts, found: Condition | None, skip: Skip | None, settings: S
 
 
 def _rests(facts: Facts, found: Condition) -> bool:
-    """Whether it failed with the spec as it still is: the change that aborts one is another."""
+    """Whether it failed with the present spec: a change of the spec starts another onboarding."""
     return found.observedGeneration == facts.hypervisor.metadata.generation
 
 
@@ -177,7 +177,7 @@ def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> P
 
 
 def _testing(facts: Facts, *, grouped: bool) -> Plan:
-    """No server is booted before the host is in its zone, which Nova would not find."""
+    """Wait until the host is in its zone: before that, Nova would not find it for the test."""
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
         return Plan(condition=("True", _Why.TESTING, waits), waits_for=Type.AGGREGATES_UPDATED)
@@ -185,7 +185,7 @@ def _testing(facts: Facts, *, grouped: bool) -> Plan:
 
 
 def _lacks_aggregates(facts: Facts) -> str:
-    """What the test aggregates wait for; "" when the host is in them."""
+    """Return what the test aggregates wait for; "" when the host is in them."""
     found = facts.condition(Type.AGGREGATES_UPDATED)
     if found is None or found.reason not in (AggregatesReason.TEST_AGGREGATES, _FAILED):
         return "Waiting for the test aggregates"
@@ -200,7 +200,7 @@ def _handover(facts: Facts, skip: Skip) -> Plan:
 
 
 def _missing(facts: Facts, ha: HaMode) -> list[str]:
-    """Conditions that are to be True at the end, and are not."""
+    """Return conditions that must be True at the end, and are not."""
     wanted = [Type.AGGREGATES_UPDATED, Type.TRAITS_UPDATED]
     if facts.hypervisor.spec.highAvailability and ha is not HaMode.OFF:
         wanted.append(Type.HA_ENABLED)

@@ -36,7 +36,7 @@ _BEFORE_TEST: Final = (None, _Why.INITIAL, _Why.ABORTED)
 
 
 class Onboarding:
-    """One pass goes one step."""
+    """Step of onboarding: one pass goes one step."""
 
     name = onboarding.NAME
 
@@ -86,7 +86,7 @@ class Onboarding:
             return _failed(facts, plan, error)
 
     async def _skip(self, facts: Facts) -> Skip | None:
-        """Why the host is not tested; None when it is, or when that does not matter now."""
+        """Return why the host is not tested; None when it is, or when that does not matter now."""
         found, host = facts.condition(Type.ONBOARDING), facts.host
         over = facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED)
         if host is None or over or not onboarding.may_go_on(facts):
@@ -163,7 +163,7 @@ class Onboarding:
                 progress = SmokeTest(progress.attempts, made.id, progress.lastFailure)
         if plan.next is Next.GIVEN_UP:
             text = f"{plan.message}; tried again after {short_duration(self._settings.retry_pause)}"
-            left = plan.test if plan.delete else None  # what is left is for a later pass to delete
+            left = plan.test if plan.delete else None  # what remains is deleted by a later pass
             facts = facts.with_status(smokeTest=left)
             given_up = _set(facts, "False", _Why.ABORTED, text, of_spec=True)
             return Outcome(given_up, self._settings.retry_pause)
@@ -216,7 +216,7 @@ def _set(
 
 
 def _is_stage(condition: Condition) -> bool:
-    """Whether the rules may have set it: not by hand, nor by another operator."""
+    """Whether the rules may have set the stage: not a person, nor another operator."""
     never = {"True": {_Why.SUCCEEDED}, "False": {_Why.INITIAL, _Why.TESTING, _Why.HANDOVER}}
     return condition.reason not in never.get(condition.status, set(_Why))
 
@@ -226,7 +226,7 @@ def _is_connected(hypervisor: Hypervisor) -> bool:
 
 
 def _has_failed(hypervisor: Hypervisor) -> bool:
-    """Whether a change of the spec begins it anew, whichever field it is of."""
+    """Whether any change of the spec begins the onboarding again."""
     found = get_condition(hypervisor.conditions, Type.ONBOARDING)
     return found is not None and found.reason == _Why.ABORTED
 
@@ -236,7 +236,7 @@ def _name(facts: Facts, host: Host) -> str:
 
 
 def _names(facts: Facts) -> tuple[str, ...]:
-    """What a test server of the Hypervisor may be called, also when its host is gone."""
+    """Return the possible names of the Hypervisor's test server, also when its host is gone."""
     hypervisor = facts.hypervisor
     hosts = [facts.host.name] if facts.host else []
     label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, hypervisor.metadata.name)

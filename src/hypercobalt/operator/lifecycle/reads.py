@@ -1,4 +1,4 @@
-"""What a step reads of a Hypervisor: it decides which changes of others lead to a pass. Pure."""
+"""Fields that a step reads of a Hypervisor: their changes by others lead to a pass. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 
 When = Callable[[Hypervisor], bool]
-"""Whether a field matters of a host in its present state."""
+"""Whether a field of a host matters in its present state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Everything of a Hypervisor that a step may decide by.
+    """All fields of a Hypervisor that a step may decide by.
 
     Its name, uid, owners and time of creation never change, and count as read.
 
@@ -35,7 +35,7 @@ class Reads:
 
 
 class Inputs:
-    """What all steps together read."""
+    """Fields that all steps together read."""
 
     def __init__(self, reads: Iterable[Reads]) -> None:
         every = tuple(reads)
@@ -48,7 +48,7 @@ class Inputs:
         ]
 
     def of(self, hypervisor: Hypervisor) -> tuple[object, ...]:
-        """What the steps read of a host, each thing in its place."""
+        """Return the values that the steps read of one host, in a fixed order."""
         labels, annotations = hypervisor.metadata.labels, hypervisor.metadata.annotations
         return (
             *(labels.get(key) for key in self._labels),
@@ -59,7 +59,7 @@ class Inputs:
 
 
 def _getter(name: str) -> Callable[[Hypervisor], object]:
-    """What gives a field by its path, or status and reason of a condition by its type."""
+    """Return a getter for a field by its path, or a condition's status and reason by its type."""
     if "." in name:
         field_of = attrgetter(name)
         return lambda hypervisor: field_of(hypervisor) or None
@@ -72,7 +72,7 @@ def _getter(name: str) -> Callable[[Hypervisor], object]:
 
 
 class LastPass:
-    """What the steps read of one host, before and after the last pass over it.
+    """Values that the steps read of one host, before and after the last pass over it.
 
     Args:
         found: before.
@@ -106,7 +106,7 @@ class LastPass:
         self._left = left
 
     def end(self, version: int) -> bool:
-        """Note the version that the pass has written; give whether others wrote meanwhile."""
+        """Note the version that the pass has written, and return whether others wrote meanwhile."""
         self._version = version
         return any(self._adds(inputs) for inputs in self._meanwhile)
 

@@ -58,14 +58,14 @@ FIELDS: Final = (
     "waits",
 )
 WRITES: Final = Reads(TYPES, frozenset(f"status.{name}" for name in FIELDS))
-"""What others change of this, a pass puts right."""
+"""Fields that a pass puts right after others have changed them."""
 
 _ROUNDS: Final = 8  # more than any way through the states has steps
 
 
 @dataclass(slots=True)
 class _Pass:
-    """What the steps of one pass have left so far."""
+    """State that the steps of one pass have left so far."""
 
     facts: Facts
     look_again: timedelta | None = None
@@ -88,9 +88,9 @@ class LifecycleReconciler:
         kube: writes as this controller.
         hypervisors: what the controllers share.
         statuses: writes the status.
-        registration: the step that finds the host; once a pass.
+        registration: the step that finds the host; it runs once in a pass.
         steps: the others, in their order.
-        drift: is given what each pass leaves.
+        drift: gets the state after each pass.
         metrics: passes, errors and times are counted for each step, under its name.
     """
 
@@ -150,7 +150,7 @@ class LifecycleReconciler:
                 break
 
     async def _round(self, run: _Pass) -> None:
-        """Take every step once; of a deleted object those that end what was begun."""
+        """Run every step once; for a deleted object only the steps that end operations."""
         await self._hold(run)
         for step in self._steps:
             if _is_going(run.facts.hypervisor) and not is_needed(run.facts.hypervisor):
@@ -192,7 +192,7 @@ class LifecycleReconciler:
             log.warning("step_failed", step=name, error=str(outcome.error))
 
     async def _write(self, stored: Hypervisor, run: _Pass, last: LastPass) -> bool:
-        """Write what the pass leaves; give whether others have changed the host meanwhile."""
+        """Write the result of the pass, and return whether others changed the host meanwhile."""
         after = run.facts.hypervisor
         self._record_events(stored, after)
         conditions = tuple(c for c in after.conditions if c.type in TYPES)
@@ -203,10 +203,10 @@ class LifecycleReconciler:
         return last.end(version_of(written))
 
     def worth_a_pass(self, old: Hypervisor | None, new: Hypervisor | None) -> bool:
-        """A predicate: something that the steps read is not as the last pass left it.
+        """A predicate: a value that the steps read differs from the state after the last pass.
 
-        The node agent writes every few seconds on a busy host, and passes write themselves: that is
-        none of it.
+        The node agent writes every few seconds on a busy host, and passes write themselves: these
+        writes do not count.
         """
         if new is None:
             if old is not None:
@@ -220,7 +220,7 @@ class LifecycleReconciler:
         return old is None or inputs != self._inputs.of(old)
 
     def _record_events(self, before: Hypervisor, after: Hypervisor) -> None:
-        """Record what people should see of this pass: few Events, each a write."""
+        """Record Events of this pass for people: few, as each is a write."""
         for type_, new in _changes(before, after):
             failed = new.reason in ("Failed", "Aborted")
             done = type_ in (Type.ONBOARDING, Type.OFFBOARDED) and new.reason in (

@@ -2,8 +2,8 @@
 
 `ComputeServiceUp`: whether the host's own service reports to it.
 
-Names are compared whole: `node1` never is `node10`. Which of two Hypervisors has a host that both
-would be (their names begin alike, and the service has first labels only) is decided in `claims`;
+Names are compared whole: `node1` never is `node10`. If a host fits two Hypervisors (their names
+begin alike, and the service has first labels only), `claims` decides which has it;
 both get a Warning Event when one is turned away.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
@@ -31,7 +31,7 @@ from hypercobalt.runtime import Recorder
 NAME: Final = "registration"
 
 Claimants = Callable[[Host], Iterable[Hypervisor]]
-"""Gives the Hypervisors that may have a claim to a host, by its name or by its service."""
+"""Returns the Hypervisors that may have a claim to a host, by its name or by its service."""
 
 
 def decide(
@@ -41,7 +41,7 @@ def decide(
 
     Args:
         facts: of the pass.
-        found: what the compute service has under the Hypervisor's names.
+        found: hosts of the compute service under the Hypervisor's names.
         claimants: Hypervisors, this one or others, that may have a claim to the host.
         service: name of the compute service.
     """
@@ -129,7 +129,7 @@ class Registration:
             return _failed(facts, RegisteredReason.FAILED, error)
         claimants = tuple(self._claimants(found)) if found else ()
         after = decide(facts, found, claimants, self._service.name)
-        if self._service.counts_servers:  # else it is the host's own word, shown elsewhere
+        if self._service.counts_servers:  # else the name is the host's own report, shown elsewhere
             after = with_service(after, self._service.name)
         if found is not None and _is_turned_away(after) and not _is_turned_away(facts):
             self._report(owner(found, facts.hypervisor, claimants), after, found)

@@ -59,12 +59,12 @@ _Why = DisabledReason
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """How the host should be in the compute service.
+    """Desired state of the host in the compute service.
 
     Args:
         enabled: new servers are placed there.
-        reason: why not.
-        yields: to another client that has disabled the host, or forced it down.
+        reason: why no servers are placed there.
+        yields: leave the host alone if another client has disabled it, or forced it down.
     """
 
     enabled: bool
@@ -75,7 +75,7 @@ class Desired:
 def desired(
     facts: Facts, eviction: Eviction | None, ha: HaMode = HaMode.EXTERNAL
 ) -> Desired | None:
-    """Give what should be; None leaves the host as it is.
+    """Return the desired state; None leaves the host as it is.
 
     Args:
         facts: of the pass.
@@ -117,7 +117,7 @@ def _is_held_by_ha(facts: Facts, ha: HaMode) -> bool:
 
 
 def _is_false_for(facts: Facts, type_: str, reasons: Collection[str]) -> str:
-    """The reason of a False condition, if it is one of `reasons`; else ""."""
+    """Return the reason of a False condition, if it is one of `reasons`; else ""."""
     found = facts.condition(type_)
     why = found.reason if found is not None and found.status == "False" else ""
     return why if why in reasons else ""
@@ -138,7 +138,7 @@ def differs(host: Host, wanted: Desired) -> bool:
 
 
 def _is_ours(host: Host) -> bool:
-    """Whether it was disabled by this operator, or by the existing one."""
+    """Whether the host was disabled by this operator, or by the existing one."""
     return not host.enabled and _OURS.fullmatch(host.disabled_reason) is not None
 
 
@@ -206,7 +206,7 @@ def _state(host: Host) -> tuple[str, DisabledReason, str]:
 
 
 def _failed(facts: Facts, host: Host, wanted: Desired, error: HypercobaltError) -> Outcome:
-    """The condition keeps to what is so; an eviction waits for it."""
+    """Keep the condition at the host's actual state; an eviction waits for it."""
     text = f"Cannot {'enable' if wanted.enabled else 'disable'} the host: {error}"
     status = "False" if host.enabled else "True"
     after = facts.with_condition(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)

@@ -13,24 +13,24 @@ class Settings:
     """Settings of the steps; the flags of `cobalt operator` set them.
 
     Args:
-        test_aggregate: that a host is in while it is tested, besides its zone; "" for none.
+        test_aggregate: aggregate of a host while it is tested, besides its zone; "" for none.
         minimum_libvirt: oldest version that onboarding lets pass, `major.minor.release`.
-        bridge: that an OVSNode must show healthy, if the host has an OVSNode.
+        bridge: bridge that an OVSNode must show as healthy, if the host has an OVSNode.
         ovs_namespace: of the OVSNodes; "" for a site without OVS agents, where none is checked.
         storage_probes: conditions that must be True, as `node:TYPE` or `hypervisor:TYPE`.
         test_tries: servers that the smoke test boots before it gives up.
-        poll: between two looks at a test server.
+        poll: interval between two reads of a test server.
         build_limit: how long a server may take to run, or to be gone.
         console_limit: how long one that runs may take to print its name.
         retry_pause: how long an onboarding that failed rests.
         forgotten: a host in termination that was registered, and that the compute service has not
             known for so long, has no servers there. It is no flag: long enough for a service that
-            is made anew, and soon enough for a host that is to go.
+            is created again, and soon enough for a host that has to go.
         compare: the fleet is compared with OpenStack this often: people and other programs change
             aggregates, traits and services there, and OpenStack reports nothing. It costs three
             listings, and a read of the traits for each provider whose generation has moved.
-        resync: every host gets a pass this often, though nothing has changed anywhere: a safety
-            net for what `compare` does not see.
+        resync: every host gets a pass this often, even without a change: a safety net for changes
+            that `compare` does not see.
         ha: who reacts to failures of hosts.
     """
 

@@ -1,7 +1,7 @@
 """The smoke test: one server is booted on the new host, and prints its name on the console. Pure.
 
-A server counts only if this operator booted it for this host and noted its UUID; whatever else has
-the name is deleted first. Every wait has an end, and so have the tries.
+A server counts only if this operator booted it for this host and noted its UUID; any other server
+of that name is deleted first. Waits and tries are limited.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
 """
@@ -25,7 +25,7 @@ _LONGEST_FAULT: Final = 500  # characters
 
 
 class Next(Enum):
-    """What to do about the smoke test now."""
+    """Next action of the smoke test."""
 
     CREATE = auto()
     WAIT = auto()
@@ -37,7 +37,7 @@ class Next(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one pass should do.
+    """Actions of one pass.
 
     Args:
         next: see `Next`.
@@ -53,12 +53,12 @@ class Plan:
 
 
 def server_name(hypervisor: Hypervisor, host: str) -> str:
-    """Of the test server; no other host's name begins with it and is not it."""
+    """Return the name of the test server; no other host's name begins with it."""
     return f"ohooc--{host}-{hypervisor.metadata.uid}"
 
 
 def wants_console(found: Sequence[TestServer], test: SmokeTest) -> TestServer | None:
-    """The server whose console decides, if it runs."""
+    """Return the server with the console that decides, if it runs."""
     mine = next((server for server in found if server.id == test.server), None)
     return mine if mine is not None and mine.status == ServerStatus.ACTIVE else None
 

@@ -1,4 +1,4 @@
-"""What steps are given and give back."""
+"""Input and output of the steps."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.reads import Reads
 
 POLL: Final = timedelta(seconds=10)
-"""Between two looks at what OpenStack is doing, which sends no events."""
+"""Interval between two reads of an operation in OpenStack, which sends no events."""
 
 PATIENCE: Final = timedelta(minutes=1)
-"""Between two looks at what a person or another program has to do first."""
+"""Interval between two reads while a person or another program has to act first."""
 
 Type = HypervisorConditionType
 
@@ -44,8 +44,8 @@ class Facts:
         hypervisor: with what the steps before have set in its status.
         host: as the compute service reports it; None when it does not, or does not answer.
         now: the only clock that a step sees.
-        compared: what this pass has compared with the compute service already, as the steps call
-            it; the next round takes it as it is.
+        compared: names of things that this pass has already compared with the compute service, as
+            the steps call them; the next round does not compare them again.
     """
 
     hypervisor: Hypervisor
@@ -54,7 +54,7 @@ class Facts:
     compared: frozenset[tuple[str, ...]] = frozenset()
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type, as it stands in this pass."""
+        """Return the condition of that type, as it stands in this pass."""
         return get_condition(self.hypervisor.conditions, type_)
 
     def holds(self, type_: str, status: str, *reasons: str) -> bool:
@@ -76,7 +76,7 @@ class Facts:
         of_spec: bool = False,
         waits_for: str = "",
     ) -> Facts:
-        """The same with a condition set.
+        """Return the facts with a condition set.
 
         Args:
             type_: of the condition.
@@ -104,7 +104,7 @@ class Facts:
         return self.with_status(conditions=conditions, waits=waits)
 
     def waits(self, type_: str, what: str) -> bool:
-        """Whether the condition of that type waits for that."""
+        """Whether the condition of that type waits for the given thing."""
         return self._wait(type_, what) is not None
 
     def _wait(self, type_: str, what: str) -> Wait | None:
@@ -116,23 +116,23 @@ class Facts:
         return tuple(one for one in self.hypervisor.status.waits if one.condition != type_)
 
     def with_compared(self, *what: str) -> Facts:
-        """The same, once that is known to be in the compute service as it should be."""
+        """Return the facts, once the thing is known to be right in the compute service."""
         return replace(self, compared=self.compared | {what})
 
     def without_condition(self, type_: str) -> Facts:
-        """The same without a condition."""
+        """Return the facts without a condition."""
         left = remove_condition(self.hypervisor.conditions, type_)
         return self.with_status(conditions=left, waits=self._other_waits(type_))
 
     def with_status(self, **fields: Any) -> Facts:  # noqa: ANN401 - fields of the status, by name
-        """The same with fields of the status set."""
+        """Return the facts with fields of the status set."""
         status = msgspec.structs.replace(self.hypervisor.status, **fields)
         return replace(self, hypervisor=msgspec.structs.replace(self.hypervisor, status=status))
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step leaves.
+    """Result of a step.
 
     Args:
         facts: for the next step.
@@ -157,11 +157,11 @@ class Step(Protocol):
 
     @property
     def reads(self) -> Reads:
-        """What of a Hypervisor the step decides by, besides what the steps write."""
+        """Fields of a Hypervisor that the step decides by, besides the ones that steps write."""
         ...
 
     async def run(self, facts: Facts) -> Outcome:
-        """Look, decide, act; what goes wrong on the way becomes a condition."""
+        """Read, decide, act; an error on the way becomes a condition."""
         ...
 
 
@@ -177,8 +177,8 @@ def is_silent(facts: Facts) -> bool:
 def is_onboarding(facts: Facts) -> bool:
     """Whether an onboarding is under way, which has the host to itself.
 
-    One that is aborted and still has test servers to delete has it no longer: a host in maintenance
-    is disabled and emptied meanwhile.
+    An aborted onboarding that still has test servers to delete no longer has it: a host in
+    maintenance is disabled and emptied meanwhile.
     """
     found = facts.condition(Type.ONBOARDING)
     if found is None or found.status != ConditionStatus.TRUE:

@@ -1,6 +1,6 @@
 """Has every host compared with OpenStack from time to time, all at once.
 
-A safety net: OpenStack sends no events of what other programs change there. All hosts at once share
+A safety net: OpenStack sends no events about changes by other programs. All hosts at once share
 the reads of hosts and aggregates, which are one call each however many hosts there are.
 """
 
@@ -21,8 +21,8 @@ class Sweep:
     """A service of the manager, and a source of the controller.
 
     Args:
-        names: gives all there are.
-        period: between two sweeps.
+        names: returns all names of hosts.
+        period: time between two sweeps.
     """
 
     def __init__(self, names: Callable[[], Iterable[str]], period: timedelta) -> None:
@@ -36,7 +36,7 @@ class Sweep:
                 self.sweep()
 
     def sweep(self) -> None:
-        """Have every host looked at now."""
+        """Trigger a pass for every host now."""
         found = list(self._names())
         log.info("comparing_hosts", hosts=len(found))
         for name in found:

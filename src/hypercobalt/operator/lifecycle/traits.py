@@ -1,8 +1,8 @@
 """`TraitsUpdated`: the traits of the spec are on the host's resource provider.
 
-What is there is read from Placement, so that drift is seen; the order of names does not matter, and
-wanting none is in force at once. Traits that others have put there stay: those that are taken away
-are the ones that this operator has put (`status.appliedTraits`).
+The present traits are read from Placement, so that drift is seen; the order of names does not
+matter, and an empty list applies at once. Traits that others have put there stay: only traits that
+this operator has put (`status.appliedTraits`) are removed.
 
 Source: openstack-hypervisor-operator, internal/controller/traits_controller.go; Placement API
 reference, "Resource provider traits"; names as Placement's schema has them.
@@ -32,19 +32,19 @@ CUSTOM: Final = "CUSTOM_"
 _NAME: Final = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
 _TRIES: Final = 3
 MOST: Final = 256
-"""Traits of one host. Placement has no bound of its own; each is looked up there by its name."""
+"""Traits of one host. Placement has no limit of its own; each is looked up there by its name."""
 _NAMED: Final = 10  # names in one message, each cut to
 _CUT: Final = 64  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one pass should do.
+    """Actions of one pass.
 
     Args:
         put: all traits to set; None when they are as they should be.
         applied: those of them that are the operator's.
-        invalid: wanted names that are none.
+        invalid: wanted names that are no valid trait names.
         excess: wanted names beyond `MOST`.
     """
 
@@ -55,7 +55,7 @@ class Plan:
 
 
 def is_due(facts: Facts) -> bool:
-    """Whether it is the time for traits: from Handover on, and not in a termination."""
+    """Whether traits are due: from Handover on, and not in a termination."""
     spec, onboarding = facts.hypervisor.spec, facts.condition(Type.ONBOARDING)
     if not spec.lifecycleEnabled or spec.maintenance == Maintenance.TERMINATION:
         return False
@@ -84,7 +84,7 @@ def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
 
 
 def applied(hypervisor: Hypervisor) -> tuple[str, ...]:
-    """What was put earlier; the existing operator noted all traits, and counted all custom ones."""
+    """Return traits put earlier; the existing operator noted all, and counted all custom ones."""
     status = hypervisor.status
     if status.appliedTraits is not None:
         return status.appliedTraits
@@ -92,7 +92,7 @@ def applied(hypervisor: Hypervisor) -> tuple[str, ...]:
 
 
 def is_settled(hypervisor: Hypervisor) -> bool:
-    """Whether the traits of the spec are those that were put last."""
+    """Whether the traits of the spec equal the last ones that were put."""
     return set(applied(hypervisor)) == set(hypervisor.spec.customTraits)
 
 

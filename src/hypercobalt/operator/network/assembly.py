@@ -25,7 +25,7 @@ def add_network(
 
     Args:
         manager: runs it.
-        namespace: of both.
+        namespace: namespace of both.
         bridge: name of the integration bridge.
         known: names of all hosts that there are.
         events: for people.

@@ -1,10 +1,10 @@
-"""What does not fit together between the switches of a fleet. Pure.
+"""Finds contradictions between the switches of a fleet. Pure.
 
 Each OVSNode can be in order by itself and the network broken all the same: an address that two
 hosts have, a tunnel that one end alone has, a physical network that leads to another bridge. The
 hosts of most others count as right. An OVSNode whose agent is silent, or has not reported yet,
-proves nothing: it is left out, which is a finding itself. What an agent cannot read is absent from
-its OVSNode, and what is absent is not compared, so that is a finding too.
+proves nothing: it is left out, which is a finding itself. Values that an agent cannot read are
+absent from its OVSNode and not compared, so that is a finding as well.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SOURCES: Final = (
     OVSNodeConditionType.OVSDB_CONNECTED,
     OVSNodeConditionType.VSWITCHD_RESPONDING,
 )
-"""Without these an OVSNode lacks what is compared."""
+"""Conditions that an OVSNode needs to have all values that are compared."""
 
 
 class FleetCode(StrEnum):
-    """What can be wrong between the switches of a fleet; docs/operations.md has a line for each."""
+    """Kinds of contradictions between switches; docs/operations.md has a line for each."""
 
     AGENT_SILENT = "AgentSilent"
     NOT_REPORTED = "NotReported"
@@ -62,7 +62,7 @@ Code = FleetCode
 
 @dataclass(frozen=True, slots=True)
 class FleetFinding:
-    """Something that does not fit between the switches of several hosts, or is known of none.
+    """A contradiction between the switches of several hosts, or a value known of none.
 
     Args:
         code: what kind.
@@ -97,7 +97,7 @@ def check(switches: Iterable[OVSNode]) -> tuple[FleetFinding, ...]:
 
 
 def _unproven(switch: OVSNode) -> FleetFinding | None:
-    """Why an OVSNode is not compared; None when it is."""
+    """Return why an OVSNode is not compared; None when it is."""
     name = _name(switch)
     if not switch.status.conditions:
         text = f"{name} is not checked: its OVS agent has not reported yet"
@@ -137,7 +137,7 @@ def _twice(
     switches: Iterable[OVSNode],
     values: Callable[[OVSNode], Sequence[str]],
 ) -> Iterator[FleetFinding]:
-    """A value that should be of one host alone."""
+    """Return findings about a value that should belong to one host alone."""
     found: dict[str, list[str]] = defaultdict(list)
     for one in switches:
         for value in dict.fromkeys(values(one)):

@@ -1,12 +1,12 @@
-"""The conditions of an OVSNode whose agent is silent: Unknown/`AgentSilent`, as of a Node.
+"""Conditions of an OVSNode with a silent agent: Unknown/`AgentSilent`, as for a Node.
 
-What an agent reported last stays in the status when it dies. So once its Lease has run out, `Ready`
+The last report of an agent stays in the status when it dies. So once its Lease has run out, `Ready`
 and each condition that is True are applied here, under a field manager of their own; the agent's
 next apply takes them back. One that is False stays: a host that was closed for its switch would
 take instances again as its agent dies, too. The rest is the last report, and the messages date it.
 An agent without a Lease proves nothing either, once as much time has passed as a Lease has.
 
-An agent that writes its status but does not renew its Lease does live: it has its conditions back,
+An agent that writes its status but does not renew its Lease is alive: it gets its conditions back,
 for ten minutes each time.
 
 Source: docs/decisions/0034-whose-fault-a-broken-network-is.md.
@@ -32,7 +32,7 @@ from hypercobalt.runtime import Clock, Kube, NotFoundError, Recorder, Result
 log = get_logger(__name__)
 
 NAME: Final = "ovs-agent-silence"
-"""Of the controller, and of its field manager."""
+"""Name of the controller, and of its field manager."""
 
 AGAIN: Final = timedelta(minutes=10)
 """How long an agent that writes without a Lease is believed."""
@@ -41,7 +41,7 @@ _READY: Final = OVSNodeConditionType.READY
 
 
 def silence(host: str, seen: Sighting) -> str:
-    """Why the agent of a host is taken for silent, in words; "" while it is not, or not yet."""
+    """Return why the agent of a host counts as silent, in words; "" while it does not."""
     if seen.state is LeaseState.ABSENT and not seen.left:
         return f"The OVS agent of {host} keeps no Lease, so nothing proves that it still runs"
     if seen.state is not LeaseState.EXPIRED:
@@ -56,7 +56,7 @@ def silence(host: str, seen: Sighting) -> str:
 
 
 def doubted(status: OVSNodeStatus, text: str, now: datetime) -> tuple[Condition, ...]:
-    """The operator's conditions while the agent is silent; those that it has already as they are.
+    """Return the operator's conditions while the agent is silent; present ones stay as they are.
 
     Args:
         status: as stored.
@@ -77,7 +77,7 @@ def doubted(status: OVSNodeStatus, text: str, now: datetime) -> tuple[Condition,
 
 
 def unknown(type_: str, found: Condition | None, text: str, now: datetime) -> Condition:
-    """A condition as it should be while the agent is silent.
+    """Return a condition as it should be while the agent is silent.
 
     Args:
         type_: of the condition.
@@ -98,7 +98,7 @@ def unknown(type_: str, found: Condition | None, text: str, now: datetime) -> Co
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """That conditions were taken from an agent.
+    """Record that conditions were taken from an agent.
 
     Args:
         version: of the Lease at that time.

@@ -29,8 +29,8 @@ class Switches:
         known: names of all hosts that there are.
 
     Attributes:
-        judged: a change of what a host's OVSNode means leads to the host's name.
-        spoke: a change of whether its agent is taken for silent does, and a new OVSNode.
+        judged: enqueues a host's name when the verdict about its OVSNode changes.
+        spoke: enqueues a host's name when its agent's silence changes, or its OVSNode is new.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Switches:
             self.synced()
 
     def synced(self) -> None:
-        """Take note that every OVSNode is known now: hosts without one are judged, too."""
+        """Record that every OVSNode is known now: hosts without one are judged, too."""
         for name in self._known():
             self.judged.enqueue(name)
 
@@ -67,11 +67,11 @@ class Switches:
         return [one.metadata.name for one in self.informer.cache]
 
     def get(self, host: str) -> OVSNodeGlance | None:
-        """The OVSNode of a host; None without one."""
+        """Return the OVSNode of a host; None without one."""
         return self.informer.cache.get(host, self.namespace)
 
     def condition(self, hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
-        """`NetworkHealthy` of a host as it should be; none before the OVSNodes are known."""
+        """Return `NetworkHealthy` of a host as it should be; none before the OVSNodes are known."""
         if not self.informer.has_synced:
             return ()
         return condition(hypervisor, self.get(hypervisor.metadata.name), self._bridge, now)

@@ -1,4 +1,4 @@
-"""`NetworkHealthy`: what a host's OVSNode shows of its switch. Pure.
+"""`NetworkHealthy`: verdict about a host's switch by its OVSNode. Pure.
 
 What is broken on the host itself closes it: its switch does not answer, or its integration bridge
 is down, so that no port can be added. The agent shows that bridge Down also while it is missing or
@@ -44,7 +44,7 @@ _OF_THE_AGENT: Final = frozenset(
         VswitchdReason.NOT_PERMITTED,
     }
 )
-"""Reasons of daemons that do answer, but not the agent: no fault of the switch."""
+"""Reasons for daemons that answer, but not the agent: no fault of the switch."""
 _CLOSES_NOTHING: Final = (
     _Of.ALL_BRIDGES_HEALTHY,
     _Of.ALL_BONDS_HEALTHY,
@@ -58,12 +58,12 @@ _LONGEST: Final = 300  # characters of an agent's message
 
 @dataclass(frozen=True, slots=True)
 class NetworkVerdict:
-    """What the condition should be.
+    """Verdict about the switch of a host.
 
     Args:
         status: True, False or Unknown.
-        reason: of the gravest of what is wrong.
-        message: the same for a person.
+        reason: reason of the gravest fault.
+        message: that fault, for a person.
     """
 
     status: ConditionStatus
@@ -107,7 +107,7 @@ def is_silent(switch: OVSNodeGlance) -> bool:
 def condition(
     hypervisor: Hypervisor, switch: OVSNodeGlance | None, bridge: str, now: datetime
 ) -> tuple[Condition, ...]:
-    """The condition as it should be; none for a host that has never had an OVSNode.
+    """Return the condition as it should be; none for a host that has never had an OVSNode.
 
     Args:
         hypervisor: as it is going to be written.
@@ -126,7 +126,7 @@ def condition(
 
 
 def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
-    """The condition while the operator follows no OVSNodes: what is stored proves nothing then."""
+    """Return the condition while no OVSNodes are followed: a stored one proves nothing then."""
     stored = get_condition(hypervisor.conditions, _Type.NETWORK_HEALTHY)
     if stored is None:
         return ()
@@ -136,7 +136,7 @@ def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
 
 
 def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyReason, str]]:
-    """What is wrong, the gravest first."""
+    """Return the faults, the gravest first."""
     status = switch.status
     if (found := _gone(switch, _Of.OVSDB_CONNECTED)) is not None:
         yield _Why.SWITCH_NOT_RESPONDING, f"ovsdb-server does not answer ({_words(found)})"
@@ -163,7 +163,7 @@ def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyR
 
 
 def _cut_off(switch: OVSNodeGlance) -> int:
-    """How many tunnels the host has, if all of them are down; else 0.
+    """Return how many tunnels the host has, if all of them are down; else 0.
 
     One that is down is no evidence about this end: a host that dies is a broken tunnel on every
     other, which must not be a write for each of them. With one tunnel in all the two cannot be
@@ -177,7 +177,7 @@ def _cut_off(switch: OVSNodeGlance) -> int:
 
 
 def _unknown(switch: OVSNodeGlance, bridge: str) -> str:
-    """What is not proven to be in order, in words; "" when all is."""
+    """Return what is not proven to be in order, in words; "" when all is."""
     types = (
         _Of.OVSDB_CONNECTED,
         _Of.VSWITCHD_RESPONDING,
@@ -205,7 +205,7 @@ def _failed(switch: OVSNodeGlance, type_: str) -> ConditionGlance | None:
 
 
 def _gone(switch: OVSNodeGlance, type_: str) -> ConditionGlance | None:
-    """The condition of a daemon that does not answer any more.
+    """Return the condition of a daemon that no longer answers.
 
     An agent that has never read a bridge may look in the wrong place: that a whole fleet has
     wrong mounts must not close it.

@@ -1,4 +1,4 @@
-"""What the conditions of a Node mean for its hypervisor. Pure.
+"""Derives conditions of a hypervisor from those of its Node. Pure.
 
 `NodeHealthy` reports how the Node is; `AcceptsNewInstances` whether new instances may be placed
 there, which is what a scheduler or a person acts on. Both only show: acting on a lost host needs
@@ -31,12 +31,12 @@ _REASONABLE: Final = 300  # characters of a kubelet's message
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a Node is.
+    """Health of a Node.
 
     Args:
         status: True, False, or Unknown while the kubelet does not report.
-        reason: the gravest of what is wrong.
-        message: all that is wrong, for a person.
+        reason: reason of the gravest fault.
+        message: all faults, for a person.
     """
 
     status: ConditionStatus
@@ -45,7 +45,7 @@ class Health:
 
 
 def health(node: Node) -> Health:
-    """Judge a Node by its conditions; what it does not report counts as in order.
+    """Judge a Node by its conditions; conditions that are not reported count as in order.
 
     A Node without a Ready condition has not reported yet.
     """
@@ -98,7 +98,7 @@ def accepts(
 
 
 def _memory_failure(incidents: Iterable[Incident]) -> str:
-    """The incident of a failure of the host's own memory; "" for none.
+    """Return the incident of a failure of the host's own memory; "" for none.
 
     A failure that was passed on to guests, and handled there, is less grave.
     """

@@ -27,7 +27,7 @@ BY_IDENTITY: Final = "identity"
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """What other hosts hold and list of the values that one host holds or lists.
+    """Other hosts' claims to the values that one host holds or lists.
 
     Args:
         addresses: claims to its addresses.
@@ -39,20 +39,20 @@ class Rivals:
 
 
 def identity_of(hypervisor: Hypervisor) -> Iterable[str]:
-    """Index function: what is recorded for a host, and the UUID that it reports."""
+    """Index function: the values recorded for a host, and the UUID that it reports."""
     found = (held_address(hypervisor), held_uuid(hypervisor), reported_uuid(hypervisor))
     return frozenset(filter(None, found))
 
 
 def address_claim(hypervisor: Hypervisor, node: Node | None) -> Claim:
-    """What a host holds and wants of addresses; one whose Node is away lists none."""
+    """Return a host's claim to addresses; without its Node it lists none."""
     stored = hypervisor.status.internalIp
     listed = tuple(addresses(node, stored)) if node is not None else ()
     return Claim(hypervisor.metadata.name, held_address(hypervisor), listed)
 
 
 class Contested:
-    """Looks it up.
+    """Finder of contested addresses and UUIDs.
 
     Args:
         nodes: those that are hypervisors, with the index `BY_CLAIM`.
@@ -69,7 +69,7 @@ class Contested:
         self._nodes, self._informed, self._hypervisors = nodes, informed, hypervisors
 
     def rivals(self, node: Node, hypervisor: Hypervisor) -> Rivals:
-        """Of a host: the claims of others."""
+        """Return the claims of other hosts to the values of a host."""
         own, uuid = address_claim(hypervisor, node), uuid_claim(hypervisor)
         name = hypervisor.metadata.name
         return Rivals(
@@ -78,15 +78,15 @@ class Contested:
         )
 
     def holder(self, address: str) -> str:
-        """The host that holds an address; "" where none does, or two do."""
+        """Return the host that holds an address; "" where none does, or two do."""
         return holder_of(address, self._to_addresses({address}))
 
     def beside(self, node: Node) -> Iterable[str]:
-        """Names of the other hosts whose Nodes list one of a Node's addresses."""
+        """Return names of the other hosts whose Nodes list one of a Node's addresses."""
         return self._listing(node.metadata.name, addresses(node))
 
     def beside_hypervisor(self, hypervisor: Hypervisor) -> Iterable[str]:
-        """Names of the other hosts that list what a Hypervisor holds, or report its UUID."""
+        """Return names of other hosts that list a Hypervisor's held values, or report its UUID."""
         name = hypervisor.metadata.name
         yield from self._listing(name, filter(None, (held_address(hypervisor),)))
         for value in {held_uuid(hypervisor), reported_uuid(hypervisor)} - {""}:
@@ -119,14 +119,14 @@ class Contested:
 
 
 def identity_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: what a host holds may have become another's."""
+    """A predicate: the values that a host holds may have become another's."""
     if old is None:
         return False  # each host has its own first pass
     return new is None or identity_of(old) != identity_of(new)
 
 
 def addresses_changed(old: Node | None, new: Node | None) -> bool:
-    """A predicate: likewise by what its Node lists."""
+    """A predicate: the addresses that a Node lists may have become another host's."""
     if old is None:
         return False
     return new is None or [*addresses(old)] != [*addresses(new)]

@@ -1,6 +1,6 @@
 """The part of a Hypervisor that its Node decides: labels and some of the spec. Pure.
 
-What was copied is taken back when the Node loses it, but only what this operator copied: the
+A copied value is removed when the Node loses it, but only if this operator copied it: the
 annotation `kvm.cloud.sap/copied-from-node` names the labels of the Node that took effect. While the
 spec is frozen (`maintenance: termination`) only labels follow.
 
@@ -44,7 +44,7 @@ _FIRST_SPEC: Final = HypervisorSpec(
 
 
 def first(node: Node, copied: Collection[str]) -> Hypervisor:
-    """The Hypervisor to create for a Node.
+    """Return the Hypervisor to create for a Node.
 
     Args:
         node: as read.
@@ -63,7 +63,7 @@ def first(node: Node, copied: Collection[str]) -> Hypervisor:
 
 
 def follow(hypervisor: Hypervisor, node: Node, copied: Collection[str]) -> Hypervisor:
-    """The Hypervisor as it should be now; equal to `hypervisor` when nothing is to be written.
+    """Return the Hypervisor as it should be now; equal to `hypervisor` when no write is needed.
 
     Args:
         hypervisor: as read.
@@ -79,7 +79,7 @@ def follow(hypervisor: Hypervisor, node: Node, copied: Collection[str]) -> Hyper
 
 
 def frozen(hypervisor: Hypervisor, node: Node) -> tuple[str, ...]:
-    """Fields of a frozen spec that differ from what the Node requires; they stay as they are."""
+    """Return fields of a frozen spec that differ from the Node's; they stay as they are."""
     if hypervisor.spec.maintenance != Maintenance.TERMINATION:
         return ()
     lost = LIFECYCLE_LABEL in _record(hypervisor) and LIFECYCLE_LABEL not in node.metadata.labels
@@ -122,7 +122,7 @@ def _labelled(
 
 
 def _kept_name(hypervisor: Hypervisor, node: Node) -> str:
-    """The name under which a registered host stays; "" where the Node's label counts.
+    """Return the name that a registered host keeps; "" where the Node's label counts.
 
     A kubelet may write that label, and calls go to the compute service by it: for a host that is
     known there it changes to the Node's own name alone, never to another host's.

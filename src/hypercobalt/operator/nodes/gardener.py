@@ -1,4 +1,4 @@
-"""Tells Gardener's machine controller when a Node may go: a pod that must not be evicted.
+"""Shows Gardener's machine controller when a Node may go, by a pod that must not be evicted.
 
 A Deployment with one pod on the Node, and a disruption budget that keeps it, hold a drain until the
 host has been offboarded; both are scaled to nothing then. The pod becomes ready when onboarding is
@@ -64,7 +64,7 @@ _Type = HypervisorConditionType
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What Gardener should see of a host: both to apply."""
+    """Objects that show Gardener the state of a host: both are applied."""
 
     budget: PodDisruptionBudget
     deployment: Deployment
@@ -112,7 +112,7 @@ def object_name(node: Node) -> str:
 
 
 def _hostname(node: Node, hypervisor: Hypervisor) -> str:
-    """The label that the pod is scheduled by, as the host is registered.
+    """Return the label that the pod is scheduled by, as the host is registered.
 
     A kubelet may write it: with another host's, the pod would hold that one's Node.
     """

@@ -88,13 +88,13 @@ NO_RIVALS: Final = Rivals()
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a host holds: see `api.holders`."""
+    """Values that a host holds: see `api.holders`."""
 
     address: Settled
     uuid: Settled
 
     def recorded(self, hypervisor: Hypervisor) -> Hypervisor:
-        """The Hypervisor with the record of it."""
+        """Return the Hypervisor with these values recorded."""
         record = {ADDRESS: self.address.held, HOST_UUID: self.uuid.held}
         meta = hypervisor.metadata
         return replace(
@@ -103,7 +103,7 @@ class Held:
 
 
 def held_by(node: Node, hypervisor: Hypervisor, rivals: Rivals) -> Held:
-    """What a host holds from now on."""
+    """Return the values that a host holds from now on."""
     return Held(
         settle(address_claim(hypervisor, node), rivals.addresses),
         settle(uuid_claim(hypervisor), rivals.uuids),
@@ -112,10 +112,10 @@ def held_by(node: Node, hypervisor: Hypervisor, rivals: Rivals) -> Held:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one pass should do to a Hypervisor that is there.
+    """Actions of one pass on an existing Hypervisor.
 
     Args:
-        part: all that is this controller's in the status.
+        part: all of this controller's fields in the status.
         wanted: with labels, annotations and spec as the Node requires them.
         held: the host's address and UUID.
         requeue_after: look again then; None waits for a change.
@@ -128,7 +128,7 @@ class Plan:
 
 
 def agents_must_leave(hypervisor: Hypervisor, node: Node) -> bool:
-    """Whether the time has come for the agents' pods to leave: the host is empty, for good."""
+    """Whether the agents' pods have to leave now: the host is empty, for good."""
     return (
         hypervisor.spec.maintenance == Maintenance.TERMINATION
         and is_evicted(hypervisor)
@@ -153,7 +153,7 @@ def decide(
         pods: the agents' pods on the Node, if the time has come for them to leave.
         copied: keys of the labels to copy from the Node.
         now: the only clock that this function sees.
-        rivals: what other hosts hold and list of what is this one's.
+        rivals: other hosts' claims to this one's values.
     """
     conditions = hypervisor.conditions
     requeue_after: timedelta | None = None
@@ -203,7 +203,7 @@ def decide(
 
 
 def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
-    """What is so when the Node is gone, and its pods with it."""
+    """Return the part of the status when the Node is gone, with its pods."""
     text = "The Node is gone"
     verdicts: list[_Verdict] = [(_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text)]
     if hypervisor.spec.maintenance == Maintenance.TERMINATION:
@@ -251,7 +251,7 @@ def _unread(namespaces: tuple[str, ...]) -> tuple[str, str, str]:
 def _own(
     stored: tuple[Condition, ...], verdicts: list[_Verdict], now: datetime
 ) -> tuple[Condition, ...]:
-    """This controller's conditions: those just decided, and those that stay as they are."""
+    """Return this controller's conditions: new ones, and those that stay as they are."""
     conditions = tuple(one for one in stored if one.type in _OWN)
     for verdict in verdicts:
         conditions = set_condition(conditions, *verdict, now=now)
@@ -261,7 +261,7 @@ def _own(
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
     """A predicate: what the rules above look at may have changed.
 
-    The node agent's writes, a few seconds apart on a busy host, mostly change none of it.
+    The node agent's writes, a few seconds apart on a busy host, mostly change none of this.
     """
     return old is None or new is None or _inputs(old) != _inputs(new)
 
@@ -290,7 +290,7 @@ class HypervisorReconciler:
         hypervisors: what the controllers share.
         statuses: writes this controller's part of the status.
         pods: the agents' pods.
-        contested: finds who else holds or lists what is a host's.
+        contested: finds other hosts' claims to a host's values.
         copied: keys of the labels to copy from a Node.
         recovers: this operator recovers hosts that fail; else what it kept for that is let go.
         precedence: that Nodes without a Hypervisor have; their first pass ends it.
@@ -360,7 +360,7 @@ class HypervisorReconciler:
             await self._statuses.put(hypervisor, orphaned(hypervisor, self._clock.now()))
 
     async def _create(self, node: Node) -> Hypervisor | None:
-        """Create one; gives one of that name that was there already."""
+        """Create a Hypervisor, and return an existing one of that name; None for a new one."""
         empty = first(node, self._copied)
         held = held_by(node, empty, self._contested.rivals(node, empty))
         wanted = held.recorded(empty)

@@ -12,8 +12,7 @@ from hypercobalt.runtime.precedence import Precedence
 class NewNodes:
     """A handler of both kinds: a Node whose Hypervisor is not there yet goes first.
 
-    Agents, evictions and everybody who looks need the object; what OpenStack and others need of
-    the host can follow.
+    Agents, evictions and people need the object; the needs of OpenStack and others can follow.
 
     Args:
         hypervisors: those that are there.
@@ -29,7 +28,7 @@ class NewNodes:
             self._precedence.begin(obj.metadata.name)
 
     def on_update(self, old: Node, new: Node) -> None:
-        """Whatever changes, its first pass is under way or over."""
+        """Record any change: the first pass is under way or over."""
 
     def on_delete(self, obj: Node) -> None:
         self._precedence.end(obj.metadata.name)

@@ -39,7 +39,7 @@ _NODE: Final[Mapping[str, ReadyReason]] = {
 
 
 def decide(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
-    """Give reason and message; the hypervisor is ready when the reason is `Ready`."""
+    """Return reason and message; the hypervisor is ready when the reason is `Ready`."""
     conditions, spec = hypervisor.conditions, hypervisor.spec
     if is_true(conditions, _Type.OFFBOARDED):
         return _Why.OFFBOARDED, "Hypervisor has been offboarded"
@@ -60,7 +60,7 @@ def decide(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
 
 
 def _in_service(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
-    """What is wrong with a host that should be in service: the reason is the first, in order."""
+    """Return the faults of a host that should be in service; the first one gives the reason."""
     rules = (_claimed, _agent_silent, _node_unwell, _libvirt_away)
     wrong = [found for rule in rules if (found := rule(hypervisor))]
     if wrong:
@@ -111,7 +111,7 @@ def _libvirt_away(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
 
 
 def _reservations(hypervisor: Hypervisor) -> Iterator[str]:
-    """What a person should read about a host that is ready."""
+    """Return what a person should read about a host that is ready."""
     disabled = get_condition(hypervisor.conditions, _Type.HYPERVISOR_DISABLED)
     if disabled is not None and disabled.status == "True":
         yield f"no new servers are placed on it: {disabled.message}"
@@ -155,7 +155,7 @@ def _why_not_started(hypervisor: Hypervisor) -> str:
 
 
 def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
-    """`Ready` as it should be."""
+    """Return `Ready` as it should be."""
     reason, message = decide(hypervisor)
     status = "True" if reason == ReadyReason.READY else "False"
     old = get_condition(hypervisor.conditions, _Type.READY)

@@ -32,10 +32,11 @@ log = get_logger(__name__)
 NAME: Final = "shared-storage"
 
 ALONE: Final = timedelta(minutes=10)
-"""How long one other host that reports a storage suffices: longer than storage takes to fail for
-all hosts that have it, and for their agents to notice."""
+"""How long one other host that reports a storage suffices: longer than storage takes to fail on all
+hosts that have it, and for their agents to notice.
+"""
 _ENOUGH: Final = 2
-"""Other hosts that have to report it from then on: one alone may be captured."""
+"""Number of other hosts that have to report it from then on: one alone may be captured."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -57,7 +58,7 @@ def storages_of(hypervisor: Hypervisor) -> Iterable[str]:
 def shared_by(
     hypervisors: Cache[Hypervisor], hypervisor: Hypervisor, now: datetime
 ) -> tuple[tuple[str, ...], datetime | None]:
-    """Storages that fail on this host and on others, sorted; and when that has to be seen again.
+    """Return storages that fail on this host and on others, sorted; and when to check again.
 
     Args:
         hypervisors: with the index `BY_STORAGE`.
@@ -78,7 +79,7 @@ def shared_by(
 
 
 def _since(hypervisor: Hypervisor, storage: str) -> datetime:
-    """Since when a storage fails on the host, by its own incidents; one without a time is old."""
+    """Return since when a storage fails on the host, by its incidents; without a time, long ago."""
     found = (one for one in hypervisor.status.incidents if one.storage == storage)
     return min((one.firstSeen or _EPOCH for one in found), default=_EPOCH)
 

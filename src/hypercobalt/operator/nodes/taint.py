@@ -27,7 +27,7 @@ _TYPE = HypervisorConditionType.TAINTED
 
 
 def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
-    """`Tainted` as it should be.
+    """Return `Tainted` as it should be.
 
     Args:
         hypervisor: as read, with its managed fields.

@@ -1,1 +1,1 @@
-"""What several controllers share."""
+"""Parts that several controllers share."""

@@ -1,4 +1,4 @@
-"""Evictions as several controllers know them: of which host, and which one recovers it."""
+"""Evictions, for several controllers: the host of each, and the one that recovers a host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from hypercobalt.api.eviction import Eviction, EvictionMode, Trigger, has_ended
 
 PREFIX: Final = "ha-"
-"""With which the names of these Evictions begin."""
+"""Beginning of the names of recovery Evictions."""
 
 FINALIZER: Final = "kvm.cloud.sap/recovery"
 """Keeps the Hypervisor of a silent or dead host, whose Node was deleted, until its instances run
@@ -23,12 +23,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_whole(eviction: Eviction) -> bool:
-    """Whether all instances of its host are to leave, as far as they can in its mode."""
+    """Whether all instances of its host have to leave, as far as they can in its mode."""
     return not eviction.spec.instances and eviction.spec.mode != EvictionMode.RESTART
 
 
 def is_recovery(eviction: Eviction) -> bool:
-    """Whether the HA service has made it for a host that has failed."""
+    """Whether the HA service has made the Eviction for a host that has failed."""
     return (
         eviction.metadata.name.startswith(PREFIX)
         and eviction.spec.trigger == Trigger.NODE_FAILURE
@@ -37,9 +37,9 @@ def is_recovery(eviction: Eviction) -> bool:
 
 
 def present(evictions: Iterable[Eviction]) -> Eviction | None:
-    """The one that recovers the host now: one that runs, else the newest; None if there is none.
+    """Return the one that recovers the host now: one that runs, else the newest; None for none.
 
-    A host that failed again before it was given back has one of each failure.
+    A host that failed again before it was given back has one for each failure.
     """
 
     def rank(one: Eviction) -> tuple[bool, datetime]:

@@ -25,8 +25,8 @@ class Shared:
     Args:
         nodes: those that are hypervisors.
         informer: of Hypervisors, with the indexes `BY_SERVICE` and `BY_HOST`.
-        hypervisors: their newest state.
-        statuses: writes their status.
+        hypervisors: newest state of the Hypervisors.
+        statuses: writes the Hypervisors' status.
         events: records Events.
         creation: of Hypervisors, which goes before the rest of what a new Node needs.
     """
@@ -40,17 +40,17 @@ class Shared:
 
 
 def short_name(name: str) -> str:
-    """The first label of a host's name."""
+    """Return the first label of a host's name."""
     return name.partition(".")[0]
 
 
 def short_names(hypervisor: Hypervisor) -> frozenset[str]:
-    """The first labels of the names that a compute service may have for the host."""
+    """Return the first labels of the names that a compute service may have for the host."""
     return frozenset(short_name(name) for name in host_names(hypervisor))
 
 
 def is_kept(hypervisor: Hypervisor) -> bool:
-    """Whether it is deleted, and kept until what was begun for it has ended."""
+    """Whether the Hypervisor is deleted, and kept until operations for it have ended."""
     return hypervisor.metadata.deletionTimestamp is not None and bool(
         hypervisor.metadata.finalizers
     )

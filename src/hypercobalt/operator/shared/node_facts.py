@@ -1,4 +1,4 @@
-"""What a Node's labels, annotations and conditions mean for its hypervisor. Pure.
+"""Reads a Node's labels, annotations and conditions for its hypervisor. Pure.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller.go and consts.go.
 """
@@ -40,7 +40,7 @@ COPIED_LABELS: Final = (
     "topology.kubernetes.io/region",
     ZONE_LABEL,
 )
-"""Labels that a Hypervisor has from its Node, besides those of the operator's label selector."""
+"""Labels that a Hypervisor gets from its Node, besides those of the operator's label selector."""
 
 _MOST: Final = 64  # addresses of one Node
 _REQUIREMENT: Final = re.compile(
@@ -51,7 +51,7 @@ _REQUIREMENT: Final = re.compile(
 
 
 def copied_labels(label_selector: str) -> tuple[str, ...]:
-    """Keys of the labels that a Hypervisor has from its Node: those that choose it belong to them.
+    """Return keys of the labels that a Hypervisor gets from its Node, the selector's included.
 
     Args:
         label_selector: as Kubernetes reads one: `a=b,c!=d,e in (f,g),!h`.
@@ -79,7 +79,7 @@ def is_terminating(node: Node) -> bool:
 
 
 def takes_all_along(node: Node) -> bool:
-    """Whether the Node only waits for what belongs to it to go; what is made now would hold it.
+    """Whether the Node only waits for its dependents to go; a new dependent would hold it.
 
     Source: Kubernetes, foreground cascading deletion.
     """
@@ -88,13 +88,13 @@ def takes_all_along(node: Node) -> bool:
 
 
 def is_offboarding(node: Node) -> bool:
-    """Whether the Node drives away what does not tolerate its offboarding."""
+    """Whether the Node drives away pods that do not tolerate its offboarding."""
     wanted = (OFFBOARDING_TAINT.key, OFFBOARDING_TAINT.effect)
     return any((taint.key, taint.effect) == wanted for taint in node.spec.taints)
 
 
 def internal_ip(node: Node, stored: str | None) -> str | None:
-    """The one address to show: the stored one while the Node has it, else the first it lists.
+    """Return the one address to show: the stored one while the Node has it, else the first listed.
 
     A dual-stack Node has two; whichever was taken stays. Text that is no address of a host, which
     a kubelet may report all the same, is left out: others put the address into URIs.
@@ -104,13 +104,13 @@ def internal_ip(node: Node, stored: str | None) -> str | None:
 
 
 def addresses(node: Node, stored: str | None = None) -> Iterable[str]:
-    """The internal addresses that a Node lists, in their one form, the stored one first."""
+    """Return the internal addresses that a Node lists, in canonical form, the stored one first."""
     listed = sorted(_internal(node), key=lambda address: address != stored)
     return dict.fromkeys(map(address_form, listed))
 
 
 def as_listed(node: Node, address: str) -> str:
-    """An address as the Node lists it; in its one form where the Node does not."""
+    """Return an address as the Node lists it; in canonical form where the Node does not."""
     return next((text for text in _internal(node) if address_form(text) == address), address)
 
 
@@ -120,7 +120,7 @@ def _internal(node: Node) -> list[str]:
 
 
 def aggregates(node: Node) -> tuple[str, ...] | None:
-    """The Nova aggregates that the Node names and its zone, each once; None if it names none."""
+    """Return the Nova aggregates that the Node names and its zone, each once; None without."""
     named = _listed(node, AGGREGATES_ANNOTATION)
     if named is None:
         return None
@@ -129,19 +129,19 @@ def aggregates(node: Node) -> tuple[str, ...] | None:
 
 
 def custom_traits(node: Node) -> tuple[str, ...] | None:
-    """The Placement traits that the Node names, each once; None if it names none."""
+    """Return the Placement traits that the Node names, each once; None if it names none."""
     named = _listed(node, TRAITS_ANNOTATION)
     return None if named is None else _unique(named)
 
 
 def host_names(hypervisor: Hypervisor) -> tuple[str, ...]:
-    """What a compute service may call the host: its hostname label, then the Node's name."""
+    """Return possible names of the host in a compute service: hostname label, then Node's name."""
     label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, "")
     return tuple(dict.fromkeys(name for name in (label, hypervisor.metadata.name) if name))
 
 
 def is_its_own(hypervisor: Hypervisor, found: Host) -> bool:
-    """Whether a host that was found by name is the one that was registered for the Hypervisor.
+    """Whether a host found by name is the one that was registered for the Hypervisor.
 
     A kubelet writes the hostname label of its Node, so for a moment the host of that name may be
     another's, until `Registered` shows that.

@@ -3,8 +3,8 @@
 A kubelet writes the addresses of its Node, so a host that was taken over names whatever it likes: a
 wildcard, another host, the site's registry. A name is taken only with the first label of the Node's
 own, an address only if it parses as one that a host can have. An address that a host holds
-(`api.holders`) is that host's alone; of others, and of names, nothing is taken that another Node
-claims that may have it.
+(`api.holders`) is that host's alone; other addresses, and names, are not taken if another Node that
+may have them claims them.
 
 Source: RFC 1123, 2.1; Kubernetes, admission plugin NodeRestriction.
 """
@@ -30,15 +30,15 @@ BY_CLAIM: Final = "claim"
 """Index of Nodes by `claims`."""
 
 Holder = Callable[[str], str]
-"""Gives the host that holds an address; "" for none."""
+"""Returns the host that holds an address; "" for none."""
 
 Claimants = Callable[[str], Iterable[Node]]
-"""Gives the Nodes that claim a name or an address, by the index of `claims`."""
+"""Returns the Nodes that claim a name or an address, by the index of `claims`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """What a certificate of the Node's host may name, each sorted.
+    """Names and addresses that a certificate of the Node's host may have, each sorted.
 
     Args:
         dns: names, the Node's own among them.
@@ -52,7 +52,7 @@ class NodeNames:
 
 
 def claims(node: Node) -> Iterable[str]:
-    """Index function: the name of the Node and every name and address that it lists."""
+    """Index function: return the name of the Node and every name and address that it lists."""
     return frozenset((node.metadata.name, *_names(node), *_addresses(node)))
 
 
@@ -63,7 +63,7 @@ def nobody(address: str) -> str:
 
 
 def names_of(node: Node, claimants: Claimants, holder: Holder = nobody) -> NodeNames:
-    """The names and addresses that are the Node's own."""
+    """Return the names and addresses that are the Node's own."""
     own = node.metadata.name
     short = _short(own)
 

@@ -1,4 +1,4 @@
-"""Whether a host is proven dead at this moment: read past every cache, before each evacuation.
+"""Checks whether a host is proven dead now: read past every cache, before each evacuation.
 
 The record alone does not suffice: an operator that takes over finds it, and the host may have
 booted since.
@@ -14,16 +14,16 @@ from hypercobalt.ha.doubts import Latest, Power, doubts
 from hypercobalt.runtime import Kube
 
 ReadPower = Callable[[str], Awaitable[Power]]
-"""Gives what the device that has proven a host dead reports of it now."""
+"""Returns the present report of the device that has proven a host dead."""
 
 
 async def unread(_: str) -> Power:
-    """Without a reading: where another service fences hosts, it reads their power."""
+    """Return OFF without a read: where another service fences hosts, it reads their power."""
     return Power.OFF
 
 
 class Proofs:
-    """Reads what speaks against the proofs of hosts.
+    """Reader of evidence against the proofs of hosts.
 
     Args:
         kube: reads.
@@ -34,7 +34,7 @@ class Proofs:
         self._kube, self._power = kube, power
 
     async def missing(self, host: str) -> str:
-        """Why a host is not proven dead now; "" when it is."""
+        """Return why a host is not proven dead now; "" when it is."""
         power = await self._power(host)
         node = await self._kube.get(Node, host)
         found = await self._kube.get(Hypervisor, host)

@@ -85,7 +85,7 @@ TYPES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one controller sets in the status.
+    """Part of the status that one controller sets.
 
     Args:
         types: condition types that are the controller's.
@@ -106,8 +106,8 @@ class StatusWriter:
 
     Args:
         kube: its field manager does not matter.
-        hypervisors: takes in what is written.
-        compute: gives the conditions that follow from the rest.
+        hypervisors: gets each write.
+        compute: returns the conditions that follow from the rest.
         external_ha: another HA service writes `HypervisorDisabled` in maintenance `ha`.
     """
 
@@ -125,11 +125,11 @@ class StatusWriter:
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def put(self, stored: Hypervisor, part: Part) -> Hypervisor:
-        """Have `part` written, unless the status is so already; gives the object as it is then.
+        """Write `part`, unless the status has it already, and return the object as it is then.
 
         Args:
-            stored: the object as the caller has it; a newer state counts if there is one. Of one
-                that is gone, or belongs to another shard by now, nothing is written.
+            stored: the object as the caller has it; a newer state counts if there is one. An object
+                that is gone, or belongs to another shard by now, is not written.
             part: of the caller.
         """
         name = stored.metadata.name
@@ -219,7 +219,7 @@ class _Batch:
 
 
 def owned(hypervisor: Hypervisor, *, external_ha: bool = True) -> HypervisorStatus:
-    """The operator's part of the status.
+    """Return the operator's part of the status.
 
     Args:
         hypervisor: as stored.
@@ -239,7 +239,7 @@ def _types(hypervisor: Hypervisor, *, external_ha: bool) -> frozenset[str]:
 def compose(
     stored: Hypervisor, parts: list[Part], compute: Compute, *, external_ha: bool = True
 ) -> HypervisorStatus:
-    """All of the operator's status, with the parts in it, the later ones over the earlier."""
+    """Return the operator's status with the parts in it; later parts override earlier ones."""
     mine, types = owned(stored, external_ha=external_ha), _types(stored, external_ha=external_ha)
     fields: dict[str, Any] = {}
     conditions = mine.conditions
@@ -255,7 +255,7 @@ def compose(
 
 
 def _merged(conditions: tuple[Condition, ...], part: Part) -> tuple[Condition, ...]:
-    """Old conditions keep their places, so that equal sets are equal tuples."""
+    """Merge conditions: old ones keep their places, so that equal sets are equal tuples."""
     kept = tuple(
         get_condition(part.conditions, c.type) or c
         for c in conditions

@@ -14,7 +14,7 @@ _NAMED: Final = 5  # instances in a message
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An Event that a decision is worth, without what it is about.
+    """An Event for a decision, without the object that it is about.
 
     Args:
         type: Warning for what a person should look at.
@@ -28,17 +28,17 @@ class Note:
 
 
 def count(number: int, what: str = "instance") -> str:
-    """`1 instance`, `2 instances`."""
+    """Return the count with its noun: `1 instance`, `2 instances`."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def called(one: EvictionInstance | Server) -> str:
-    """What people call an instance."""
+    """Return the name of an instance for people."""
     return f"{one.name} ({one.id})" if one.name else one.id
 
 
 def incoming_moves(moves: Sequence[Move]) -> str:
-    """`1 incoming migration: UUID from kvm-1`; of many, some are named."""
+    """Return a text such as `1 incoming migration: UUID from kvm-1`; of many, some are named."""
     named = ", ".join(
         f"{move.server} from {move.source}" if move.source else move.server
         for move in moves[:_NAMED]

@@ -1,4 +1,4 @@
-"""One instance, while its state is looked for, and what all courses share. Pure."""
+"""One instance while its state is determined, and the rules that all courses share. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CLOCK_SKEW: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is the same for all instances of an Eviction.
+    """Facts that all instances of an Eviction share.
 
     Args:
-        began: when the Eviction was made; earlier records are others'.
-        incident: when what led to it happened.
+        began: when the Eviction was made; earlier records are not its own.
+        incident: time of the incident that led to it.
         course: which way the instances go.
         recovers: instances run afterwards, unless their owners have stopped them.
         only_if_wanted: an instance whose metadata, flavor or image turns recovery off gets none.
@@ -58,17 +58,17 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One instance, while its state is looked for.
+    """One instance while its state is determined.
 
     Args:
         seen: without records that are left over.
-        track: what is remembered of it.
-        left_over: such a record.
+        track: its track so far.
+        left_over: a record that is left over.
         policy: waits and attempts.
         moment: now.
-        about: what the whole Eviction is about.
-        mode: what is tried.
-        attempts: how often that was begun.
+        about: facts that all instances of the Eviction share.
+        mode: mode that is tried.
+        attempts: how often that mode was begun.
         failed: moves of that mode that have failed, newest first.
     """
 
@@ -83,7 +83,7 @@ class Case:
     failed: tuple[Move, ...] = ()
 
     def trying(self, mode: EvictionMode) -> Case:
-        """The case with what was tried in this mode; live and cold moves are counted together."""
+        """Return the case with its attempts in this mode; live and cold ones count together."""
         entry, kinds = self.seen.entry, _KINDS.get(mode, frozenset[MoveKind]())
         noted = entry.attempts or 0 if mode == (entry.mode or EvictionMode.LIVE) else 0
         left = (self.left_over,) if self.left_over else ()
@@ -104,12 +104,12 @@ Found = tuple[State, Track]
 
 
 def waiting(case: Case, why: str, *, moves: bool = False) -> Found:
-    """Wait for something else to end, but not for ever.
+    """Wait for something else to end, up to a limit.
 
     Args:
         case: of the instance.
         why: for people; another reason is another wait.
-        moves: what it waits for is the end of a move.
+        moves: the wait is for the end of a move.
     """
     at, track = case.moment.at, case.track
     if track.follows != Blocking(why):
@@ -122,7 +122,7 @@ def waiting(case: Case, why: str, *, moves: bool = False) -> Found:
 
 
 def attempt(case: Case, mode: Mode, *, interrupted: bool = False) -> Found:
-    """Begin a move, or begin it again: after a wait, elsewhere, and not for ever.
+    """Begin a move, or begin it again: after a wait, elsewhere, and up to a limit.
 
     Args:
         case: of the instance.

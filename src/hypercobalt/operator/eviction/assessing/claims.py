@@ -1,9 +1,9 @@
-"""Which of several running Evictions has an instance. Pure.
+"""Decides which of several running Evictions has an instance. Pure.
 
-One that has begun something has it; before that, the one that was made first. One that is stopped
-by its checks has what it has begun, and no more. On a host that is proven dead only evacuations
-count: what became of other moves is looked at by the one that evacuates, and an Eviction whose mode
-needs the host alive has nothing there.
+An Eviction that has begun an action for it has it; before any has, the oldest Eviction. An Eviction
+that its checks stop has only the instances that it has begun. On a host that is proven dead only
+evacuations count: the evacuating Eviction reads the outcome of other moves, and an Eviction with a
+mode that needs a living host has no instance there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BEGUN: Final = frozenset({*UNDER_WAY, InstancePhase.CONFIRMING})
 
 
 def held_by(facts: Facts, evictions: Iterable[Eviction]) -> dict[str, str]:
-    """Instances that another Eviction has, each with its name.
+    """Return the instances that another Eviction has, each with its name.
 
     Args:
         facts: of the pass.

@@ -1,4 +1,4 @@
-"""Which way the instances of an Eviction go, and whether their host has to be proven dead. Pure.
+"""Decides the course of an Eviction's instances, and whether their host must be proven dead. Pure.
 
 Source: docs/decisions/0028-evacuation-is-a-mode.md.
 """
@@ -22,13 +22,13 @@ INSTANCE_TRIGGERS: Final = frozenset(
         Trigger.IO_ERROR,
     }
 )
-"""What happens to an instance whose host is well: it is restarted there first."""
+"""Triggers for an instance on a host that is well: it is restarted there first."""
 
 _BY_PERSON: Final = frozenset({None, Trigger.MANUAL})
 
 
 class Course(StrEnum):
-    """What is done with the instances."""
+    """Course of the instances."""
 
     LEAVE = "leave"
     """Running ones are moved live, the others cold."""
@@ -58,7 +58,7 @@ _BY_MODE: Final = {
 
 
 def course_of(facts: Facts) -> Course:
-    """Which way the instances of this Eviction go now."""
+    """Return the course of the instances of this Eviction now."""
     spec = facts.eviction.spec
     if (named := _BY_MODE.get(_mode(spec))) is not None:
         return named
@@ -72,7 +72,7 @@ def course_of(facts: Facts) -> Course:
 
 
 def is_to_be_empty(facts: Facts) -> bool:
-    """Whether what is still on its way to the host has to leave it, too.
+    """Whether servers on their way to the host have to leave it, too.
 
     Nothing arrives on a host that is dead, but records of such moves may stay.
     """
@@ -81,7 +81,7 @@ def is_to_be_empty(facts: Facts) -> bool:
 
 
 def recovers(facts: Facts) -> bool:
-    """Whether instances that are off run afterwards, unless their owners have stopped them."""
+    """Whether instances that are off must run afterwards, unless their owners have stopped them."""
     course = course_of(facts)
     of_instance = facts.eviction.spec.trigger in INSTANCE_TRIGGERS
     return course is not Course.EVACUATE and (course.restarts or of_instance)
@@ -90,8 +90,8 @@ def recovers(facts: Facts) -> bool:
 def is_dead(hypervisor: Hypervisor | None, host: Host | None) -> bool:
     """Whether the host's present boot is proven dead, and its compute service is forced down.
 
-    That it was declared down is recorded first: the agent of a host that was not, and whose proof
-    was wrong, does not end its instances.
+    The declaration is recorded first: if the proof was wrong, the agent of a host that was not
+    declared down does not end its instances.
     """
     if hypervisor is None or host is None or not is_fenced(hypervisor):
         return False
@@ -100,7 +100,7 @@ def is_dead(hypervisor: Hypervisor | None, host: Host | None) -> bool:
 
 
 def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:
-    """Whether nothing may be begun until the host is proven dead."""
+    """Whether no action may begin until the host is proven dead."""
     mode = _mode(spec)
     if mode is not EvictionMode.AUTO:
         return mode is EvictionMode.EVACUATE
@@ -109,7 +109,7 @@ def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:
 
 
 def is_requested_by_person(spec: EvictionSpec) -> bool:
-    """Whether a person requested it, rather than a component that reacts to failures."""
+    """Whether a person requested the Eviction, rather than a component that reacts to failures."""
     return spec.trigger in _BY_PERSON
 
 

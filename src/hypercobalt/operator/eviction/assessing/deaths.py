@@ -1,4 +1,4 @@
-"""Which instances have died on their host, as its node agent reports. Pure.
+"""Finds the instances that have died on their host, by its node agent's reports. Pure.
 
 Nova stops a server whose guest has died just as one whose guest has shut itself down, shows neither
 reason, and shows it as running for some seconds before.
@@ -29,7 +29,7 @@ Death: TypeAlias = tuple[str, str | None, datetime | None]
 
 
 def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tuple[Server, ...]:
-    """The servers, with those marked that have died when only the agent has reported that.
+    """Return the servers, with those marked that have died by the agent's report alone.
 
     Args:
         servers: on the host.
@@ -49,7 +49,7 @@ def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tup
 def has_just_died(
     server: Server, hypervisor: Hypervisor | None, within: timedelta, now: datetime
 ) -> bool:
-    """Whether the compute service shows a server as running that may have died.
+    """Whether a server that may have died is still shown as running.
 
     Args:
         server: on the host.
@@ -64,7 +64,7 @@ def has_just_died(
 
 
 def reported(hypervisor: Hypervisor | None) -> frozenset[Death]:
-    """The deaths that the node agent reports now; another set once there is one more, or again."""
+    """Return the deaths that the node agent reports; each new or repeated one changes the set."""
     return frozenset((one.id, one.instance, one.lastSeen) for one in _deaths(hypervisor))
 
 

@@ -1,7 +1,8 @@
-"""How far an instance is whose host is proven dead. Pure.
+"""Determines how far an instance of a host that is proven dead is. Pure.
 
 It is started elsewhere unless something else may have it: a move that was under way when the host
-died, an evacuation that has left a copy. In doubt it waits, and is given up with what to look at.
+died, an evacuation that has left a copy. In doubt it waits, and is given up with a message of what
+to check.
 
 A rebuild ends with the host that does it: an evacuation with its target, once that is proven dead
 as well, and one that an owner requested with the instance's own host. Nova shows either for ever.
@@ -37,7 +38,7 @@ from hypercobalt.operator.eviction.model.tracks import Blocking
 
 
 def evacuating(case: Case) -> Found:
-    """How far it is."""
+    """Return how far the instance is."""
     server, move = case.seen.server, case.seen.move
     evacuation = move if move is not None and move.kind == MoveKind.EVACUATION else None
     if server is None:
@@ -75,12 +76,12 @@ def _begun(case: Case, mode: Mode, *, interrupted: bool = False) -> Found:
 
 
 def _died(case: Case, evacuation: Move) -> bool:
-    """Whether its target is proven dead, too."""
+    """Whether the target of its evacuation is proven dead, too."""
     return case.seen.sightings.get(evacuation.target) is Sighting.DEAD
 
 
 def _is_unrecorded(case: Case) -> bool:
-    """Whether it has been rebuilding for so long without the record that an evacuation has."""
+    """Whether it has been rebuilding for too long without the record that an evacuation has."""
     since = case.track.since if case.track.follows == Blocking("") else case.moment.at
     return case.moment.at - since > case.policy.stall.total_seconds()
 
@@ -95,7 +96,7 @@ def _under_way(case: Case, move: Move) -> Found:
 
 
 def _arrived(case: Case, move: Move) -> Found:
-    """It counts once it is on another host, and there as it was here."""
+    """Judge an instance on another host: it counts once it is there as it was here."""
     there = case.seen.elsewhere
     if not move.ended:
         return _as_evacuation(waiting(case, f"arrives on {move.target}", moves=True))
@@ -117,7 +118,7 @@ def _arrived(case: Case, move: Move) -> Found:
 
 
 def _off_there(case: Case, there: Server) -> Found:
-    """It ran on the dead host: by its owner's will it is off now, or it is down.
+    """Judge an instance that ran on the dead host and is off now: by its owner's will, or down.
 
     The node agent of its new host may restart it; if nothing does, it is named as down.
     """

@@ -1,4 +1,4 @@
-"""How far an instance is that leaves a host which is alive. Pure.
+"""Determines how far an instance that leaves a living host is. Pure.
 
 The rules are in `leaving`, in their order; the first that fits decides.
 """
@@ -38,7 +38,7 @@ _GONE: Final = "left the host: deleted, or moved outside this Eviction"
 
 
 def leaving(case: Case) -> Found:
-    """How far it is."""
+    """Return how far the instance is."""
     server, move = case.seen.server, case.seen.move
     if move is not None and not move.ended:
         return _arriving(case, move) if server is None else _under_way(case, move)
@@ -84,7 +84,7 @@ def _movable(case: Case, server: Server, mode: Mode) -> Found:
 
 
 def _arriving(case: Case, move: Move) -> Found:
-    """Nova shows the server elsewhere a moment before the record does: the record counts."""
+    """Wait for the record, which counts: Nova shows the server elsewhere a moment before."""
     track, _ = case.track.reading(move, case.moment.at)
     still = case.moment.at - track.since
     if still <= case.policy.stall.total_seconds():
@@ -98,7 +98,7 @@ def _arriving(case: Case, move: Move) -> Found:
 
 
 def gone(case: Case) -> Found:
-    """It has left the host, and no move of it is under way."""
+    """Judge an instance that has left the host without a move of it under way."""
     entry, move = case.seen.entry, case.seen.move
     if move is None or not (entry.attempts or move.created >= case.about.began - CLOCK_SKEW):
         return Departed(entry.message or _GONE), case.track
@@ -113,7 +113,7 @@ def gone(case: Case) -> Found:
 
 
 def _as_seen(case: Case, move: Move) -> State | None:
-    """What has become of an instance whose move did not end well; None: that is not seen yet."""
+    """Return the state of an instance after a move that did not end well; None if not seen yet."""
     there, text = case.seen.elsewhere, _left_by(move)
     if there is None:
         return _missing(case, move) if case.seen.sought else None
@@ -171,7 +171,7 @@ def _under_way(case: Case, move: Move) -> Found:
 
 
 def _moved_unnoticed(case: Case) -> Found | None:
-    """Its host reports a move, of which the compute service does not; None if it reports none."""
+    """Follow a move that only the host reports, and not the compute service; None without one."""
     job, at = case.seen.job, case.moment.at
     track = case.track.seeing(job, at)
     if job is None or job.ended or track.view is None:
@@ -185,13 +185,13 @@ def _moved_unnoticed(case: Case) -> Found | None:
 
 
 def _is_our_failure(move: Move, began: datetime) -> bool:
-    """Whether a live move has failed on its way; not one for which there was no target."""
+    """Whether a live move has failed on its way, rather than for lack of a target."""
     failed = move.kind == MoveKind.LIVE and move.ended and not move.succeeded
     return failed and bool(move.target) and move.created >= began
 
 
 def _settles(server: Server, move: Move, case: Case) -> bool:
-    """Whether what Nova shows of a server after its move may still change.
+    """Whether Nova may still change the server's state after its move.
 
     A compute service's times are taken as they are, even if its clock is wrong.
     """
@@ -200,7 +200,7 @@ def _settles(server: Server, move: Move, case: Case) -> bool:
 
 
 def _is_damaged(server: Server, move: Move, began: datetime) -> bool:
-    """Whether a move has left it in ERROR; or, once out of that, ACTIVE though it is paused."""
+    """Whether a move has left the server in ERROR; or later ACTIVE though it is paused."""
     if server.task_state or not _is_our_failure(move, began):
         return False
     if server.status == ServerStatus.ERROR:

@@ -1,4 +1,4 @@
-"""Which servers are locked while they are evacuated, and which no longer have to be. Pure.
+"""Decides which servers are locked while they are evacuated, and which no longer. Pure.
 
 The lock's reason names its purpose, so that any process of the operator recognizes it. A
 server that is locked for another reason is its owner's, or an administrator's, and left to them.
@@ -17,7 +17,7 @@ from hypercobalt.api.eviction import Eviction, EvictionMode, InstancePhase, has_
 from hypercobalt.compute.model import Server
 
 PREFIX: Final = "hypercobalt recovers this server, whose host has failed"
-"""Of every such reason. Owners see it, so that it names no host."""
+"""Beginning of every such reason. Owners see it, so it names no host."""
 
 _REASON: Final = re.compile(rf"{PREFIX} \(eviction ([^ ,()]+), hypervisor ([^ ,()]+)\)")
 _OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED, InstancePhase.SKIPPED})
@@ -25,11 +25,11 @@ _OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED, Instanc
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a server is locked for.
+    """Purpose of a server's lock.
 
     Args:
         eviction: its uid.
-        hypervisor: uid of that of the dead host: other operators unlock for theirs.
+        hypervisor: uid of the dead host's Hypervisor: other operators unlock for their own.
     """
 
     eviction: str
@@ -37,18 +37,18 @@ class Lock:
 
     @property
     def reason(self) -> str:
-        """As it is shown."""
+        """Return the reason as Nova shows it."""
         return f"{PREFIX} (eviction {self.eviction}, hypervisor {self.hypervisor})"
 
 
 def lock_of(reason: str) -> Lock | None:
-    """The lock that has this reason; None for a lock of another owner."""
+    """Return the lock that has this reason; None for a lock of another owner."""
     found = _REASON.fullmatch(reason)
     return Lock(found[1], found[2]) if found else None
 
 
 def is_to_be_locked(server: Server, lock: Lock) -> bool:
-    """Whether a server is locked before its evacuation: not if others than ours have done so."""
+    """Whether to lock a server before its evacuation: not if another client has locked it."""
     if not server.locked:
         return True
     present = lock_of(server.locked_reason)
@@ -58,12 +58,12 @@ def is_to_be_locked(server: Server, lock: Lock) -> bool:
 def outlived(
     locked: Iterable[Server], evictions: Iterable[Eviction], hypervisors: Collection[str]
 ) -> tuple[Server, ...]:
-    """Servers whose recovery is over, however it went.
+    """Return servers that are locked though their recovery is over, however it ended.
 
     Args:
         locked: servers that are locked, for whatever reason.
-        evictions: all there are.
-        hypervisors: uids of those that this operator manages.
+        evictions: all Evictions.
+        hypervisors: uids of the Hypervisors that this operator manages.
     """
     running = {one.metadata.uid: one for one in evictions if is_running(one)}
 
@@ -78,15 +78,15 @@ def outlived(
 
 
 def is_running(eviction: Eviction) -> bool:
-    """Whether it may still begin something."""
+    """Whether the Eviction may still begin an action."""
     return eviction.metadata.deletionTimestamp is None and not has_ended(eviction.status)
 
 
 def recovered(eviction: Eviction) -> frozenset[str]:
-    """Instances that it is done with, well or not: UUIDs."""
+    """Return UUIDs of instances that the Eviction is done with, whatever the result."""
     return frozenset(entry.id for entry in eviction.status.instances if entry.phase in _OVER)
 
 
 def has_recoveries(eviction: Eviction) -> bool:
-    """Whether it has evacuated anything."""
+    """Whether the Eviction has evacuated an instance."""
     return any(entry.mode == EvictionMode.EVACUATE for entry in eviction.status.instances)

@@ -1,4 +1,4 @@
-"""What may be done to a server, by its state. Pure.
+"""Decides which actions a server's state allows. Pure.
 
 Source: Nova, nova/compute/api.py, the states that `live_migrate`, `resize` (a cold migration is
 one) and `confirm_resize` allow; openstack-hypervisor-operator, internal/controller/
@@ -47,7 +47,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """There is nothing of it on a host."""
+    """The host has no such server."""
 
     why: str
 
@@ -81,7 +81,7 @@ _BY_STATUS: Final[dict[str, Movability]] = {
 
 
 def movability(server: Server) -> Movability:
-    """What may be done to a server that is on the host that is emptied."""
+    """Return the action that a server's state allows on the host that is emptied."""
     if server.task_state in _MOVING_TASKS:
         return OnItsWay()
     if server.task_state in {"deleting", "soft-deleting"}:
@@ -105,7 +105,7 @@ _RESTARTED: Final = frozenset(
 
 
 def restartability(server: Server) -> Restartable | Busy | Blocked | Absent:
-    """What may be done to a server that is to be restarted on its host.
+    """Return the action that a server's state allows for a restart on its host.
 
     Source: nova/compute/api.py, `start`, and `reboot` with `HARD`, which ERROR allows.
     """
@@ -138,11 +138,11 @@ _STOPPED_IN: Final = frozenset(
         ServerStatus.RESIZE,
     }
 )
-"""What the host's death ends: whatever was being done to the server there is over."""
+"""States in which the host's death ends any operation on the server."""
 
 
 def evacuability(server: Server) -> Movability:
-    """What may be done to a server whose host is proven dead.
+    """Return the action that a server's state allows while its host is proven dead.
 
     Source: nova/compute/api.py, `evacuate`: vm_state active, stopped or error; Nova 2023.1 and
     later look at no task.

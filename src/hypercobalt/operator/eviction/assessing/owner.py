@@ -1,4 +1,4 @@
-"""Whether the owner of an instance has requested what happened to it. Pure.
+"""Decides whether the owner of an instance has requested its end. Pure.
 
 Nova's own power sync, which stops an instance whose guest has died, has no user and does not count.
 
@@ -38,20 +38,20 @@ _ENDS: Final = frozenset(
         "unrescue",
     }
 )
-"""What ends a guest, or may: it is given a fault to take a crash dump."""
+"""Requests that end a guest, or may: a fault is injected into it to take a crash dump."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STARTS: Final = frozenset({"start", "reboot", "resume", "unpause"})
 _STOPS: Final = frozenset(
     {"delete", "pause", "rescue", "shelve", "shelveOffload", "stop", "suspend"}
 )
-"""After which an instance does not run; after the others it is as it was, or runs."""
+"""Requests after which an instance does not run; after others it is as before, or runs."""
 
 
 def incident_of(eviction: Eviction, hypervisor: Hypervisor | None) -> datetime:
-    """When what led to an Eviction was first seen, or when the Eviction was made.
+    """Return when the cause of an Eviction was first seen, else when the Eviction was made.
 
-    The status of its host may have the incident no longer, or not yet. An agent before the
+    The status of its host may no longer have the incident, or not yet. An agent from before the
     annotation has it in the status only.
     """
     with suppress(TimeError):
@@ -63,12 +63,12 @@ def incident_of(eviction: Eviction, hypervisor: Hypervisor | None) -> datetime:
 
 
 def planned(actions: Iterable[ServerAction], incident: datetime, within: timedelta) -> str:
-    """What was requested that explains why an instance does not run; "" for nothing.
+    """Return the request that explains why an instance does not run; "" for none.
 
     Args:
         actions: newest first.
         incident: when it was seen not to run.
-        within: so long before that it may have been requested.
+        within: how long before the incident the request may have come.
     """
     for one in actions:
         if one.name in _ENDS and not one.by_service and one.started >= incident - within:
@@ -77,18 +77,18 @@ def planned(actions: Iterable[ServerAction], incident: datetime, within: timedel
 
 
 def is_ended(actions: Iterable[ServerAction]) -> bool:
-    """Whether by the newest request an instance is not to run.
+    """Whether the newest request says that an instance should not run.
 
     Args:
         actions: newest first; one that neither stops nor starts a guest (`lock`, `resize`, a move
-            …) changes nothing: the instance is to run as it did before.
+            …) changes nothing: the instance should run as before.
     """
     newest = next((one for one in actions if one.name in _STOPS | _STARTS), None)
     return newest is not None and newest.name in _STOPS and not newest.by_service
 
 
 def started(actions: Iterable[ServerAction], incident: datetime) -> str:
-    """What was requested since the incident that makes a restart needless; "" for nothing."""
+    """Return the request since the incident that makes a restart needless; "" for none."""
     for one in actions:
         if one.name in _STARTS and not one.by_service and one.started >= incident:
             return f"{one.name} at {one.started:%H:%M:%SZ}"

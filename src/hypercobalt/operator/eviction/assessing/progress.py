@@ -1,7 +1,7 @@
-"""Whether a move goes on, by its record and by what the host's node agent sees. Pure.
+"""Decides whether a move goes on, by its record and by its host's node agent. Pure.
 
 The two may disagree: a nova-compute that has lost a migration leaves its record as it was, and an
-agent that has died its Migration. What goes on by either goes on.
+agent that has died its Migration. A move that goes on by either of them goes on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class MoveProgress:
     """How far a move under way is.
 
     Args:
-        track: what to remember.
-        record: what is remembered of its record.
+        track: track for the next pass.
+        record: its record, as followed.
         still: seconds without progress.
         in_memory: its memory is moved; else it waits, copies disks, or reports nothing.
         is_over: its host reports its end, and its record has it running.
@@ -35,10 +35,10 @@ class MoveProgress:
 
 
 def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: float) -> MoveProgress:
-    """How far a move under way is.
+    """Return how far a move under way is.
 
     Args:
-        track: what is remembered of it.
+        track: its track so far.
         move: its record.
         job: the newest one of its server.
         policy: how long the two may differ.

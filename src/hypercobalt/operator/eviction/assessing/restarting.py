@@ -1,4 +1,4 @@
-"""How far an instance is that is restarted on its host. Pure.
+"""Determines how far a restart of an instance on its host is. Pure.
 
 An attempt is written to the status before the call: a process that finds one cannot decide whether
 the call was made, and waits until the compute service must show its result.
@@ -32,7 +32,7 @@ _FOREIGN: Final = (
 
 
 def restarting(case: Case) -> Found | None:
-    """How far it is; None when every restart has failed and it is to leave."""
+    """Return how far the instance is; None when every restart has failed and it has to leave."""
     server, move = case.seen.server, case.seen.move
     if server is None:
         return _away(case)
@@ -55,7 +55,7 @@ def restarting(case: Case) -> Found | None:
 
 
 def left_to_owner(case: Case) -> Found | None:
-    """Leave alone what its owner has stopped, or what runs again already."""
+    """Return the state of an instance that its owner has stopped, or that runs again already."""
     server, move = case.seen.server, case.seen.move
     if server is None or (move is not None and not move.ended):
         return None
@@ -79,7 +79,7 @@ def _away(case: Case) -> Found:
 
 
 def brought_up(case: Case, found: Found) -> Found:
-    """Have a crashed instance that was moved cold started where it has come to."""
+    """Start a crashed instance that was moved cold, on its new host."""
     state, track = found
     there = case.seen.elsewhere
     if not isinstance(state, Departed) or there is None or there.task_state:
@@ -103,7 +103,7 @@ def _planned(case: Case) -> str:
 
 
 def _follow(case: Case, server: Server) -> Found | None:
-    """What has become of the restarts that were begun."""
+    """Follow the restarts that were begun."""
     track, policy, at = case.track, case.policy, case.moment.at
     if not isinstance(track.follows, Rebooted):
         lag = policy.power_lag.total_seconds()

@@ -1,7 +1,7 @@
-"""What the node agents of other hosts report of an instance whose own host is dead. Pure.
+"""Reads the reports of other hosts' node agents about an instance of a dead host. Pure.
 
 A live migration may have come to its end on its target while the source died: Nova shows the
-instance on the source for ever then. So its targets are looked at before it is started anew.
+instance on the source for ever then. So its targets are checked before it is started again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NOT_THERE_YET: Final = frozenset({"accepted", "queued", "preparing", "pre-migra
 def sightings(
     id_: str, moves: Iterable[Move], neighbours: Mapping[str, Hypervisor]
 ) -> dict[str, Sighting]:
-    """What the agents of the targets of an instance's moves report of it, by host."""
+    """Return the reports of the agents on the targets of an instance's moves, by host."""
     targets = {move.target for move in moves if move.target}
     return {target: sighting(id_, neighbours[target]) for target in targets if target in neighbours}
 
 
 def sighting(id_: str, host: Hypervisor) -> Sighting:
-    """What the agent of a host reports of an instance."""
+    """Return the report of a host's agent about an instance."""
     if is_fenced(host):
         return Sighting.DEAD
     if not is_true(host.conditions, HypervisorConditionType.AGENT_REPORTING):
@@ -43,7 +43,7 @@ def sighting(id_: str, host: Hypervisor) -> Sighting:
 
 
 def doubt(case: Case) -> str:
-    """Why an instance of a dead host may run elsewhere all the same; "" when it does not."""
+    """Return why an instance of a dead host may run elsewhere all the same; "" when it does not."""
     left = (case.left_over,) if case.left_over else ()
     for move in (*case.seen.moves, *left):
         recent = move.created >= case.about.began

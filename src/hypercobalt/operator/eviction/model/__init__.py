@@ -1,1 +1,1 @@
-"""What the steps of a pass over an Eviction hand on: facts, states, actions, the plan. No rules."""
+"""Data between the steps of a pass over an Eviction: facts, states, actions, plan. No rules."""

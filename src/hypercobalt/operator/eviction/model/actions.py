@@ -1,4 +1,4 @@
-"""What is called for an instance, and how that call ends: each as a tagged type."""
+"""Actions for an instance and outcomes of their calls, each as a tagged type."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Outdated(_NotDone):
 
 @dataclass(frozen=True, slots=True)
 class NotYet(_NotDone):
-    """The compute service has done nothing: the instance may run elsewhere, which will be known."""
+    """Nothing was done: the instance may run elsewhere, which is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

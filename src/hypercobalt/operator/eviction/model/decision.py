@@ -1,4 +1,4 @@
-"""What one pass over an Eviction decides: its `Plan`, and what that depends on and is made of."""
+"""Decision of one pass over an Eviction: its `Plan`, with its parts and the questions before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class End:
     """How an Eviction ends.
 
     Args:
-        message: "" for what became of its instances.
+        message: for people; "" for a summary of its instances.
     """
 
     reason: EvictionReason
@@ -39,7 +39,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What the checks have found.
+    """Results of the checks.
 
     Args:
         checks: for the status, in a fixed order.
@@ -49,12 +49,12 @@ class Preflight:
 
     @property
     def obstacles(self) -> tuple[str, ...]:
-        """Why nothing may be moved; empty when it may."""
+        """Messages of checks that stop moves; empty when moves may begin."""
         return self._texts(CheckResult.PENDING, CheckResult.FAILED)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why some instances may stay."""
+        """Messages of checks that only warn that some instances may stay."""
         return self._texts(CheckResult.WARNING)
 
     def _texts(self, *results: CheckResult) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What another Eviction has under way.
+    """Moves that another Eviction has under way.
 
     Args:
         host: that it empties.
@@ -91,18 +91,18 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one pass does.
+    """Actions of one pass.
 
     Args:
         instances: as they are once the actions are accepted; None: they were not looked at.
         actions: by UUID of the instance.
-        checks: what they have found; None: they were not made.
+        checks: their results; None when they were not made.
         wait: why nothing is done.
         end: how the Eviction ends; None while it goes on.
         release: the object is let go: nothing that it began is under way any more.
-        left_behind: what may be under way all the same, for an Event.
+        left_behind: text of actions that may still be under way, for an Event.
         look_again: after so long; None: when something changes.
-        load: what is under way then, for the other Evictions.
+        load: moves under way then, for the other Evictions.
         quiet: only the end of a move makes a difference: servers need not be listed till then.
         lingering: the host counts instances that are listed nowhere.
     """
@@ -122,12 +122,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What the plan of a pass depends on besides.
+    """Further reads that the plan of a pass depends on.
 
     Args:
-        servers: for which hosts with enough capacity are to be known.
-        next: for which such hosts are to be counted.
-        counted: what the host counts is to be known.
+        servers: servers that need a list of hosts with enough capacity.
+        next: server for which such hosts must be counted.
+        counted: the host's own count must be read.
     """
 
     servers: tuple[Server, ...] = ()

@@ -16,7 +16,7 @@ from hypercobalt.operator.eviction.model.tracks import Job
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a server needs of a host: those who need the same could go to the same ones.
+    """A server's needs of a host: servers with equal needs could go to the same hosts.
 
     Args:
         size: of the server.
@@ -28,13 +28,13 @@ class Need:
 
 
 def need(server: Server) -> Need:
-    """What a server needs of a host."""
+    """Return a server's needs of a host."""
     return Need(server.size, server.claim)
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Hosts by what their networks keep out, under the compute service's names.
+    """Hosts by the instances that their networks keep out, under the compute service's names.
 
     Args:
         broken: nothing goes there.
@@ -59,7 +59,7 @@ class Networks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was read, in this order; what comes after something that settles the pass is not read.
+    """Facts of a pass, in the order of reading; none is read after one that settles the pass.
 
     Args:
         eviction: as stored.
@@ -73,17 +73,17 @@ class Facts:
         trouble: why the compute service could not be read.
         looked: the host was read from the compute service.
         host: None when the compute service has no such host.
-        unknown_for: how long it has known none.
+        unknown_for: how long the compute service has had no such host.
         lingered: instances were seen there, or counted, that have to leave.
-        servers: on the host.
+        servers: servers on the host.
         reused: the servers are as they were a moment ago: nothing may be begun by them.
         moves: records of moves away from the host, newest first.
         elsewhere: servers that have left, as they are where they are now, by UUID.
-        sought: those that were looked for; what `elsewhere` lacks of them is on no host.
+        sought: servers that were looked up; one that `elsewhere` lacks is on no host.
         in_error: those of the Eviction that are in ERROR on other hosts, read at its end, by UUID.
         neighbours: Hypervisors of hosts to which moves of instances of a dead host went, by the
             compute service's name for them.
-        requests: what was requested of instances that are to be restarted, by UUID.
+        requests: requests for instances that must be restarted, by UUID.
         held: instances that another running Eviction has, with its name, by UUID.
         jobs: live migrations as the node agents report them, by UUID.
         groups_refused: why the servers are listed without their groups; "" if they have them.
@@ -93,7 +93,7 @@ class Facts:
         limits: moves at once that targets have shown to bear.
         counted: UUIDs that the compute service counts to the host; None: it was not read, or
             has no such host just now.
-        counted_for: for how long it has counted what it does not list.
+        counted_for: how long the compute service has counted servers that it does not list.
         incoming: moves to the host that went on before it was counted, if all of it has to leave.
     """
 
@@ -140,5 +140,5 @@ class Facts:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the Eviction is to be cancelled."""
+        """Whether the Eviction must be cancelled."""
         return self.eviction.metadata.deletionTimestamp is not None

@@ -1,4 +1,4 @@
-"""What a site chooses for its evictions."""
+"""Choices of a site for its evictions."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ class Policy:
         per_possible_target: moves at once for each host that could take the next instance, until it
             has shown that it bears more; to each of them where the targets are ours to name.
             `spec.parallelism` goes before it.
-        most_per_possible_target: to which that may rise.
+        most_per_possible_target: limit to which `per_possible_target` may rise.
         per_cluster: moves at once, over all Evictions.
         order: which instances go first; a shutdown of the host is always urgent.
         doubt: what to do when preflight is in doubt.
         stuck_help: what to do first for a live migration without progress.
         attempts: how often a move is begun before it is given up.
-        evacuation_attempts: the same of an evacuation, for ten minutes: its instance is down, and
-            what a dead host has left passes by itself, such as the locks of its disks.
+        evacuation_attempts: the same for an evacuation, for ten minutes: its instance is down, and
+            remains of a dead host, such as locks of its disks, pass by themselves.
         stall: a live migration whose remaining memory has not become less for so long is stuck.
         longest: a move that reports no progress, or whose disks are still copied, is
-            stuck after so long without any. To abort it is to copy them anew.
+            stuck after so long without any. After an abort the disks are copied again.
         patience: how long to wait for an instance that can be moved later (it is being built …).
         retry_after: wait before another attempt, doubled with each.
-        longest_retry: bound of that.
+        longest_retry: upper bound of that wait.
         settle: how long after a live move has failed its server may still change: Nova 34 shows it
             as ACTIVE first, then in ERROR.
         unsure: after a call whose outcome is not known, how long to look before it is repeated.
@@ -76,9 +76,10 @@ class Policy:
         restart_waits: before the second restart, the third …; after the last one it is given up,
             where it may not be moved.
         restart_within: how long a restart may take.
-        power_lag: how long the compute service may show an instance as running that has died: Nova
+        power_lag: how long the compute service may show a dead instance as running: Nova
             waits 15 s after libvirt's event.
-        planned_within: so long before an incident its owner may have requested what led to it.
+        planned_within: how long before an incident its owner may have made the request that led to
+            it.
     """
 
     per_source: int = 10
@@ -106,21 +107,21 @@ class Policy:
     planned_within: timedelta = timedelta(minutes=2)
 
     def restart_wait(self, attempts: int) -> float:
-        """Seconds to wait after so many failed restarts."""
+        """Return the seconds to wait after a number of failed restarts."""
         return self.restart_waits[min(attempts, len(self.restart_waits)) - 1].total_seconds()
 
     def retry_wait(self, attempts: int) -> float:
-        """Seconds to wait after so many failed attempts."""
+        """Return the seconds to wait after a number of failed attempts."""
         doubled = self.retry_after * 2.0 ** min(max(0, attempts - 1), _MAX_DOUBLINGS)
         return min(doubled, self.longest_retry).total_seconds()
 
     def most_attempts(self, *, evacuates: bool) -> int:
-        """How often a move is begun before it is given up."""
+        """Return how often a move is begun before it is given up."""
         return self.evacuation_attempts if evacuates else self.attempts
 
     @property
     def for_evacuation(self) -> Policy:
-        """For a dead host: other limits, and what can be started elsewhere does not wait."""
+        """Return the policy for a dead host: other limits, and startable instances do not wait."""
         return replace(
             self,
             per_source=self.evacuations,
@@ -134,5 +135,5 @@ _URGENT: Final = frozenset({Trigger.HOST_SHUTDOWN, Trigger.NODE_FAILURE})
 
 
 def order_of(eviction: Eviction, policy: Policy) -> Order:
-    """Which instances go first: the running ones, and as many as possible, when it is urgent."""
+    """Return the order of instances; when urgent, running ones first, and as many as possible."""
     return Order.URGENT if eviction.spec.trigger in _URGENT else policy.order

@@ -1,6 +1,6 @@
-"""What there is of an instance, and how far it is, as a tagged type.
+"""Observations of an instance, and its state as a tagged type.
 
-A state is made anew in each pass from what the compute service reports (`assess`), never from what
+Each pass makes the state again from the reports of the compute service (`assess`), never from what
 was written before; so any pass may be the first.
 """
 
@@ -51,17 +51,17 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What there is of one instance.
+    """Observations of one instance.
 
     Args:
         entry: its entry in the status so far.
-        server: when it is on the host.
+        server: the server, when it is on the host.
         moves: records of its moves away from the host, newest first.
         job: its live migration as the node agent reports it; None when it reports none.
         elsewhere: the server on another host; None when it was not looked for, or is gone.
-        sought: it was looked for.
-        sightings: what the node agents of its moves' targets report of it, by host.
-        requests: what its owner and administrators have requested, newest first.
+        sought: `elsewhere` was looked up.
+        sightings: reports of the node agents on its moves' targets, by host.
+        requests: requests of its owner and administrators, newest first.
         held: the other Eviction that has it; "" for none.
     """
 
@@ -86,7 +86,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """A state of which there is nothing but a text for people."""
+    """A state with only a text for people."""
 
     message: str = ""
 
@@ -96,8 +96,8 @@ class Ready:
     """It may be moved as soon as there is a place for another move.
 
     Args:
-        avoid: hosts where it has failed.
-        interrupted: it is shown as being rebuilt, which has ended with the host that did it.
+        avoid: hosts where a move has failed.
+        interrupted: it is shown as being rebuilt, but the rebuild ended with the host that did it.
     """
 
     mode: Mode
@@ -113,7 +113,7 @@ class Waiting(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A failed move has left it in ERROR though its guest is well; it is to be recovered.
+    """A failed move has left it in ERROR though its guest is well; it must be recovered.
 
     Args:
         server: on the host.
@@ -151,7 +151,7 @@ class Evacuating(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """It is to be restarted now, on the host that it is on.
+    """It must be restarted now, on its present host.
 
     Args:
         server: on that host.
@@ -190,7 +190,7 @@ class Departed(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Unaffected:
-    """Nothing is done with it.
+    """No action is taken for it.
 
     Args:
         stays: it is on the host, and stays there.
@@ -211,7 +211,7 @@ State = Ready | Waiting | Damaged | Crashed | Arrived | Underway | Ended
 
 
 def phase_of(state: State) -> InstancePhase:
-    """What the status calls a state."""
+    """Return the status's name of a state."""
     match state:
         case Ready() | Waiting() | Damaged() | Crashed():
             return InstancePhase.PENDING
@@ -238,10 +238,10 @@ class Assessment:
     """How far one instance is.
 
     Args:
-        observed: what the state was made of.
-        track: what to remember until the next pass.
-        attempts: how often what is tried was begun.
-        mode: what is tried.
+        observed: observations that the state was made from.
+        track: track for the next pass.
+        attempts: how often the present mode was begun.
+        mode: mode that is tried.
     """
 
     observed: Observed
@@ -257,7 +257,7 @@ class Assessment:
 
     @property
     def server(self) -> Server | None:
-        """When it is on the host."""
+        """The server, when it is on the host."""
         return self.observed.server
 
     @property
@@ -272,5 +272,5 @@ class Assessment:
 
     @property
     def is_open(self) -> bool:
-        """Whether something is still to happen."""
+        """Whether another step must still happen."""
         return not isinstance(self.state, Ended)

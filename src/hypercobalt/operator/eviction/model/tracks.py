@@ -1,4 +1,4 @@
-"""What is remembered of an instance between passes: what is followed, and its last progress. Pure.
+"""Memory of an instance between passes: the thing that is followed, and its last progress. Pure.
 
 A record of the compute service and a job that the host's node agent sees are followed apart.
 """
@@ -57,22 +57,22 @@ class Job:
     ended: str = ""
 
     def is_before(self, other: Job) -> bool:
-        """Whether another one began later."""
+        """Whether another job began later."""
         return bool(self.started and other.started and self.started < other.started)
 
     def is_of(self, move: Move) -> bool:
-        """Whether it may be what a record is of, and not an earlier attempt."""
+        """Whether the job may be the one of a record, rather than of an earlier attempt."""
         early = self.started is not None and self.started < move.created - _CLOCK_SKEW
         return move.kind == MoveKind.LIVE and not early
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What is remembered of a job.
+    """Memory of a job.
 
     Args:
         started: distinguishes one job from the next.
-        lowest: the least that was left.
+        lowest: least bytes that were left.
         since: when it last made progress.
     """
 
@@ -102,9 +102,9 @@ class Recorded:
     Args:
         id: of the record.
         status: its status.
-        lowest: the least that was left.
-        helped: the move was to be completed by force.
-        aborts: how often it was to be aborted.
+        lowest: least bytes that were left.
+        helped: the move was ordered to complete by force.
+        aborts: how often an abort was ordered.
         refused: the last abort was refused, or its outcome is not known.
     """
 
@@ -165,12 +165,12 @@ Followed = Begun | Recorded | Failed | Blocking | Rebooted | Unrecoverable
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What is remembered of one instance, timed by a clock that never steps.
+    """Memory of one instance, timed by a clock that never steps.
 
-    It only times waits: without it they begin anew.
+    It only times waits: without it they begin again.
 
     Args:
-        follows: what is timed; None for nothing.
+        follows: the thing that is timed; None for none.
         since: when that last made progress, or when the wait began.
         not_before: no call for this instance before then.
         refused: hosts that the compute service would not move it to.
@@ -184,11 +184,11 @@ class Track:
     view: HostView | None = None
 
     def anew(self, follows: Followed | None, *, since: float, not_before: float = 0.0) -> Track:
-        """What is remembered once something else is followed."""
+        """Return the track once something else is followed."""
         return Track(follows, since, not_before, self.refused, self.view)
 
     def reading(self, move: Move, at: float) -> tuple[Track, Recorded]:
-        """What is remembered of a record: what is less than ever, or new, is progress."""
+        """Return the track of a record: a value that is lower than ever, or new, is progress."""
         left, known = Left(move.remaining, move.disk_remaining), self.follows
         if not isinstance(known, Recorded) or known.id != move.id:
             known = Recorded(move.id, move.status, left)
@@ -198,7 +198,7 @@ class Track:
         return replace(self, follows=known, since=at if progressed else self.since), known
 
     def seeing(self, job: Job | None, at: float) -> Track:
-        """What is remembered of a job that goes on: less left than ever is progress."""
+        """Return the track of a job that goes on: less left than ever is progress."""
         if job is None or job.ended:
             return self
         known = self.view

@@ -1,1 +1,1 @@
-"""What `observe` reads besides the compute service, and which servers it reads one by one."""
+"""Reads of `observe` besides the compute service, and the servers that it reads one by one."""

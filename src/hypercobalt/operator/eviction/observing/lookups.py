@@ -1,4 +1,4 @@
-"""Which servers are read one by one, besides the listing of their host. Pure."""
+"""Chooses the servers that are read one by one, besides the listing of their host. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OVER: Final = {InstancePhase.SUCCEEDED, InstancePhase.FAILED, InstancePhase.SKI
 
 
 def to_be_verified(facts: Facts, stall: timedelta) -> tuple[str, ...]:
-    """Servers that have left, and must be seen to run where they are: UUIDs.
+    """Return UUIDs of servers that have left, and must be seen to run on their new host.
 
     Those are the evacuated ones, once that is over, crashed ones that were moved cold, and those
     whose move has failed on the way, or whose record has no end; each for as long as it is not
@@ -49,19 +49,19 @@ def to_be_verified(facts: Facts, stall: timedelta) -> tuple[str, ...]:
 
 
 def to_be_well(facts: Facts) -> frozenset[str]:
-    """Servers that may not be in ERROR when the Eviction succeeds: UUIDs."""
+    """Return UUIDs of servers that may not be in ERROR when the Eviction succeeds."""
     left = {one.id for one in facts.status.instances if one.phase != InstancePhase.SKIPPED}
     return frozenset(left - {server.id for server in facts.servers})
 
 
 def requests_to_be_read(facts: Facts, stall: timedelta) -> tuple[str, ...]:
-    """Servers of which it matters what was requested lately: UUIDs.
+    """Return UUIDs of servers for which recent requests matter.
 
     Those are the ones that may be restarted or moved in this pass, here or where they have come to;
     and those that ran, and are off where they were evacuated to.
 
     Args:
-        facts: of the pass, with those that were looked for.
+        facts: of the pass, with the servers that were looked up.
         stall: see `to_be_verified`.
     """
     if not recovers(facts):

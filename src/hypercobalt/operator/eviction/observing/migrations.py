@@ -1,4 +1,4 @@
-"""What the node agents see of migrations: how much is left, and that one has ended.
+"""Follows migrations by the node agents' reports: how much is left, and their end.
 
 Migrations are watched only of hosts that are being emptied, by their label, so the cost does not
 grow with the fleet. They are a help and never the truth: where no agent writes them, evictions go

@@ -1,4 +1,4 @@
-"""Which hosts have a network that keeps instances from going there. Pure.
+"""Finds the hosts with a network that keeps instances from going there. Pure.
 
 A host whose own switch is broken takes nothing. Where OVN binds no ports, a running instance would
 lose its network on arrival, so its move waits; a stopped one loses nothing, and what runs nowhere
@@ -38,7 +38,7 @@ def network_of(hypervisor: Hypervisor) -> Iterable[str]:
 
 
 def networks(hypervisors: Cache[Hypervisor], leaves: str) -> Networks:
-    """What the fleet's networks keep out.
+    """Return the hosts whose networks keep instances out.
 
     Args:
         hypervisors: with the index `BY_NETWORK`.
@@ -56,6 +56,6 @@ def _is_disabled(hypervisor: Hypervisor) -> bool:
 
 
 def _names(hypervisors: Iterable[Hypervisor]) -> frozenset[str]:
-    """Their names; not the name that one of them has taken of another host."""
+    """Return their names, without a name that one of them has taken from another host."""
     own = (one for one in hypervisors if not is_claimed(one))
     return frozenset(name for one in own for name in host_names(one))

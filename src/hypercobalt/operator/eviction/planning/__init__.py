@@ -1,1 +1,1 @@
-"""The rules of `plan`: checks, which moves begin, what is called, the end, the next look."""
+"""The rules of `plan`: checks, moves to begin, calls, the end, the next pass."""

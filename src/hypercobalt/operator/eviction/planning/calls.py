@@ -1,7 +1,7 @@
-"""The call for an instance: which one its state requires, and the state after it. Pure.
+"""Chooses the call that an instance's state requires, and the state after it. Pure.
 
-What a call changes is remembered before it is made (`once_accepted`): a pass that is cut off is
-not repeated by the next one. How it ended is taken in afterwards (`with_outcomes`).
+The effect of a call is remembered before the call (`once_accepted`): a pass that is cut off is
+not repeated by the next one. Its outcome is added afterwards (`with_outcomes`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from hypercobalt.operator.eviction.model.tracks import (
 
 
 def remedy(instance: Assessment) -> Action | None:
-    """What is done about an instance whose move needs something."""
+    """Return the action for an instance with a move that needs one; None without one."""
     match instance.state:
         case Stuck(move, force):
             return Force(move) if force else Abort(move)
@@ -72,7 +72,7 @@ def remedy(instance: Assessment) -> Action | None:
 def once_accepted(
     instance: Assessment, action: Action | None, policy: Policy, moment: Moment
 ) -> Assessment:
-    """The instance once an action is accepted."""
+    """Return the instance after an action is accepted."""
     track, at = instance.track, moment.at
     match action:
         case Start(mode=mode, target=target):
@@ -116,7 +116,7 @@ def with_outcomes(
     policy: Policy,
     moment: Moment,
 ) -> tuple[Assessment, ...]:
-    """Give the instances as they are after the calls: one that was not accepted changes them.
+    """Return the instances after the calls: a call that was not accepted changes its instance.
 
     Args:
         expected: as they are if every action is accepted.
@@ -195,7 +195,7 @@ def _failed(
 
 
 def _again(instance: Assessment, why: str, track: Track, not_before: float) -> Assessment:
-    """The call may be made again, but not at once."""
+    """Return the instance for which the call may be made again, but not at once."""
     state = replace(instance.state, message=f"{instance.state.message}; {why}")
     return replace(instance, state=state, track=replace(track, not_before=not_before))
 
@@ -203,7 +203,7 @@ def _again(instance: Assessment, why: str, track: Track, not_before: float) -> A
 def _refused(
     instance: Assessment, start: Start, why: str, policy: Policy, moment: Moment
 ) -> Assessment:
-    """The move was not begun: it is tried again, later and elsewhere."""
+    """Return the instance after a move was not begun: it is tried later and elsewhere."""
     attempts, target = instance.attempts, start.target
     given_up = attempts >= policy.most_attempts(evacuates=start.mode is Mode.EVACUATE)
     seen = instance.observed

@@ -1,4 +1,4 @@
-"""An Eviction that is deleted: what it began is stopped before the object goes. Pure.
+"""Cancels an Eviction that is deleted: its actions are stopped before the object goes. Pure.
 
 Live moves are aborted. Cold ones finish and are confirmed, since nothing else would do that; the
 object is kept for as long as that may take. Evacuations and restarts are left alone: each ends by
@@ -42,11 +42,11 @@ long as any move that reports no progress (`Policy.longest`)."""
 _NAMED: Final = 20  # instances in one message
 
 _LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
-"""What is neither undone nor needs an end."""
+"""Modes of actions that are not undone and need no end."""
 
 
 def cancel(facts: Facts, instances: Sequence[Assessment], policy: Policy) -> Plan:
-    """Stop what the Eviction began, or see it to its end. Earlier moves are others'."""
+    """Stop the Eviction's actions, or follow them to their end; earlier moves are not its own."""
     left = [one for one in instances if _is_to_be_ended(one)]
     waited = since_deletion(facts)
     limit = policy.longest if any(map(_is_cold, left)) else LONGEST
@@ -93,7 +93,7 @@ def _skipped(instance: Assessment) -> Assessment:
 
 
 def cancelled(instances: Iterable[Assessment], left: Sequence[Assessment]) -> str:
-    """What became of a deleted Eviction."""
+    """Return the summary of a deleted Eviction."""
     departed = sum(isinstance(one.state, Departed) for one in instances)
     text = f"cancelled: the Eviction was deleted when {count(departed)} had left"
     if not left:
@@ -103,11 +103,11 @@ def cancelled(instances: Iterable[Assessment], left: Sequence[Assessment]) -> st
 
 
 def left_behind(entries: Sequence[EvictionInstance], limit: timedelta) -> str:
-    """What is given up, and what a person has to do about it once the object is gone.
+    """Return what is given up, and what a person has to do about it once the object is gone.
 
     Args:
-        entries: of what may be under way; none: it is not known what.
-        limit: how long it was waited for.
+        entries: entries of instances that may be under way; none when they are not known.
+        limit: how long the deletion waited for them.
     """
     if not entries:
         return "gave up waiting: migrations may still run, their state cannot be read"
@@ -120,6 +120,6 @@ def left_behind(entries: Sequence[EvictionInstance], limit: timedelta) -> str:
 
 
 def since_deletion(facts: Facts) -> timedelta:
-    """For how long the deletion has waited."""
+    """Time for which the deletion has waited."""
     deleted = facts.eviction.metadata.deletionTimestamp
     return max(facts.moment.now - deleted, timedelta(0)) if deleted else timedelta(0)

@@ -1,10 +1,10 @@
 """When the last instance should have left, estimated by the pace so far. Pure.
 
 A move takes a fixed time and a time for its memory, the second only where the moves that have ended
-show that it matters. Those under way count too, as lasting at least as long as they do already:
-else the short ones, which end first, would make it look too good. What is left is then put into the
-places for moves, in its order, several times over, with lengths that stray from the pace as much as
-those seen: the last to leave is a late one.
+show that it matters. Moves under way count as well, as lasting at least as long as they do already:
+else the short moves, which end first, would make the estimate too good. The remaining moves are
+then put into the places for moves, in their order, several times over, with lengths that stray from
+the pace as much as those seen: the last to leave is a late one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRIDE: Final = 7  # through the strayings seen, so that neighbours in time are
 _CLEAR: Final = 3.0  # times its own uncertainty that the share of memory must be
 _FEW: Final = 2  # moves that have ended, below which their lengths tell nothing of the next ones
 _BORNE: Final = frozenset({MoveKind.LIVE, MoveKind.COLD})
-"""Moves whose ends show what their target bears: by an evacuation nothing is copied."""
+"""Kinds of moves that show how much their target bears: an evacuation copies nothing."""
 _EARLIEST: Final = 0.7  # of its expected time after which a move may have ended
 
 
@@ -35,7 +35,7 @@ class Sample:
 
     Args:
         memory_mib: of the instance.
-        seconds: that it took, or has taken so far.
+        seconds: time that it took, or has taken so far.
     """
 
     memory_mib: int
@@ -47,7 +47,7 @@ class Pace:
     """How long moves take.
 
     Args:
-        fixed: seconds for any.
+        fixed: seconds for any move.
         per_mib: seconds for each MiB of memory.
     """
 
@@ -55,7 +55,7 @@ class Pace:
     per_mib: float
 
     def seconds(self, memory_mib: int) -> float:
-        """For one instance."""
+        """Return the expected seconds of a move of one instance."""
         return self.fixed + self.per_mib * memory_mib
 
 
@@ -94,7 +94,7 @@ def _last(
     waiting: Sequence[int],
     places: int,
 ) -> float:
-    """When the last one leaves if the next moves stray from the pace like these."""
+    """Return when the last instance leaves if the next moves stray from the pace like these."""
     free: list[float] = []
     for index, move in enumerate(running):
         expected = pace.seconds(move.memory_mib)
@@ -113,7 +113,7 @@ def _last(
 
 
 def fit(ended: Sequence[Sample], running: Sequence[Sample]) -> Pace | None:
-    """The pace by the moves that have ended and those under way; None while none has ended."""
+    """Return the pace from moves that have ended or are under way; None while none has ended."""
     if not ended:
         return None
     pace = _line(ended)
@@ -127,7 +127,7 @@ def fit(ended: Sequence[Sample], running: Sequence[Sample]) -> Pace | None:
 
 
 def _line(samples: Sequence[Sample]) -> Pace:
-    """Least squares, neither part below zero; flat while memory does not clearly matter."""
+    """Return the least-squares line, no part below zero; flat unless memory clearly matters."""
     count = len(samples)
     memory = sum(s.memory_mib for s in samples) / count
     seconds = sum(s.seconds for s in samples) / count
@@ -160,7 +160,7 @@ class Timings:
     ended: list[Sample] = field(default_factory=list[Sample])
 
     def observe(self, instances: Iterable[Assessment], moment: Moment) -> tuple[EndedMove, ...]:
-        """Take in which moves are under way; give those that have ended since, well or not."""
+        """Record which moves are under way; return those that have ended since, well or not."""
         over: list[EndedMove] = []
         for instance in instances:
             if instance.server is not None:
@@ -181,7 +181,7 @@ class Timings:
         return tuple(over)
 
     def recall(self, status: EvictionStatus) -> None:
-        """After a restart, take the pace from what is written."""
+        """Restore the pace from the status after a restart."""
         for entry in status.instances:
             started, finished = entry.startedAt, entry.finishedAt
             moved = entry.attempts and entry.mode != EvictionMode.RESTART
@@ -230,14 +230,14 @@ class Timings:
         return [Sample(self._memory_mib(id_), at - begun) for id_, begun in self.begun.items()]
 
     def _memory_mib(self, id_: str) -> int:
-        """Of an instance; 0 for one that was never seen on its host."""
+        """Memory of an instance in MiB; 0 for one that was never seen on its host."""
         return self.sizes.get(id_, 0)
 
 
 def _lasted(instance: Assessment, seen: float) -> float:
-    """Seconds that a move took, by its record: that it has ended is seen late.
+    """Seconds that a move took, by its record: its end is seen late.
 
-    When to look for the next end depends on it, so a lag that counted would lead to a longer one.
+    When to look for the next end depends on it, so a lag in this value would lead to a longer lag.
     """
     move = instance.move
     recorded = (move.updated - move.created).total_seconds() if move is not None else 0.0

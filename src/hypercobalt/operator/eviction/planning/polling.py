@@ -12,14 +12,15 @@ from hypercobalt.operator.eviction.model.tracks import Begun
 from hypercobalt.operator.eviction.planning.estimate import Timings
 
 IDLE: Final = timedelta(seconds=10)
-"""While nothing is under way: no compute service reports that a host was disabled or an instance
-was built."""
+"""Wait while nothing is under way: no compute service reports that a host was disabled or an
+instance was built.
+"""
 
 AWAY: Final = timedelta(seconds=5)
-"""While the compute service cannot be read, or does not list the host."""
+"""Wait while the compute service cannot be read, or does not list the host."""
 
 ARRIVING: Final = timedelta(seconds=5)
-"""While all that is left to do is to wait for moves to the host, and to move what they bring."""
+"""Wait while only moves to the host are left, and the instances that they bring."""
 
 _SLOWEST: Final = timedelta(seconds=2)
 _FASTEST: Final = timedelta(milliseconds=200)
@@ -28,7 +29,7 @@ _SHARE: Final = 0.1  # of a move's length that may pass before its end is notice
 
 _DELETED_SLOWEST: Final = timedelta(seconds=5)
 _DELETED_FASTEST: Final = timedelta(milliseconds=500)
-"""An aborted migration ends in about a second, and the deletion of the Eviction waits for it."""
+"""Wait for the deletion of an Eviction: an aborted migration ends in about a second."""
 _DELETED_SHARE: Final = 0.1  # of the time that the deletion has waited
 
 
@@ -51,9 +52,9 @@ def _goes(instance: Assessment) -> bool:
 def poll_after(
     instances: Sequence[Assessment], checks: Preflight, timings: Timings, moment: Moment
 ) -> timedelta:
-    """When to look again.
+    """Return when to check again.
 
-    No compute service reports that a move has ended, so it is polled, more often when moves are
+    No compute service reports the end of a move, so it is polled, more often when moves are
     short: a place stays empty for a small share of a move's time, and long moves cost few calls.
     The first poll is when the next moves should have ended, those of about the same time together.
 
@@ -82,9 +83,9 @@ def poll_after(
 
 
 def poll_deletion(waited: timedelta) -> timedelta:
-    """When to look again at a deleted Eviction.
+    """Return when to check a deleted Eviction again.
 
     Args:
-        waited: for how long its deletion has waited.
+        waited: time for which its deletion has waited.
     """
     return min(max(_DELETED_FASTEST, waited * _DELETED_SHARE), _DELETED_SLOWEST)

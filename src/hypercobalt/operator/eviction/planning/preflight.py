@@ -1,4 +1,4 @@
-"""What is checked before the first move, and found again while moves run. Pure.
+"""Checks before the first move, repeated while moves run. Pure.
 
 A check about the host stops the moves until it passes. The host need not be disabled when it is
 being shut down, or when only some instances leave. Where the host has to be dead, the proof of that
@@ -53,9 +53,9 @@ _HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled", "RecoveryOn"}
 
 
 def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
-    """Why the instances of this host are not to be moved by an Eviction at all; "" if they are.
+    """Return why an Eviction must not move the instances of this host at all; "" if it may.
 
-    A HostShutdown is what a host's own agent reports; it moves instances of a host that need not be
+    HostShutdown is the report of a host's own agent; it moves instances of a host that need not be
     disabled, so it counts only for the host that the Eviction is named after.
     """
     trigger = eviction.spec.trigger
@@ -68,7 +68,7 @@ def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
 
 
 def is_instance_check_due(status: EvictionStatus) -> bool:
-    """Whether the instances are to be checked: until those checks have passed once."""
+    """Whether the checks of instances are due: until they have passed once."""
     kept = _kept(status)
     return not kept or any(check.result == CheckResult.FAILED for check in kept)
 
@@ -89,7 +89,7 @@ def check_host(
 def of_recovery(
     eviction: Eviction, hypervisor: Hypervisor, *, empty: bool = False
 ) -> tuple[EvictionCheck, ...]:
-    """The check of a recovery by the HA service, while it is paused or switched off."""
+    """Return the check of a recovery by the HA service, while it is paused or switched off."""
     why = recovery_off(hypervisor) if is_recovery(eviction) and not empty else ""
     if not why:
         return ()
@@ -107,7 +107,7 @@ def check(
         hypervisor: as read.
         host: as read.
         instances: all.
-        doubt: what a check of the instances in doubt amounts to.
+        doubt: result of a check of the instances that is in doubt.
     """
     checks = check_host(facts, hypervisor, host, instances).checks
     if not is_instance_check_due(facts.status):
@@ -121,13 +121,13 @@ def check(
 def of_host(
     hypervisor: Hypervisor, host: Host, spec: EvictionSpec, *, empty: bool = False
 ) -> tuple[EvictionCheck, ...]:
-    """Whether the host is such that moves may begin.
+    """Check whether the host is in a state in which moves may begin.
 
     Args:
         hypervisor: as read.
         host: as the compute service reports it.
         spec: of the Eviction.
-        empty: nothing is there to be moved, nor on its way.
+        empty: no instance is on the host or on its way there.
     """
     if needs_proof(spec, hypervisor, host):
         return (_fenced(hypervisor, host, spec, empty=empty),)
@@ -141,14 +141,14 @@ def of_instances(
     groups_refused: str = "",
     course: Course = Course.LEAVE,
 ) -> tuple[EvictionCheck, ...]:
-    """Whether every instance can be moved, as far as that is known.
+    """Check whether every instance can be moved, as far as that is known.
 
     Args:
-        servers: those to be moved.
+        servers: servers to move.
         candidates: for each distinct need, the hosts that could take it.
-        doubt: what a check in doubt amounts to.
+        doubt: result of a check that is in doubt.
         groups_refused: why the server groups are not known; "" when they are.
-        course: what is done with them; those that are restarted need no other host.
+        course: course of the instances; a restart needs no other host.
     """
     bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
     if course.restarts:
@@ -167,7 +167,7 @@ def of_instances(
 
 
 def _groups_listed(refused: str) -> EvictionCheck:
-    """Never more than a warning: Nova itself keeps to the groups' policies when it moves."""
+    """Return a warning at most: Nova itself keeps to the groups' policies when it moves."""
     name = "ServerGroupsListed"
     if not refused:
         return EvictionCheck(name=name, result=CheckResult.PASSED)
@@ -192,7 +192,10 @@ def _up(host: Host, *, empty: bool) -> EvictionCheck:
 def _fenced(
     hypervisor: Hypervisor, host: Host, spec: EvictionSpec, *, empty: bool
 ) -> EvictionCheck:
-    """Pending for as long as it takes: nothing is started elsewhere while the host may run it."""
+    """Return the check of the proof, pending for as long as it takes.
+
+    No instance is started elsewhere while the host may run it.
+    """
     name, why = "HostFenced", unproven(spec, hypervisor, host)
     if not why:
         proof = hypervisor.fencing.proof if hypervisor.fencing else None
@@ -204,7 +207,7 @@ def _fenced(
 
 
 def unproven(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> str:
-    """Why nothing may be begun: the host is to be proven dead, and is not; "" when it may."""
+    """Return why no action may begin: the host must be proven dead, and is not; "" when one may."""
     if not needs_proof(spec, hypervisor, host) or is_dead(hypervisor, host):
         return ""
     fencing = hypervisor.fencing
@@ -258,7 +261,7 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
 
 
 def _hitch(hypervisor: Hypervisor) -> str:
-    """What prevents disabling the host, by its conditions; "" when nothing does."""
+    """Return the condition that prevents disabling the host; "" for none."""
     registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
     if registered is not None and registered.status != "True":
         return registered.message
@@ -280,7 +283,7 @@ def _hindered(found: Sequence[tuple[Server, object]]) -> list[str]:
 def _homeless(
     servers: Sequence[Server], candidates: Mapping[Need, tuple[Capacity, ...]]
 ) -> list[str]:
-    """Those for which no host is left when every one before has found its place."""
+    """Return the servers for which no host is left once all before them are placed, by size."""
     reservations, homeless = Reservations(), list[Server]()
     for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):
         target = choose(server, candidates.get(need(server), ()), reservations)
@@ -299,7 +302,7 @@ def _homeless(
 
 
 def _grouped(servers: Sequence[Server]) -> list[str]:
-    """Strict affinity: the members cannot leave one after the other.
+    """Check strict affinity: the members cannot leave one after the other.
 
     Nova's filter looks at where the group's other members are, and they are still here.
     """

@@ -27,11 +27,11 @@ from hypercobalt.operator.eviction.planning.preflight import refusal, unproven
 from hypercobalt.operator.shared.wording import count
 
 _STOPPED: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
-"""What a deletion stops; an evacuation and a restart go on by themselves."""
+"""Phases of actions that a deletion stops; an evacuation and a restart go on by themselves."""
 
 
 def settled(facts: Facts, policy: Policy) -> Plan | None:
-    """The plan of a pass that ends before its instances are looked at; None: they are."""
+    """Return the plan of a pass that ends before its instances are read; None otherwise."""
     if facts.is_deleted:
         return _settled_deletion(facts, policy)
     if has_ended(facts.eviction.status):

@@ -1,4 +1,4 @@
-"""Which moves begin now: within the limits, in the order of the policy. Pure."""
+"""Chooses the moves that begin now: within the limits, in the order of the policy. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_CLAIMED: Final = "accepted"
 
 
 def going(instance: Assessment) -> Going:
-    """Where an instance that is on its way goes."""
+    """Return where an instance that is on its way goes."""
     move = instance.move
     if move is None or move.ended:
         return Going(instance.observed.entry.target or "", instance.server)
@@ -27,7 +27,7 @@ def going(instance: Assessment) -> Going:
 
 
 def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
-    """What others have under way now, as capacities show it that were read before."""
+    """Return what others have under way now, as shown by capacities that were read before."""
     claimed = {id_ for load in before for id_, each in load.servers.items() if each.claimed}
     return tuple(
         replace(
@@ -43,7 +43,7 @@ def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """What begins now.
+    """Moves that begin now.
 
     Args:
         chosen: moves to begin.
@@ -55,7 +55,7 @@ class Starts:
 
 
 def in_order(servers: Iterable[Server], order: Order) -> list[Server]:
-    """The servers, those that go first in front: of the same priority, by the order."""
+    """Return the servers in order: by priority, then by the policy's order."""
 
     def key(server: Server) -> tuple[int, bool, int, str]:
         size = server.size.memory_mib
@@ -67,11 +67,11 @@ def in_order(servers: Iterable[Server], order: Order) -> list[Server]:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How many moves may be under way, and are.
+    """Number of moves that may be under way, and that are.
 
     Args:
         free: moves that may begin now.
-        busy: those under way away from the host.
+        busy: moves under way away from the host.
     """
 
     free: int
@@ -97,8 +97,8 @@ def places(
         policy: limits.
         host: that is emptied.
         parallelism: moves away from it at once; None takes the policy's.
-        borne: moves that the hosts bear together which could take the next instance; None where
-            that sets no limit.
+        borne: moves that the hosts that could take the next instance bear together; None where that
+            sets no limit.
     """
     busy = sum(instance.occupies for instance in instances)
     same = sum(len(load.servers) for load in others if load.host == host)
@@ -110,7 +110,7 @@ def places(
 
 
 def per_target(policy: Policy, *, chooses: bool) -> int:
-    """Moves to one host at once, where we name it; 0 for any number.
+    """Return the limit of moves to one host at once, where the operator names it; 0 for no limit.
 
     Args:
         policy: limits.
@@ -120,7 +120,7 @@ def per_target(policy: Policy, *, chooses: bool) -> int:
 
 
 def ready(instances: Iterable[Assessment]) -> dict[str, tuple[Server, Ready]]:
-    """Those that may be begun, by UUID."""
+    """Return the instances with moves that may begin, by UUID."""
     return {
         instance.id: (instance.server, instance.state)
         for instance in instances
@@ -131,7 +131,7 @@ def ready(instances: Iterable[Assessment]) -> dict[str, tuple[Server, Ready]]:
 def to_be_placed(
     instances: Iterable[Assessment], policy: Policy, *, chooses: bool
 ) -> tuple[Server, ...]:
-    """Servers that may be begun, on a host that is ours to name.
+    """Return the servers with moves that may begin, to a host that the operator names.
 
     Args:
         instances: all.
@@ -202,7 +202,7 @@ def choose_starts(
 
 
 def no_room(size: Size, candidates: Sequence[Capacity], busy: int) -> str:
-    """Why an instance has no place."""
+    """Return why an instance has no place."""
     wanted = f"{size.vcpus:g} vCPUs, {size.memory_mib} MiB"
     wanted += f" and {size.disk_gib} GiB of local disk" if size.disk_gib else ""
     later = "; waiting for running migrations" if busy else ""
@@ -210,7 +210,7 @@ def no_room(size: Size, candidates: Sequence[Capacity], busy: int) -> str:
 
 
 def unbound_text(count: int) -> str:
-    """Why a running instance waits though hosts have capacity for it."""
+    """Return why a running instance waits though hosts have capacity for it."""
     return (
         f"OVN binds no ports on any of {count} candidate hosts (NetworkHealthy of their "
         "Hypervisors); waiting until ovn-controller is connected there"
@@ -218,7 +218,7 @@ def unbound_text(count: int) -> str:
 
 
 def _is_named(state: Ready, policy: Policy, *, chooses: bool) -> bool:
-    """Whether we name the target: where the service does not, for a limit, to try elsewhere."""
+    """Whether the operator names the target: without a scheduler, for a limit, to try elsewhere."""
     return not chooses or policy.per_target > 0 or bool(state.avoid)
 
 

@@ -1,13 +1,13 @@
-"""How many moves at once each target bears, by how those to it have ended. Pure.
+"""Limits the moves at once to each target, by the outcome of earlier moves to it. Pure.
 
 A target begins with what every host bears. Each round, which is as many moves as its limit, all
 begun since it was set, shows more: where they took about as long as moves did at first, the limit
 is doubled; where they took much longer, or one has failed, it is halved. After a first fall it
 rises by one a round. It never goes below where it began, nor above what the policy allows.
 
-A move is compared with moves of instances of about its size only; others show nothing. What is
-known is lost with the process, and outdated after some time without moves: then a target begins
-anew.
+A move is compared with moves of instances of about its size only; others show nothing. This
+knowledge is lost with the process, and outdated after some time without moves: then a target begins
+again.
 
 Source: docs/decisions/0052-targets-bear-what-they-show.md.
 """
@@ -21,7 +21,7 @@ from typing import Final
 from hypercobalt.operator.eviction.model.policy import Policy
 
 KEPT: Final = 600.0
-"""Seconds after the last move to a target during which what it has borne is believed."""
+"""Seconds after the last move to a target during which its limit stays valid."""
 
 _UNCHANGED: Final = 1.25  # times as long as at first that moves may take where the limit rises
 _SLOWER: Final = 1.5  # likewise, from where it falls
@@ -54,11 +54,11 @@ class EndedMove:
 
 @dataclass(frozen=True, slots=True)
 class Bearing:
-    """What a target has shown.
+    """Record of a target.
 
     Args:
         limit: moves to it at once; 0 before the first has ended.
-        since: when that was set.
+        since: when the limit was set.
         first: the moves that arrived while the limit was where it began.
         round: those that were begun and arrived since, as far as they are comparable.
         fallen: the limit has been too high once.
@@ -74,7 +74,7 @@ class Bearing:
 
 
 def limit_of(bearing: Bearing | None, policy: Policy, at: float) -> int:
-    """Moves to a target at once, where nobody has set a limit."""
+    """Return the moves at once to a target for which the site has set no limit."""
     lowest = policy.per_possible_target
     if bearing is None or at - bearing.seen_at > KEPT:
         return lowest
@@ -82,10 +82,10 @@ def limit_of(bearing: Bearing | None, policy: Policy, at: float) -> int:
 
 
 def with_end(bearing: Bearing | None, ended: EndedMove, policy: Policy, at: float) -> Bearing:
-    """Take in how a move to a target has ended."""
+    """Record how a move to a target has ended."""
     known = replace(_current(bearing, policy, at), seen_at=at)
     if ended.begun < known.since:
-        return known  # what it has met is what an earlier limit led to
+        return known  # an earlier limit led to this result
     if ended.failed:
         return _fallen(known, policy, at)
     if known.limit <= policy.per_possible_target:
@@ -125,14 +125,14 @@ def _set(known: Bearing, limit: int, at: float) -> Bearing:
 
 
 def _at_once(moves: Sequence[EndedMove]) -> int:
-    """How many of these moves were under way at the same time."""
+    """Return how many of these moves were under way at the same time."""
     return max(
         sum(one.begun <= each.begun < one.begun + one.seconds for one in moves) for each in moves
     )
 
 
 def _slower(ended: EndedMove, first: Sequence[EndedMove]) -> float | None:
-    """How many times as long as at first a move took; None where nothing is comparable."""
+    """Return the ratio of a move's time to that of first moves; None if none is comparable."""
     memory = ended.memory_mib
     alike = [
         one.seconds

@@ -1,4 +1,4 @@
-"""Which host an instance goes to, where the operator selects it. Pure.
+"""Selects the host that an instance goes to, where the operator does so. Pure.
 
 Capacity is what the compute service last reported, less what has been reserved since: no host is
 filled above it while many moves begin at once.
@@ -57,9 +57,9 @@ def choose(
     per_target: int = 0,
     limits: Mapping[str, int] | None = None,
 ) -> str | None:
-    """The host with most memory left among those that fit; None if there is none.
+    """Return the host with most memory left among those that fit; None if there is none.
 
-    One that is to come last is still better than one to avoid, where it has failed already.
+    A host in `last` is still better than one in `avoid`, where a move has failed already.
 
     Args:
         server: to be moved.
@@ -89,5 +89,5 @@ def _must_part(group: ServerGroup | None) -> bool:
 
 
 def _members(server: Server) -> tuple[str, ...]:
-    """Of its group, itself included: the same for all of them."""
+    """Return the members of its group, itself included: the same for all of them."""
     return tuple(sorted({server.id, *(server.group.members if server.group else ())}))

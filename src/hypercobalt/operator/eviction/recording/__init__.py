@@ -1,1 +1,1 @@
-"""What a pass leaves behind for people and programs: the status and the Events."""
+"""Results of a pass for people and programs: the status and the Events."""

@@ -40,10 +40,10 @@ from hypercobalt.operator.shared.wording import called, count, incoming_moves
 _Type, _Reason = EvictionConditionType, EvictionReason
 
 WRITE_APART: Final = timedelta(seconds=1)
-"""Progress is written at most so often: for people, who look no more often."""
+"""Interval of writes of progress: people look no more often."""
 
 WRITE_TEXTS_APART: Final = timedelta(seconds=10)
-"""What only words and the estimate change may wait so long."""
+"""Interval of writes that change only words and the estimate."""
 
 _ENDED: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED})
 _NAMED: Final = 20  # instances in the message of one condition
@@ -118,7 +118,7 @@ def status_of(facts: Facts, plan: Plan, order: Order, seconds_left: float | None
 
 
 def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
-    """The entry of one instance."""
+    """Return the entry of one instance."""
     old, move, server = instance.observed.entry, instance.move, instance.server
     phase, target = phase_of(instance.state), old.target
     if move is not None and move.target and (move.succeeded or not move.ended):
@@ -144,11 +144,11 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
 
 
 def _ran(instance: Assessment) -> bool | None:
-    """Whether it ran when it was last seen, but for a crash of it or of its host.
+    """Whether the instance ran when it was last seen, or would have but for a crash.
 
-    What has died is started again by an evacuation, and counts as having run. Once that has begun
-    it is not looked at: Nova starts one that was stopped, and stops it again, while it still has it
-    on its old host (nova/compute/manager.py, `_do_rebuild_instance`).
+    A crash of the instance or its host does not count: an evacuation starts such an instance again.
+    Once that has begun, the state is not read: Nova starts one that was stopped, and stops it
+    again, while it still has it on its old host (nova/compute/manager.py, `_do_rebuild_instance`).
     """
     old, server = instance.observed.entry, instance.server
     ran, begun = old.ran, old.mode is EvictionMode.EVACUATE and old.startedAt is not None
@@ -162,7 +162,7 @@ def _ran(instance: Assessment) -> bool | None:
 def with_instances(
     status: EvictionStatus, instances: Sequence[Assessment], order: Order, now: datetime
 ) -> EvictionStatus:
-    """The status with how far each instance is."""
+    """Return the status with how far each instance is."""
     failed = [one.id for one in instances if isinstance(one.state, Stranded)]
     waiting = [server.id for server in reversed(pending(instances, order))]
     there = {*failed, *waiting}
@@ -179,7 +179,7 @@ def with_instances(
 
 
 def pending(instances: Iterable[Assessment], order: Order) -> list[Server]:
-    """The servers that have not begun to leave, in their order."""
+    """Return the servers that have not begun to leave, in their order."""
     waiting = (one for one in instances if phase_of(one.state) is InstancePhase.PENDING)
     return in_order((one.server for one in waiting if one.server is not None), order)
 
@@ -187,7 +187,7 @@ def pending(instances: Iterable[Assessment], order: Order) -> list[Server]:
 def with_progress(
     status: EvictionStatus, seconds_left: float | None, moment: Moment
 ) -> EvictionStatus:
-    """The status with how far all of it is."""
+    """Return the status with how far the whole Eviction is."""
     phases = [entry.phase for entry in status.instances if entry.phase != InstancePhase.SKIPPED]
     total, done = len(phases), phases.count(InstancePhase.SUCCEEDED)
     expected: datetime | None = None
@@ -215,7 +215,7 @@ def set_preflight(conditions: Conditions, found: Preflight) -> None:
 
 
 def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
-    """Say what became of the instances: of a failed one as long as there is one."""
+    """Set the condition by the instances' outcome: by a failed one as long as there is one."""
     failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
     if failed:
         conditions.set(_Type.MIGRATING_INSTANCE, "False", _Reason.FAILED, listed(failed))
@@ -230,7 +230,7 @@ def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
 def set_running(
     conditions: Conditions, status: EvictionStatus, host: str, incoming: Sequence[Move] = ()
 ) -> None:
-    """Set `Evicting` by the progress, and what is waited for after it."""
+    """Set `Evicting` by the progress, with what it waits for."""
     phases = [entry.phase for entry in status.instances]
     done, moving = phases.count(InstancePhase.SUCCEEDED), phases.count(InstancePhase.MIGRATING)
     total = len(phases) - phases.count(InstancePhase.SKIPPED)
@@ -246,7 +246,7 @@ def set_running(
 
 
 def ended_text(status: EvictionStatus, host: str) -> str:
-    """How it ended, when nothing is left to do."""
+    """Return how the Eviction ended, when nothing is left to do."""
     failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
     done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED]
     again = sum(e.mode == EvictionMode.RESTART and not e.target for e in done)
@@ -267,14 +267,14 @@ def _only_restarts(entries: Iterable[EvictionInstance]) -> bool:
 
 
 def listed(entries: Sequence[EvictionInstance]) -> str:
-    """Instances, each with what is to be known of it."""
+    """Return a text of instances, each with its message or phase."""
     texts = [f"{called(entry)}: {entry.message or entry.phase}" for entry in entries[:_NAMED]]
     more = len(entries) - len(texts)
     return "; ".join([*texts, *([f"and {more} more"] if more else [])])
 
 
 def write_after(written: EvictionStatus, now: EvictionStatus, since: float) -> timedelta | None:
-    """How long a write may wait; zero: not at all; None: there is nothing to write.
+    """Return how long a write may wait; zero for not at all; None when there is nothing to write.
 
     Args:
         written: the status as the API has it.
@@ -291,7 +291,7 @@ def write_after(written: EvictionStatus, now: EvictionStatus, since: float) -> t
 
 
 def _marks(status: EvictionStatus) -> list[tuple[str, str, str]]:
-    """What programs wait for; of the running state it is the reason, not its words."""
+    """Return what programs wait for; of the running state the reason, not its words."""
     return [(c.type, c.status, c.reason) for c in status.conditions]
 
 
