@@ -58,6 +58,8 @@ SECRETS: Final = {
     },
 }
 
+_BLOCKS: Final = {"RecoveryBlocked", "Evicting"}
+
 
 @dataclass(slots=True)
 class Effects:
@@ -261,7 +263,7 @@ class Effects:
             why = {
                 one["metadata"]["name"]: (
                     one["status"].get("recovery"),
-                    [c["message"] for c in one["status"]["conditions"] if "Blocked" in c["type"]],
+                    [c["message"] for c in one["status"]["conditions"] if c["type"] in _BLOCKS],
                 )
                 for one in told
                 if one is not None

@@ -138,11 +138,13 @@ class FakeHosts:
         await self._world.call("hosts.enable", host.name)
         self._up_again(host)
         self._world.change_host(host.name, enabled=True, disabled_reason="")
+        self._moves.disabled.discard(host.name)
 
     async def disable(self, host: Host, reason: str) -> None:
         await self._world.call("hosts.disable", host.name)
         self._known(host)
         self._world.change_host(host.name, enabled=False, disabled_reason=reason)
+        self._moves.disabled.add(host.name)
 
     async def force_down(self, host: Host) -> None:
         await self._world.call("hosts.force_down", host.name)
