@@ -16,9 +16,7 @@ from hypercobalt.compute.model import Move, MoveKind
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About, Case
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
-    course_of,
     is_requested_by_person,
-    recovers,
 )
 from hypercobalt.operator.eviction.assessing.deaths import has_just_died
 from hypercobalt.operator.eviction.assessing.evacuating import evacuating
@@ -26,6 +24,7 @@ from hypercobalt.operator.eviction.assessing.leaving import leaving
 from hypercobalt.operator.eviction.assessing.movability import OnItsWay, movability
 from hypercobalt.operator.eviction.assessing.owner import incident_of, is_ended
 from hypercobalt.operator.eviction.assessing.restarting import brought_up, left_to_owner, restarting
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.assessing.witnesses import sightings
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy
@@ -47,15 +46,14 @@ _OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.SKIPPED})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[Assessment, ...]:
+def assess(situation: Situation, tracks: Mapping[str, Track]) -> tuple[Assessment, ...]:
     """Determine how far every instance is: those known so far, and those that have come since.
 
     Args:
-        facts: of the pass; `spec.instances` are the only ones, if there are any.
+        situation: of the pass; `spec.instances` are the only ones, if there are any.
         tracks: track of each instance, by UUID.
-        policy: waits and attempts.
     """
-    about = _about(facts)
+    facts, policy, about = situation.facts, situation.policy, _about(situation)
     found: list[Assessment] = []
     for seen in _observed(facts, about.began):
         track = tracks.get(seen.entry.id, FRESH)
@@ -101,13 +99,14 @@ def _is_to_be_shown_off(seen: Observed, facts: Facts, policy: Policy) -> bool:
     return server is not None and has_just_died(server, facts.hypervisor, lag, facts.moment.now)
 
 
-def _about(facts: Facts) -> About:
+def _about(situation: Situation) -> About:
+    facts = situation.facts
     made = facts.eviction.metadata.creationTimestamp or _EPOCH
     return About(
         made,
         incident_of(facts.eviction, facts.hypervisor),
-        course_of(facts),
-        recovers(facts),
+        situation.course,
+        situation.recovers,
         only_if_wanted=not is_requested_by_person(facts.eviction.spec),
         keeps_servers=facts.keeps_servers,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TypeVar
@@ -16,14 +16,10 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.assessing.course import (
-    Course,
-    course_of,
-    is_dead,
-    is_to_be_empty,
-)
+from hypercobalt.operator.eviction.assessing.course import Course, is_dead, is_to_be_empty
 from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.memory import Listing, Memory
 from hypercobalt.operator.eviction.model.decision import Questions
 from hypercobalt.operator.eviction.model.facts import Facts, Need, Networks, need
@@ -35,7 +31,7 @@ from hypercobalt.operator.eviction.observing.lookups import (
     to_be_well,
 )
 from hypercobalt.operator.eviction.observing.migrations import Migrations
-from hypercobalt.operator.eviction.planning.settled import settled
+from hypercobalt.operator.eviction.planning.situate import situate
 from hypercobalt.operator.shared.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.tasks import sole
@@ -85,28 +81,32 @@ class Observer:
         """The time now."""
         return Moment(self._clock.now(), self._clock.monotonic())
 
-    async def look(self, eviction: Eviction, memory: Memory) -> Facts:
+    async def look(self, eviction: Eviction, memory: Memory) -> Situation:
         """Read the Hypervisor, the host and its servers, up to a fact that settles the pass."""
-        facts = await self._hypervisor(eviction, memory)
-        try:
-            if settled(facts, self._policy) is None:
-                facts = await self._host(facts, memory)
-            if settled(facts, self._policy) is None:
-                facts = await self._instances(facts, memory)
-        except ComputeError as error:
-            log.warning("compute_unreachable", eviction=eviction.metadata.name, error=str(error))
-            return replace(facts, trouble=error, moment=self.moment())
-        return facts
+        situation = self._situate(await self._hypervisor(eviction, memory))
+        for read in (self._host, self._instances):
+            if situation.settled is None:
+                situation = await self._read(situation, read(situation, memory))
+        return situation
 
-    async def answer(self, facts: Facts, questions: Questions, memory: Memory) -> Facts:
+    async def answer(self, situation: Situation, questions: Questions, memory: Memory) -> Situation:
         """Read the further facts that the plan depends on."""
+        situation = await self._read(situation, self._capacity(situation.facts, questions, memory))
+        if questions.counted and situation.settled is None:
+            situation = await self._read(situation, self._count(situation, memory))
+        return situation
+
+    async def _read(self, situation: Situation, reading: Awaitable[Facts]) -> Situation:
+        """Return the situation after a reading; what the compute service fails in settles it."""
         try:
-            facts = await self._capacity(facts, questions, memory)
-            return await self._count(facts, memory) if questions.counted else facts
+            return self._situate(await reading)
         except ComputeError as error:
-            name = facts.eviction.metadata.name
+            name = situation.facts.eviction.metadata.name
             log.warning("compute_unreachable", eviction=name, error=str(error))
-            return replace(facts, trouble=error, moment=self.moment())
+            return self._situate(replace(situation.facts, trouble=error, moment=self.moment()))
+
+    def _situate(self, facts: Facts) -> Situation:
+        return situate(facts, self._policy)
 
     async def _hypervisor(self, eviction: Eviction, memory: Memory) -> Facts:
         name = eviction.spec.hypervisor
@@ -125,7 +125,8 @@ class Observer:
             of_other_shard=missing and await self._kube.get(Hypervisor, name) is not None,
         )
 
-    async def _host(self, facts: Facts, memory: Memory) -> Facts:
+    async def _host(self, situation: Situation, memory: Memory) -> Facts:
+        facts = situation.facts
         hypervisor, at = facts.hypervisor, facts.moment.at
         claimed = hypervisor is not None and is_claimed(hypervisor) and not facts.is_deleted
         if claimed:
@@ -164,20 +165,21 @@ class Observer:
         except ComputeError:
             return host  # what answers for this host alone is silent, too
 
-    async def _instances(self, facts: Facts, memory: Memory) -> Facts:
+    async def _instances(self, situation: Situation, memory: Memory) -> Facts:
         """Read the servers on the host, and what the host does not show of its instances."""
+        facts = situation.facts
         host = facts.host.name if facts.host is not None else facts.source
         listing, reused = await self._list(host, memory, reported(facts.hypervisor))
         memory.listing = listing
         servers = with_deaths(listing.servers, facts.hypervisor)
         facts = replace(facts, servers=servers, moves=listing.moves, reused=reused)
-        found = await _each(to_be_verified(facts, self._policy.stall), self._compute.moves.server)
+        found = await _each(to_be_verified(situation.having(facts)), self._compute.moves.server)
         elsewhere = {id_: server for id_, server in found.items() if server is not None}
         facts = replace(facts, elsewhere=elsewhere, sought=frozenset(found))
         return replace(
             facts,
-            requests=await self._requests(facts),
-            neighbours=self._neighbours(facts),
+            requests=await self._requests(situation.having(facts)),
+            neighbours=self._neighbours(situation.having(facts)),
             jobs=self._migrations.jobs_of(facts.source),
             groups_refused=self._compute.moves.groups_refused,
             targets=self._targets(memory),
@@ -205,19 +207,20 @@ class Observer:
         memory.listed_at = started
         return Listing(servers, moves, deaths), False
 
-    async def _requests(self, facts: Facts) -> Mapping[str, tuple[ServerAction, ...]]:
+    async def _requests(self, situation: Situation) -> Mapping[str, tuple[ServerAction, ...]]:
+        facts = situation.facts
         since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
 
         async def read(id_: str) -> tuple[ServerAction, ...]:
             return await self._compute.moves.actions(id_, since)
 
-        return await _each(requests_to_be_read(facts, self._policy.stall), read)
+        return await _each(requests_to_be_read(situation), read)
 
-    def _neighbours(self, facts: Facts) -> Mapping[str, Hypervisor]:
+    def _neighbours(self, situation: Situation) -> Mapping[str, Hypervisor]:
         """Return the Hypervisors of hosts to which moves away from a dead host went."""
-        if course_of(facts) is not Course.EVACUATE:
+        if situation.course is not Course.EVACUATE:
             return {}
-        targets = {move.target for move in facts.moves if move.target}
+        targets = {move.target for move in situation.facts.moves if move.target}
         return {
             name: hypervisor
             for hypervisor in self._hypervisors
@@ -251,15 +254,16 @@ class Observer:
 
         return await _each(by_need, read)
 
-    async def _count(self, facts: Facts, memory: Memory) -> Facts:
+    async def _count(self, situation: Situation, memory: Memory) -> Facts:
         """Read the compute service's count of servers on the host, past every cache.
 
         Moves to the host are read before: a server that one of them has brought since is counted.
         """
+        facts = situation.facts
         if memory.host is None:
             return facts
         incoming: tuple[Move, ...] = ()
-        if is_to_be_empty(facts):
+        if is_to_be_empty(facts, situation.course):
             incoming = await self._compute.moves.incoming(memory.host.name)
         found = await self._compute.hosts.get(memory.host.name, fresh=True)
         if found is None:  # for now: the next pass reads it again

@@ -18,19 +18,20 @@ from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.claims import held_by
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.actions import Restart
 from hypercobalt.operator.eviction.model.claims import REASON, claims
 from hypercobalt.operator.eviction.model.decision import Plan
 from hypercobalt.operator.eviction.model.facts import Facts
-from hypercobalt.operator.eviction.model.policy import Policy, order_of
+from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
-from hypercobalt.operator.eviction.plan import most_at_once, plan, questions
+from hypercobalt.operator.eviction.plan import plan, questions
 from hypercobalt.operator.eviction.planning.calls import with_outcomes
-from hypercobalt.operator.eviction.planning.settled import settled
+from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.starts import as_of
 from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
@@ -85,39 +86,49 @@ class EvictionReconciler:
             self._forget(name)
             return Result()
         memory = self._memories.of(eviction)
-        facts = await self._observer.look(eviction, memory)
-        if (early := settled(facts, self._policy)) is not None:
-            return await self._record(facts, early, memory)
-        if not facts.is_deleted:
+        situation = await self._observer.look(eviction, memory)
+        if situation.settled is not None:
+            return await self._record(situation, situation.settled, memory)
+        if not situation.facts.is_deleted:
             kept = await self._finalizer.add(eviction)  # before anything is begun
             if kept is None:
                 return Result()
-            facts = replace(facts, eviction=kept)
-        facts = replace(facts, held=held_by(facts, self._evictions.all()))
-        self._note_claims(facts, memory)
-        instances = assess(facts, memory.tracks, self._policy)
-        ended = memory.timings.observe(instances, facts.moment)
-        self._memories.ended(ended, facts.moment.at)
-        facts, planned = await self._plan(facts, instances, memory)
+            situation = situation.having(replace(situation.facts, eviction=kept))
+        situation = situation.having(
+            replace(situation.facts, held=held_by(situation, self._evictions.all()))
+        )
+        self._note_claims(situation.facts, memory)
+        instances = assess(situation, memory.tracks)
+        moment = situation.facts.moment
+        self._memories.ended(memory.timings.observe(instances, moment), moment.at)
+        situation, planned = await self._plan(situation, instances, memory)
         if any(isinstance(action, Restart) for action in planned.actions.values()):
             # Nothing else shows that a restart was begun: it is written first.
-            status = self._status(facts, planned, memory)
-            await self._write(facts, status, memory, at_once=True)
-        return await self._record(facts, await self._act(facts, planned, memory), memory)
+            status = self._status(situation, planned, memory)
+            await self._write(situation.facts, status, memory, at_once=True)
+        return await self._record(
+            situation, await self._act(situation.facts, planned, memory), memory
+        )
 
     async def _plan(
-        self, facts: Facts, instances: tuple[Assessment, ...], memory: Memory
-    ) -> tuple[Facts, Plan]:
-        name = facts.eviction.metadata.name
+        self, situation: Situation, instances: tuple[Assessment, ...], memory: Memory
+    ) -> tuple[Situation, Plan]:
+        if situation.facts.is_deleted:
+            return situation, cancel(situation, instances)
+        name = situation.facts.eviction.metadata.name
         before = self._memories.others(self._evictions.all(), name)
-        open_questions = questions(facts, instances, before, self._policy)
-        facts = await self._observer.answer(facts, open_questions, memory)
+        situation = await self._observer.answer(
+            situation, questions(situation, instances, before), memory
+        )
+        if situation.settled is not None:
+            return situation, situation.settled
         # From here to the load nothing is awaited: another Eviction must not take the same places.
         others = as_of(before, self._memories.others(self._evictions.all(), name))
-        facts = replace(facts, limits=self._memories.limits(facts.moment.at))
-        planned = plan(facts, instances, others, memory.timings, self._policy)
+        limits = self._memories.limits(situation.facts.moment.at)
+        situation = situation.having(replace(situation.facts, limits=limits))
+        planned = plan(situation, instances, others, memory.timings)
         memory.load = planned.load or memory.load
-        return facts, planned
+        return situation, planned
 
     async def _act(self, facts: Facts, planned: Plan, memory: Memory) -> Plan:
         """Make the calls, and return the plan with the instances as they are afterwards."""
@@ -138,10 +149,10 @@ class EvictionReconciler:
             log.info("instances_counted_but_not_listed", eviction=name)
         return replace(planned, instances=instances)
 
-    async def _record(self, facts: Facts, planned: Plan, memory: Memory) -> Result:
+    async def _record(self, situation: Situation, planned: Plan, memory: Memory) -> Result:
+        facts = replace(situation.facts, moment=self._observer.moment())
         eviction, name = facts.eviction, facts.eviction.metadata.name
-        facts = replace(facts, moment=self._observer.moment())
-        status = self._status(facts, planned, memory)
+        status = self._status(situation.having(facts), planned, memory)
         for note in notes(facts.status, status, facts.source):
             self._note(eviction, note)
         memory.status = status
@@ -158,13 +169,11 @@ class EvictionReconciler:
         due = [wait for wait in (planned.look_again, waits) if wait is not None]
         return Result(min(due, default=None))
 
-    def _status(self, facts: Facts, planned: Plan, memory: Memory) -> EvictionStatus:
-        order = order_of(facts.eviction, self._policy)
-        waiting = [s.size.memory_mib for s in pending(planned.instances or (), order)]
-        left = memory.timings.seconds_left(
-            waiting, most_at_once(facts, self._policy), facts.moment.at
-        )
-        return status_of(facts, planned, order, left)
+    def _status(self, situation: Situation, planned: Plan, memory: Memory) -> EvictionStatus:
+        waiting = [s.size.memory_mib for s in pending(planned.instances or (), situation.order)]
+        at = situation.facts.moment.at
+        left = memory.timings.seconds_left(waiting, situation.most_at_once, at)
+        return status_of(situation.facts, planned, situation.order, left)
 
     async def _write(
         self, facts: Facts, status: EvictionStatus, memory: Memory, *, at_once: bool

@@ -17,6 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Move, Server, Size
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import (
@@ -27,6 +28,7 @@ from hypercobalt.operator.eviction.model.states import (
     Ready,
     State,
 )
+from hypercobalt.operator.eviction.planning.situate import situate
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 AGES_AGO = BEGAN - timedelta(days=1)
@@ -106,3 +108,8 @@ def hypervisor(
 def facts(of: Eviction | None = None, **fields: object) -> Facts:
     about = of or eviction()
     return Facts(eviction=about, status=about.status, moment=NOW, **fields)  # type: ignore[arg-type]
+
+
+def situation(of: Facts | None = None, policy: Policy = POLICY) -> Situation:
+    """What the facts decide for all instances: a host that is well, without any."""
+    return situate(of or facts(), policy)

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import pytest
 from tests.unit.operator.eviction.made import (
     BEGAN,
-    POLICY,
     assessed,
     entry,
     eviction,
     facts,
     move,
     server,
+    situation,
 )
 
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
@@ -34,7 +34,7 @@ from hypercobalt.operator.eviction.model.states import (
     Waiting,
     phase_of,
 )
-from hypercobalt.operator.eviction.plan import still_counted
+from hypercobalt.operator.eviction.planning.ending import still_counted
 
 BEFORE = BEGAN - timedelta(hours=1)
 
@@ -71,7 +71,7 @@ def test_phase_follows_from_entry_server_and_records(
     found: list[str],
 ) -> None:
     about = eviction(EvictionStatus(instances=known), instances=named)
-    made = assess(facts(about, servers=here, moves=records), {}, POLICY)
+    made = assess(situation(facts(about, servers=here, moves=records)), {})
     assert [str(phase_of(one.state)) for one in made] == found
     confirmed = [one for one in made if isinstance(one.state, Arrived) and one.state.due]
     assert len(confirmed) == found.count("Confirming")
@@ -109,7 +109,7 @@ def test_instance_that_is_done_stays_done_unless_it_returns_to_a_drained_host(
     attempts: int,
 ) -> None:
     about = eviction(EvictionStatus(instances=(known,)), mode=mode)
-    (found,) = assess(facts(about, servers=here), {}, POLICY)
+    (found,) = assess(situation(facts(about, servers=here)), {})
     assert (found.state, found.attempts) == (state, attempts)
 
 
@@ -140,7 +140,7 @@ def test_instance_that_the_host_still_counts_is_named(
 def test_instance_of_another_eviction_is_left_to_it_and_followed(
     about: Eviction, here: Server, state: type
 ) -> None:
-    (found,) = assess(facts(about, servers=(here,), held={"a": "other"}), {}, POLICY)
+    (found,) = assess(situation(facts(about, servers=(here,), held={"a": "other"})), {})
     assert isinstance(found.state, state)
     assert (found.state.message == "Eviction other has this instance; waiting for its end") is (
         state is Waiting
@@ -155,5 +155,5 @@ def test_recovery_that_an_owner_has_turned_off_is_made_by_hand_only(
 ) -> None:
     about = eviction(mode="restart", trigger=trigger)
     off = server(status="SHUTOFF", recovers=False)
-    (found,) = assess(facts(about, servers=(off,)), {}, POLICY)
+    (found,) = assess(situation(facts(about, servers=(off,))), {})
     assert isinstance(found.state, state)

@@ -21,6 +21,7 @@ from tests.unit.operator.eviction.made import (
     hypervisor,
     move,
     server,
+    situation,
 )
 
 from hypercobalt.api.conditions import set_condition
@@ -40,7 +41,7 @@ from hypercobalt.operator.eviction.model.actions import (
     Start,
     is_evacuation,
 )
-from hypercobalt.operator.eviction.model.decision import Going, Load, Plan, Questions
+from hypercobalt.operator.eviction.model.decision import Going, Load, Plan
 from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.model.states import (
@@ -60,7 +61,7 @@ from hypercobalt.operator.eviction.model.states import (
     Unaffected,
 )
 from hypercobalt.operator.eviction.model.tracks import Begun
-from hypercobalt.operator.eviction.plan import most_at_once, plan, questions
+from hypercobalt.operator.eviction.plan import plan, questions
 from hypercobalt.operator.eviction.planning.estimate import Timings
 
 CHECKED = EvictionStatus(checks=(EvictionCheck(name="Instances", result="Passed"),))
@@ -94,15 +95,15 @@ def read(*, disabled: bool = True, status: EvictionStatus = CHECKED, **fields: o
 def planned(
     of: Facts, *now: Assessment, policy: Policy = POLICY, others: tuple[Load, ...] = ()
 ) -> Plan:
-    return plan(of, now, others, Timings(), policy)
+    return plan(situation(of, policy), now, others, Timings())
 
 
 def test_capacity_of_every_instance_is_read_until_the_checks_have_passed() -> None:
     new, failed = EvictionStatus(), EvictionCheck(name="Instances", result="Failed")
     for status in (new, with_fields(new, checks=(failed,))):
-        found = questions(read(status=status), FOUR, (), POLICY)
+        found = questions(situation(read(status=status)), FOUR, ())
         assert [each.id for each in found.servers] == ["0", "1", "2", "3"]
-    assert questions(read(), FOUR, (), POLICY).servers == ()
+    assert questions(situation(read()), FOUR, ()).servers == ()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_capacity_of_every_instance_is_read_until_the_checks_have_passed() -> No
 def test_capacity_is_read_only_where_something_may_begin(
     of: Facts, policy: Policy, servers: int, *, first: bool
 ) -> None:
-    found = questions(of, FOUR, (), policy)
+    found = questions(situation(of, policy), FOUR, ())
     assert len(found.servers) == servers
     assert (found.next is not None) is first
     assert not found.counted
@@ -142,21 +143,21 @@ def test_capacity_is_read_only_where_something_may_begin(
 )
 def test_capacity_is_not_read_where_no_move_will_begin(of: Facts) -> None:
     fresh = replace(of, status=EvictionStatus(), targets=None, chooses_target=False)
-    assert questions(fresh, FOUR, (), POLICY) == Questions()
+    assert situation(fresh).settled is not None
 
 
 def test_targets_are_counted_for_the_first_that_waits_unless_a_limit_is_set() -> None:
     of = read(targets=None)
-    assert questions(of, FOUR, (), POLICY).next == server("0")
+    assert questions(situation(of), FOUR, ()).next == server("0")
     limited = replace(of, eviction=eviction(CHECKED, parallelism=2))
-    assert questions(limited, FOUR, (), POLICY).next is None
+    assert questions(situation(limited), FOUR, ()).next is None
 
 
 def test_limits_of_an_evacuation_free_places_for_which_capacity_is_read() -> None:
     of = read(hypervisor=DEAD, host=DOWN, chooses_target=False)
     busy = [assessed(server(f"m{n}"), Evacuating()) for n in range(POLICY.per_source)]
     waiting = assessed(server(), EVACUATED)
-    assert questions(of, [*busy, waiting], (), POLICY).servers == (server(),)
+    assert questions(situation(of), [*busy, waiting], ()).servers == (server(),)
 
 
 @pytest.mark.parametrize(
@@ -172,13 +173,13 @@ def test_limits_of_an_evacuation_free_places_for_which_capacity_is_read() -> Non
     ],
 )
 def test_remaining_moves_are_estimated_with_their_places(of: Facts, most: int) -> None:
-    assert most_at_once(of, POLICY) == most
+    assert situation(of).most_at_once == most
 
 
 def test_host_is_counted_when_no_instance_is_left() -> None:
-    assert questions(read(), [LEFT, STAYS], (), POLICY).counted
-    assert not questions(read(), [LEFT, *FOUR], (), POLICY).counted
-    assert not questions(read(disabled=False), [LEFT], (), POLICY).counted
+    assert questions(situation(read()), [LEFT, STAYS], ()).counted
+    assert not questions(situation(read()), [LEFT, *FOUR], ()).counted
+    assert not questions(situation(read(disabled=False)), [LEFT], ()).counted
 
 
 def test_moves_begin_and_hold_their_places() -> None:
@@ -380,7 +381,7 @@ def test_no_target_bears_too_much_of_an_evacuation() -> None:
     room = {Need(SIZE, ""): (capacity("x", 4096), capacity("y", 1024))}
     now = [assessed(server(str(n)), EVACUATED) for n in range(9)]
     of = read(hypervisor=DEAD, host=DOWN, chooses_target=False, candidates=room)
-    assert len(questions(of, now, (), POLICY).servers) == 9
+    assert len(questions(situation(of), now, ()).servers) == 9
     found = [action.target for action in planned(of, *now).actions.values()]  # type: ignore[union-attr]
     assert sorted(found) == ["x", "x", "x", "x", "y"]
 
@@ -443,7 +444,7 @@ WORLDS = st.builds(
 
 
 def begun(of: Facts) -> list[Start]:
-    found = planned(of, *assess(of, {}, POLICY)).actions.values()
+    found = planned(of, *assess(situation(of), {})).actions.values()
     return [action for action in found if isinstance(action, Start)]
 
 
@@ -481,7 +482,7 @@ def test_crashed_instances_are_restarted_on_a_host_that_is_up(of: Facts, *, rest
 def test_capacity_is_not_read_for_restarts() -> None:
     restart = eviction(EvictionStatus(), mode="restart")
     of = replace(read(status=EvictionStatus()), eviction=restart)
-    assert questions(of, [assessed(server("a", "SHUTOFF"), CRASHED)], (), POLICY).servers == ()
+    assert questions(situation(of), [assessed(server("a", "SHUTOFF"), CRASHED)], ()).servers == ()
     assert [check.name for check in planned(of).checks.checks] == [  # type: ignore[union-attr]
         "HostUp",
         "HostDisabled",

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 from tests.traces.moves_trace import FOLDER, Look, load
-from tests.unit.operator.eviction.made import POLICY
+from tests.unit.operator.eviction.made import situation
 
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -33,7 +33,7 @@ def replayed(looks: tuple[Look, ...]) -> list[State]:
         facts = Facts(
             eviction=eviction, status=status, moment=moment, servers=servers, moves=look.moves
         )
-        (one,) = assess(facts, {id_: track}, POLICY)
+        (one,) = assess(situation(facts), {id_: track})
         found.append(one.state)
         track = one.track
     return found

@@ -19,23 +19,23 @@ from hypercobalt.api.eviction import (
     has_begun,
     has_ended,
 )
-from hypercobalt.operator.eviction.assessing.course import Course, course_of
-from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.assessing.situation import Situation
 
 _BEGUN: Final = frozenset({*UNDER_WAY, InstancePhase.CONFIRMING})
 
 
-def held_by(facts: Facts, evictions: Iterable[Eviction]) -> dict[str, str]:
+def held_by(situation: Situation, evictions: Iterable[Eviction]) -> dict[str, str]:
     """Return the instances that another Eviction has, each with its name.
 
     Args:
-        facts: of the pass.
+        situation: of the pass.
         evictions: all, as known now.
     """
-    mine, found = facts.eviction, dict[str, str]()
-    dead = course_of(facts) is Course.EVACUATE
+    mine, found = situation.facts.eviction, dict[str, str]()
+    dead = situation.course is Course.EVACUATE
     begun = {InstancePhase.EVACUATING} if dead else _BEGUN
-    own = {entry.id for entry in facts.status.instances if entry.phase in _BEGUN}
+    own = {entry.id for entry in situation.facts.status.instances if entry.phase in _BEGUN}
     for other in evictions:
         if other.metadata.name == mine.metadata.name or has_ended(other.status):
             continue

@@ -71,18 +71,16 @@ def course_of(facts: Facts) -> Course:
     return Course.RECOVER if spec.trigger in INSTANCE_TRIGGERS else Course.LEAVE
 
 
-def is_to_be_empty(facts: Facts) -> bool:
+def is_to_be_empty(facts: Facts, course: Course) -> bool:
     """Whether servers on their way to the host have to leave it, too.
 
     Nothing arrives on a host that is dead, but records of such moves may stay.
     """
-    empty = empties(facts.eviction, facts.source)
-    return empty and course_of(facts) is not Course.EVACUATE
+    return empties(facts.eviction, facts.source) and course is not Course.EVACUATE
 
 
-def recovers(facts: Facts) -> bool:
+def recovers(facts: Facts, course: Course) -> bool:
     """Whether instances that are off must run afterwards, unless their owners have stopped them."""
-    course = course_of(facts)
     of_instance = facts.eviction.spec.trigger in INSTANCE_TRIGGERS
     return course is not Course.EVACUATE and (course.restarts or of_instance)
 

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode, InstancePhase
 from hypercobalt.compute.model import MoveKind, Server, ServerStatus
-from hypercobalt.operator.eviction.assessing.course import recovers
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.facts import Facts
 
 _WELL: Final = {InstancePhase.SUCCEEDED, InstancePhase.SKIPPED}
 _OVER: Final = {InstancePhase.SUCCEEDED, InstancePhase.FAILED, InstancePhase.SKIPPED}
 
 
-def to_be_verified(facts: Facts, stall: timedelta) -> tuple[str, ...]:
+def to_be_verified(situation: Situation) -> tuple[str, ...]:
     """Return UUIDs of servers that have left, and must be seen to run on their new host.
 
     Those are the evacuated ones, once that is over, crashed ones that were moved cold, and those
     whose move has failed on the way, or whose record has no end; each for as long as it is not
     seen to be well.
 
+    A record that is not written any more has no end after `Policy.stall`.
+
     Args:
-        facts: of the pass, as far as they are read.
-        stall: after which a record that is not written any more has no end.
+        situation: with the servers and moves of the host.
     """
+    facts, stall = situation.facts, situation.policy.stall
     modes = {EvictionMode.EVACUATE, EvictionMode.RESTART}
-    if recovers(facts):
+    if situation.recovers:
         modes.add(EvictionMode.COLD)
     here = {server.id for server in facts.servers}
     evacuations = [move for move in facts.moves if move.kind == MoveKind.EVACUATION]
@@ -54,17 +55,17 @@ def to_be_well(facts: Facts) -> frozenset[str]:
     return frozenset(left - {server.id for server in facts.servers})
 
 
-def requests_to_be_read(facts: Facts, stall: timedelta) -> tuple[str, ...]:
+def requests_to_be_read(situation: Situation) -> tuple[str, ...]:
     """Return UUIDs of servers for which recent requests matter.
 
     Those are the ones that may be restarted or moved in this pass, here or where they have come to;
     and those that ran, and are off where they were evacuated to.
 
     Args:
-        facts: of the pass, with the servers that were looked up.
-        stall: see `to_be_verified`.
+        situation: with the servers that were looked up.
     """
-    if not recovers(facts):
+    facts = situation.facts
+    if not situation.recovers:
         ran = {entry.id for entry in facts.status.instances if entry.ran}
         died = tuple(server.id for server in facts.servers if server.died)
         return (*died, *(one.id for one in facts.elsewhere.values() if _is_off(one, ran)))
@@ -76,7 +77,7 @@ def requests_to_be_read(facts: Facts, stall: timedelta) -> tuple[str, ...]:
         is_open = entry is None or entry.phase not in _OVER
         if is_open and not server.task_state and (not only or server.id in only):
             found.append(server.id)
-    return (*found, *to_be_verified(facts, stall))
+    return (*found, *to_be_verified(situation))
 
 
 def _is_off(server: Server, ran: Container[str]) -> bool:

@@ -6,7 +6,7 @@ not repeated by the next one. Its outcome is added afterwards (`with_outcomes`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -67,6 +67,19 @@ def remedy(instance: Assessment) -> Action | None:
             return Restart(server)
         case _:
             return None
+
+
+def remedies(instances: Iterable[Assessment], *, restarts: bool) -> dict[str, Action]:
+    """Return the actions for moves under way, whatever the checks; restarts only if allowed."""
+    needed = {one.id: action for one in instances if (action := remedy(one)) is not None}
+    return {id_: one for id_, one in needed.items() if restarts or not isinstance(one, Restart)}
+
+
+def expected_after(
+    actions: Mapping[str, Action], instances: Iterable[Assessment], policy: Policy, moment: Moment
+) -> tuple[Assessment, ...]:
+    """Return all instances after the actions, by UUID, are accepted."""
+    return tuple(once_accepted(one, actions.get(one.id), policy, moment) for one in instances)
 
 
 def once_accepted(

@@ -15,10 +15,10 @@ from typing import Final
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionReason
 from hypercobalt.compute.model import MoveKind
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.actions import Abort, Action
 from hypercobalt.operator.eviction.model.decision import End, Plan
 from hypercobalt.operator.eviction.model.facts import Facts
-from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
     Assessment,
@@ -31,7 +31,7 @@ from hypercobalt.operator.eviction.model.states import (
     Waiting,
 )
 from hypercobalt.operator.eviction.model.tracks import Recorded
-from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy
+from hypercobalt.operator.eviction.planning.calls import expected_after, remedy
 from hypercobalt.operator.eviction.planning.polling import poll_deletion
 from hypercobalt.operator.shared.wording import called, count
 
@@ -45,16 +45,15 @@ _LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
 """Modes of actions that are not undone and need no end."""
 
 
-def cancel(facts: Facts, instances: Sequence[Assessment], policy: Policy) -> Plan:
+def cancel(situation: Situation, instances: Sequence[Assessment]) -> Plan:
     """Stop the Eviction's actions, or follow them to their end; earlier moves are not its own."""
+    facts, policy = situation.facts, situation.policy
     left = [one for one in instances if _is_to_be_ended(one)]
     waited = since_deletion(facts)
     limit = policy.longest if any(map(_is_cold, left)) else LONGEST
     late = bool(left) and waited > limit
     actions = {one.id: action for one in left if (action := _stop(one, facts.moment)) is not None}
-    expected = tuple(
-        once_accepted(_skipped(one), actions.get(one.id), policy, facts.moment) for one in instances
-    )
+    expected = expected_after(actions, map(_skipped, instances), policy, facts.moment)
     return Plan(
         instances=expected,
         actions={} if late else actions,

@@ -28,7 +28,6 @@ from hypercobalt.api.hypervisor_conditions import DisabledReason, HypervisorCond
 from hypercobalt.compute.model import Capacity, Host, Server, Size
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
-    course_of,
     is_dead,
     is_down,
     needs_proof,
@@ -40,8 +39,9 @@ from hypercobalt.operator.eviction.assessing.movability import (
     movability,
     restartability,
 )
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.decision import Preflight
-from hypercobalt.operator.eviction.model.facts import Facts, Need, need
+from hypercobalt.operator.eviction.model.facts import Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.planning.targets import Reservations, choose
@@ -77,13 +77,12 @@ def _kept(status: EvictionStatus) -> tuple[EvictionCheck, ...]:
     return tuple(check for check in status.checks if check.name not in _HOST_CHECKS)
 
 
-def check_host(
-    facts: Facts, hypervisor: Hypervisor, host: Host, instances: Sequence[Assessment]
-) -> Preflight:
+def check_host(situation: Situation, instances: Sequence[Assessment]) -> Preflight:
     """Check the host, as in every pass."""
+    (hypervisor, host), eviction = situation.host(), situation.facts.eviction
     empty = not any(one.server or one.is_open for one in instances)
-    wanted = of_recovery(facts.eviction, hypervisor, empty=empty)
-    return Preflight((*of_host(hypervisor, host, facts.eviction.spec, empty=empty), *wanted))
+    wanted = of_recovery(eviction, hypervisor, empty=empty)
+    return Preflight((*of_host(hypervisor, host, eviction.spec, empty=empty), *wanted))
 
 
 def of_recovery(
@@ -97,24 +96,15 @@ def of_recovery(
     return (EvictionCheck(name="RecoveryOn", result=CheckResult.PENDING, message=text),)
 
 
-def check(
-    facts: Facts, hypervisor: Hypervisor, host: Host, instances: Sequence[Assessment], doubt: Doubt
-) -> Preflight:
-    """Check the host, and the instances until they have passed once.
-
-    Args:
-        facts: of the pass.
-        hypervisor: as read.
-        host: as read.
-        instances: all.
-        doubt: result of a check of the instances that is in doubt.
-    """
-    checks = check_host(facts, hypervisor, host, instances).checks
+def check(situation: Situation, instances: Sequence[Assessment]) -> Preflight:
+    """Check the host, and the instances until they have passed once."""
+    facts, checks = situation.facts, check_host(situation, instances).checks
     if not is_instance_check_due(facts.status):
         return Preflight((*checks, *_kept(facts.status)))
     servers = [one.server for one in instances if one.server is not None]
-    course = course_of(facts)
-    found = of_instances(servers, facts.candidates, doubt, facts.groups_refused, course)
+    found = of_instances(
+        servers, facts.candidates, situation.policy.doubt, facts.groups_refused, situation.course
+    )
     return Preflight((*checks, *found))
 
 

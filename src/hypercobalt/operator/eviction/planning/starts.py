@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hypercobalt.compute.model import Capacity, Server, Size
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.assessing.locks import Lock, is_to_be_locked
+from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.actions import Start
 from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.facts import Need, Networks, need
 from hypercobalt.operator.eviction.model.policy import Order, Policy
-from hypercobalt.operator.eviction.model.states import Assessment, Ready
+from hypercobalt.operator.eviction.model.states import Assessment, Mode, Ready
 from hypercobalt.operator.eviction.planning.targets import Reservations, choose
 
 _NOT_CLAIMED: Final = "accepted"
@@ -26,7 +29,7 @@ def going(instance: Assessment) -> Going:
     return Going(move.target, instance.server, claimed=move.status != _NOT_CLAIMED)
 
 
-def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
+def as_of(before: Iterable[Load], situation: Iterable[Load]) -> tuple[Load, ...]:
     """Return what others have under way now, as shown by capacities that were read before."""
     claimed = {id_ for load in before for id_, each in load.servers.items() if each.claimed}
     return tuple(
@@ -37,7 +40,7 @@ def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
                 for id_, each in load.servers.items()
             },
         )
-        for load in now
+        for load in situation
     )
 
 
@@ -52,6 +55,104 @@ class Starts:
 
     chosen: tuple[Start, ...] = ()
     homeless: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def explained(self, instances: Iterable[Assessment]) -> tuple[Assessment, ...]:
+        """Return the instances; a homeless one shows why it waits."""
+        return tuple(
+            replace(one, state=replace(one.state, message=self.homeless[one.id]))
+            if one.id in self.homeless and isinstance(one.state, Ready)
+            else one
+            for one in instances
+        )
+
+
+def starts(situation: Situation, instances: Sequence[Assessment], others: Sequence[Load]) -> Starts:
+    """Choose the moves that begin now; an evacuation locks its server against the owner's actions.
+
+    Args:
+        situation: with candidates for the servers of `unplaced`.
+        instances: all.
+        others: what other Evictions have under way; they keep their servers.
+    """
+    facts = situation.facts
+    found = choose_starts(
+        instances,
+        facts.candidates,
+        _places(situation, instances, others),
+        situation.policy,
+        order=situation.order,
+        chooses=facts.chooses_target,
+        networks=facts.networks,
+        others=others,
+        limits=_limits(situation),
+    )
+    return replace(found, chosen=tuple(_locking(start, situation) for start in found.chosen))
+
+
+def unplaced(
+    situation: Situation, instances: Sequence[Assessment], others: Sequence[Load]
+) -> tuple[Server, ...]:
+    """Return the servers for which the operator must name a target now; none without a place."""
+    if not _places(situation, instances, others).free:
+        return ()
+    return to_be_placed(instances, situation.policy, chooses=situation.facts.chooses_target)
+
+
+def next_ready(situation: Situation, instances: Iterable[Assessment]) -> Server | None:
+    """Return the server whose possible targets must be counted; None if they need not be."""
+    if situation.facts.targets is not None or not _is_limited_by_targets(situation):
+        return None
+    return next((server for server, _ in ready(instances).values()), None)
+
+
+def load_of(situation: Situation, instances: Iterable[Assessment]) -> Load:
+    """Return the moves under way, for the other Evictions."""
+    _, host = situation.host()
+    return Load(host.name, {one.id: going(one) for one in instances if one.occupies})
+
+
+def _places(
+    situation: Situation, instances: Sequence[Assessment], others: Sequence[Load]
+) -> Places:
+    _, host = situation.host()
+    return places(
+        instances,
+        others,
+        situation.policy,
+        host=host.name,
+        parallelism=situation.facts.eviction.spec.parallelism,
+        borne=_borne(situation) if _is_limited_by_targets(situation) else None,
+    )
+
+
+def _is_limited_by_targets(situation: Situation) -> bool:
+    """Whether each host that could take an instance bears a part of the moves."""
+    return not (situation.facts.eviction.spec.parallelism or situation.policy.per_target)
+
+
+def _borne(situation: Situation) -> int | None:
+    """Return how many moves the hosts that could take the next instance bear together."""
+    targets, limits, lowest = (
+        situation.facts.targets,
+        _limits(situation),
+        situation.policy.per_possible_target,
+    )
+    if targets is None:
+        return None
+    return max(sum(limits.get(host, lowest) for host in targets), lowest)
+
+
+def _limits(situation: Situation) -> Mapping[str, int]:
+    """Return the limits that targets have shown; none for an evacuation, which copies nothing."""
+    return {} if situation.course is Course.EVACUATE else situation.facts.limits
+
+
+def _locking(start: Start, situation: Situation) -> Start:
+    if start.mode is not Mode.EVACUATE:
+        return start
+    hypervisor, _ = situation.host()
+    lock = Lock(situation.facts.eviction.metadata.uid, hypervisor.metadata.uid)
+    return replace(start, lock=lock.reason) if is_to_be_locked(start.server, lock) else start
 
 
 def in_order(servers: Iterable[Server], order: Order) -> list[Server]:

@@ -15,6 +15,7 @@ from tests.unit.operator.eviction.made import (
     hypervisor,
     move,
     server,
+    situation,
 )
 
 from hypercobalt.api.conditions import set_condition
@@ -22,7 +23,6 @@ from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.assessing.claims import held_by
-from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Moving, Ready, Waiting
 
 BEFORE, AFTER = BEGAN - timedelta(seconds=1), BEGAN + timedelta(seconds=1)
@@ -68,12 +68,12 @@ def ended(of: Eviction) -> Eviction:
     ],
 )
 def test_instance_is_held_by_the_eviction_that_works_on_it(of: Eviction, *, held: bool) -> None:
-    assert held_by(facts(), (of,)) == ({"a": "other"} if held else {})
+    assert held_by(situation(), (of,)) == ({"a": "other"} if held else {})
 
 
 def test_eviction_keeps_an_instance_that_it_has_begun() -> None:
     own = eviction(EvictionStatus(instances=(entry("a", "Restarting"),)))
-    assert held_by(facts(own), (other("Migrating"),)) == {}
+    assert held_by(situation(facts(own)), (other("Migrating"),)) == {}
 
 
 @pytest.mark.parametrize(
@@ -94,19 +94,21 @@ def test_eviction_keeps_an_instance_that_it_has_begun() -> None:
 def test_only_evacuations_count_on_a_dead_host(of: Eviction, *, held: bool) -> None:
     down = Host("here", "h", "s", enabled=False, up=False)
     about = facts(hypervisor=hypervisor("Fenced"), host=down)
-    assert held_by(about, (of,)) == ({"a": "other"} if held else {})
+    assert held_by(situation(about), (of,)) == ({"a": "other"} if held else {})
 
 
 def test_instance_that_another_eviction_has_waits_without_a_limit() -> None:
     of = facts(servers=(server(),))
-    (free,) = assess(of, {}, Policy())
+    (free,) = assess(situation(of), {})
     assert isinstance(free.state, Ready)
-    (held,) = assess(facts(servers=(server(),), held={"a": "other"}), {}, Policy())
+    (held,) = assess(situation(facts(servers=(server(),), held={"a": "other"})), {})
     assert held.state == Waiting("Eviction other has this instance; waiting for its end")
     assert held.track == free.track
 
 
 def test_moving_instance_is_followed_whichever_eviction_has_it() -> None:
     leaving = server(task_state="migrating")
-    (found,) = assess(facts(servers=(leaving,), moves=(move(),), held={"a": "other"}), {}, Policy())
+    (found,) = assess(
+        situation(facts(servers=(leaving,), moves=(move(),), held={"a": "other"})), {}
+    )
     assert isinstance(found.state, Moving)

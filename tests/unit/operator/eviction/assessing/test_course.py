@@ -101,7 +101,8 @@ def test_only_from_a_host_that_is_proven_dead_is_evacuated(
 def test_instances_run_afterwards_when_they_or_their_host_failed(
     spec: dict[str, object], of: Hypervisor, host: Host, *, runs: bool
 ) -> None:
-    assert recovers(facts(eviction(**spec), hypervisor=of, host=host)) is runs
+    about = facts(eviction(**spec), hypervisor=of, host=host)
+    assert recovers(about, course_of(about)) is runs
 
 
 def test_only_restart_and_recover_restart_first() -> None:

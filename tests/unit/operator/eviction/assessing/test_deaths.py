@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 import pytest
 from tests.unit.operator.eviction.made import (
     NOW,
-    POLICY,
     entry,
     eviction,
     facts,
     hypervisor,
     server,
+    situation,
 )
 
 from hypercobalt.api.eviction import EvictionStatus
@@ -88,20 +88,20 @@ def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_sto
 ) -> None:
     known = EvictionStatus(instances=(entry(ran=ran),))
     of = facts(eviction(known), servers=(replace(OFF, died=True),), requests={"a": requests})
-    (found,) = assess(of, {}, POLICY)
+    (found,) = assess(situation(of), {})
     assert isinstance(found.state, state), found.state
 
 
 def test_requests_of_crashed_instances_are_read_though_the_eviction_only_moves() -> None:
     servers = (replace(OFF, died=True), server("b"), server("c", status="SHUTOFF"))
-    assert requests_to_be_read(facts(servers=servers), POLICY.stall) == ("a",)
+    assert requests_to_be_read(situation(facts(servers=servers))) == ("a",)
 
 
 def test_requests_are_read_of_instances_that_ran_and_are_off_where_they_were_evacuated_to() -> None:
     known = EvictionStatus(instances=tuple(entry(id_, ran=id_ != "c") for id_ in "abc"))
     elsewhere = {"a": server("a", status="SHUTOFF"), "b": server("b"), "c": replace(OFF, id="c")}
     of = facts(eviction(known), elsewhere=elsewhere)
-    assert requests_to_be_read(of, POLICY.stall) == ("a",)
+    assert requests_to_be_read(situation(of)) == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_crashed_instance_is_not_migrated_before_nova_shows_it_off(
     host: Hypervisor | None, state: type
 ) -> None:
     of = facts(servers=(server(),), hypervisor=host, service="Nova")
-    (found,) = assess(of, {}, POLICY)
+    (found,) = assess(situation(of), {})
     assert isinstance(found.state, state), found.state
     if state is Waiting:
         assert found.state.message == (
@@ -135,7 +135,7 @@ def test_crashed_instance_is_not_migrated_before_nova_shows_it_off(
 
 def test_instance_that_nova_already_shows_off_is_not_waited_for() -> None:
     of = facts(servers=(OFF,), hypervisor=reporting("Crash", seen=NOW.now))
-    (found,) = assess(of, {}, POLICY)
+    (found,) = assess(situation(of), {})
     assert isinstance(found.state, Ready), found.state
 
 

@@ -21,6 +21,7 @@ from tests.unit.operator.eviction.made import (
     move,
     seen,
     server,
+    situation,
 )
 
 from hypercobalt.api.conditions import set_condition
@@ -423,7 +424,7 @@ def test_targets_of_its_moves_are_looked_at() -> None:
         moves=(move(),),
         neighbours={"there": neighbour("True", runs=("a",)), "else": neighbour("True")},
     )
-    (found,) = assess(of, {}, POLICY)
+    (found,) = assess(situation(of), {})
     assert isinstance(found.state, Waiting)
     assert found.observed.sightings == {"there": Sighting.RUNS}
 

@@ -18,6 +18,7 @@ from tests.unit.operator.eviction.made import (
     move,
     seen,
     server,
+    situation,
 )
 
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
@@ -467,7 +468,7 @@ def test_instance_that_is_done_is_not_restarted_again(known: EvictionInstance, s
         host=Host("here", "h", "s", enabled=True),
         servers=(OFF,),
     )
-    (found,) = assess(of, {}, POLICY)
+    (found,) = assess(situation(of), {})
     assert isinstance(found.state, state)
     assert found.attempts == (known.attempts or 0)
     assert not isinstance(found.state, Unaffected) or found.state.stays
@@ -581,7 +582,7 @@ def test_requests_are_read_of_instances_that_may_be_restarted(
     ids: tuple[str, ...],
 ) -> None:
     of = facts(eviction(EvictionStatus(instances=known), **spec), servers=there)
-    assert requests_to_be_read(of, POLICY.stall) == ids
+    assert requests_to_be_read(situation(of)) == ids
 
 
 @pytest.mark.parametrize(
@@ -627,4 +628,4 @@ def test_instances_that_may_run_elsewhere_are_looked_up_on_other_hosts(
             move("running", "h", updated=NOW.now),
         ),
     )
-    assert to_be_verified(of, POLICY.stall) == ids
+    assert to_be_verified(situation(of)) == ids

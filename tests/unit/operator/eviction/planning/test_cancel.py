@@ -17,6 +17,7 @@ from tests.unit.operator.eviction.made import (
     facts,
     move,
     server,
+    situation,
 )
 
 from hypercobalt.api.conditions import set_condition
@@ -79,7 +80,7 @@ def deleted(
 
 
 def cancelled(*instances: Assessment, ago: timedelta = timedelta(0)) -> Plan:
-    return cancel(facts(deleted(ago=ago)), instances, POLICY)
+    return cancel(situation(facts(deleted(ago=ago))), instances)
 
 
 def moving(*records: Move, attempts: int = 1) -> Assessment:
@@ -187,7 +188,7 @@ def test_a_move_is_aborted_once_unless_that_is_refused(
     began = eviction().metadata.creationTimestamp
     assert began is not None
     next_ = assess_one(seen, one.track, About(began, began), POLICY, later_on)
-    found = cancel(replace(facts(deleted()), moment=later_on), [next_], POLICY)
+    found = cancel(situation(replace(facts(deleted()), moment=later_on)), [next_])
     assert bool(found.actions) is again
     assert not found.release
 

@@ -20,7 +20,7 @@ from hypercobalt.compute.model import Capacity, Host, Server, ServerGroup, Size
 from hypercobalt.operator.eviction.assessing.course import Course
 from hypercobalt.operator.eviction.model.decision import Preflight
 from hypercobalt.operator.eviction.model.facts import need
-from hypercobalt.operator.eviction.model.policy import Doubt
+from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
     Departed,
@@ -254,8 +254,8 @@ def test_instances_are_checked_until_that_has_passed_once(
 ) -> None:
     status = EvictionStatus(checks=checks)
     assert is_instance_check_due(status) is due
-    facts = made.facts(made.eviction(status))
-    found = check(facts, hypervisor(), host(), [assessed(server())], Doubt.STOP)
+    facts = made.facts(made.eviction(status), hypervisor=hypervisor(), host=host())
+    found = check(made.situation(facts, Policy(doubt=Doubt.STOP)), [assessed(server())])
     kept = tuple(one for one in checks if one != OF_HOST)
     assert found.checks[:2] == of_host(hypervisor(), host(), WHOLE)
     assert (found.checks[2:] == kept) is not due
@@ -280,14 +280,15 @@ def test_instances_are_checked_until_that_has_passed_once(
 def test_host_that_is_down_and_empty_stops_nothing(
     instances: list[Assessment], result: str
 ) -> None:
-    facts = made.facts(made.eviction(mode="live"))
-    found = check_host(facts, hypervisor(), DOWN, instances).checks
+    facts = made.facts(made.eviction(mode="live"), hypervisor=hypervisor(), host=DOWN)
+    found = check_host(made.situation(facts), instances).checks
     assert (found[0].name, found[0].result) == ("HostUp", result)
 
 
 def test_instances_that_are_gone_are_not_checked() -> None:
     gone = Assessment(Observed(entry("b"), None), Departed("left"))
-    found = check(made.facts(), hypervisor(), host(), [assessed(server()), gone], Doubt.WARN)
+    facts = made.facts(hypervisor=hypervisor(), host=host())
+    found = check(made.situation(facts), [assessed(server()), gone])
     assert [one.message for one in found.checks if one.name == "Instances"] == [
         "1 instances can be moved"
     ]

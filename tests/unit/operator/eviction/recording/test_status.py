@@ -15,6 +15,7 @@ from tests.unit.operator.eviction.made import (
     eviction,
     facts,
     server,
+    situation,
 )
 
 from hypercobalt.api.conditions import get_condition, set_condition
@@ -78,7 +79,8 @@ def settled(
 ) -> Settled:
     """A pass in which no call was made."""
     given = read(disabled=disabled, verified=verified, before=before)
-    made = plan(given, instances, (), Timings(), replace(POLICY, per_cluster=0))
+    about = situation(given, replace(POLICY, per_cluster=0))
+    made = plan(about, instances, (), Timings())
     return Settled(made, status_of(given, made, POLICY.order, 30.0))
 
 

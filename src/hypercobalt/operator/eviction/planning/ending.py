@@ -1,0 +1,88 @@
+"""Decides whether an Eviction is over: no instance is left, nor counted to the host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hypercobalt.api.eviction import EvictionInstance, EvictionReason
+from hypercobalt.operator.eviction.assessing.situation import Situation
+from hypercobalt.operator.eviction.model.decision import End, Preflight
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Departed,
+    Observed,
+    Restarted,
+    State,
+    Stranded,
+    Unaffected,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Instances of a pass, and how the Eviction ends with them.
+
+    Args:
+        instances: with those that the compute service counts but does not list, at the end.
+        end: None while the Eviction goes on.
+        lingering: the host counts instances that are listed nowhere.
+    """
+
+    instances: tuple[Assessment, ...]
+    end: End | None = None
+    lingering: bool = False
+
+
+def ending(situation: Situation, expected: tuple[Assessment, ...], checks: Preflight) -> Ending:
+    """Decide whether no instance is left, and none is on its way there.
+
+    Args:
+        situation: with the host's count, if it was read.
+        expected: instances as they are once the actions are accepted.
+        checks: of the pass.
+    """
+    facts = situation.facts
+    if checks.obstacles or any(one.is_open for one in expected) or facts.counted is None:
+        return Ending(expected)
+    if facts.incoming:
+        return Ending(expected)
+    left = still_counted(facts.eviction.spec.instances, facts.counted, expected)
+    if left and facts.counted_for <= situation.policy.patience:
+        return Ending(expected, lingering=True)
+    listed = (one for one in expected if one.id not in left)
+    instances = (*(_as_it_is(one, facts) for one in listed), *map(_unlisted, sorted(left)))
+    failed = any(isinstance(one.state, Stranded) for one in instances)
+    return Ending(instances, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
+
+
+def _as_it_is(instance: Assessment, facts: Facts) -> Assessment:
+    """Return the instance as it is: one that has left counts only if it is not in ERROR there."""
+    there = facts.in_error.get(instance.id)
+    if there is None or not isinstance(instance.state, Departed):
+        return instance
+    fault = there.fault or "the compute service gives no reason"
+    text = f"has left the host, and it is in ERROR on {there.host}: {fault}"
+    return replace(instance, state=Stranded(text))
+
+
+def still_counted(
+    only: Sequence[str], counted: Iterable[str], instances: Iterable[Assessment]
+) -> frozenset[str]:
+    """Return servers counted to the host that must leave, except those known to stay."""
+    stay = {one.id for one in instances if _stays(one.state)}
+    return frozenset(id_ for id_ in counted if id_ not in stay and (not only or id_ in only))
+
+
+def _stays(state: State) -> bool:
+    return isinstance(state, Stranded | Restarted) or (
+        isinstance(state, Unaffected) and state.stays
+    )
+
+
+def _unlisted(id_: str) -> Assessment:
+    text = (
+        "the compute service counts this instance on the host but does not list it; check the host"
+    )
+    return Assessment(Observed(EvictionInstance(id=id_), None), Stranded(text))
