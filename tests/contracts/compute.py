@@ -18,7 +18,16 @@ import pytest
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, HostAggregate, Move, MoveKind, Server, TestServer
-from hypercobalt.compute.port import Aggregates, ComputeService, Hosts, Moves, SmokeTests, Traits
+from hypercobalt.compute.port import (
+    Aggregates,
+    ComputeService,
+    Hosts,
+    Moves,
+    Owners,
+    Recovery,
+    SmokeTests,
+    Traits,
+)
 
 T = TypeVar("T")
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
@@ -77,6 +86,16 @@ async def until(
                 return seen
             await asyncio.sleep(step)
             step = min(step * 1.5, _STEP)
+
+
+def _recovery(site: Site) -> Recovery:
+    assert site.service.recovery is not None
+    return site.service.recovery
+
+
+def _owners(site: Site) -> Owners:
+    assert site.service.owners is not None
+    return site.service.owners
 
 
 async def _known(hosts: Hosts, name: str) -> Host:
@@ -295,7 +314,7 @@ async def a_server_that_has_left_is_not_recovered_where_it_was(site: Site) -> No
     await moves.live_migrate(server, target)
     await _ended(moves, source, id_)
     with pytest.raises(RefusedError):
-        await moves.recover(replace(server, status="ERROR"))
+        await _recovery(site).recover(replace(server, status="ERROR"))
 
 
 async def a_server_that_does_not_run_is_not_moved_live(site: Site) -> None:
@@ -358,11 +377,11 @@ async def a_running_server_is_rebooted_where_it_is(site: Site) -> None:
 
 async def _restarts(site: Site, id_: str) -> None:
     moves, server = site.service.moves, await _server(site.service.moves, id_)
-    await moves.restart(server)
+    await _recovery(site).restart(server)
     meanwhile = await _server(moves, id_)
     if meanwhile.task_state:
         with pytest.raises(ConflictError):
-            await moves.restart(meanwhile)
+            await _recovery(site).restart(meanwhile)
     seen = await until(
         lambda: _server(moves, id_), lambda now: now.status == "ACTIVE" and not now.task_state
     )
@@ -372,52 +391,52 @@ async def _restarts(site: Site, id_: str) -> None:
 async def a_server_that_is_gone_cannot_be_restarted(site: Site) -> None:
     gone = Server(UNKNOWN, "gone", site.hosts[0], "SHUTOFF")
     with pytest.raises(RefusedError, match=UNKNOWN):
-        await site.service.moves.restart(gone)
+        await _recovery(site).restart(gone)
 
 
 async def a_server_has_no_actions_of_others(site: Site) -> None:
     moves, id_ = site.service.moves, await site.boot(site.hosts[0])
     begun = datetime.now(UTC) - timedelta(minutes=1)
-    await moves.restart(await _server(moves, id_))
-    assert await moves.actions(id_, begun) == ()
-    assert await moves.actions(UNKNOWN, begun) == ()
+    await _recovery(site).restart(await _server(moves, id_))
+    assert await _owners(site).actions(id_, begun) == ()
+    assert await _owners(site).actions(UNKNOWN, begun) == ()
 
 
 async def a_locked_server_is_found_by_its_reason_until_it_is_unlocked(site: Site) -> None:
     moves, id_, reason = site.service.moves, await site.boot(site.hosts[0]), f"{LOCK}: ü"
 
     async def found() -> Server | None:
-        return next((one for one in await moves.locked(LOCK) if one.id == id_), None)
+        return next((one for one in await _owners(site).locked(LOCK) if one.id == id_), None)
 
     assert await found() is None
     before = await _server(moves, id_)
     assert (before.locked, before.locked_reason) == (False, "")
-    await moves.lock(before, reason)
+    await _owners(site).lock(before, reason)
     seen = await _server(moves, id_)
     assert (seen.locked, seen.locked_reason) == (True, reason)
     assert await found() == replace(seen, group=None)
     assert seen in await moves.servers(site.hosts[0])
-    assert id_ not in {one.id for one in await moves.locked(f"not {LOCK}")}
+    assert id_ not in {one.id for one in await _owners(site).locked(f"not {LOCK}")}
     await _restarts(site, id_)  # as an administrator's: the lock does not hinder it
     for _ in range(2):
-        await moves.unlock(seen)
+        await _owners(site).unlock(seen)
         assert await _server(moves, id_) == before
         assert await found() is None
-    await moves.unlock(Server(UNKNOWN, "gone", site.hosts[0], "ACTIVE"))
+    await _owners(site).unlock(Server(UNKNOWN, "gone", site.hosts[0], "ACTIVE"))
 
 
 async def a_locked_server_of_a_dead_host_is_evacuated_and_still_locked(site: Site) -> None:
     hosts, moves, (dead, target) = site.service.hosts, site.service.moves, site.hosts
     id_ = await site.boot(dead)
-    await moves.lock(await _server(moves, id_), LOCK)
+    await _owners(site).lock(await _server(moves, id_), LOCK)
     await site.crash(dead)
     try:
         await hosts.force_down(await _known(hosts, dead))
-        await moves.evacuate(await _server(moves, id_), target)
+        await _recovery(site).evacuate(await _server(moves, id_), target)
         await _ended(moves, dead, id_)
         there = await until(partial(_server, moves, id_), lambda now: not now.task_state)
         assert (there.host, there.running, there.locked_reason) == (target, True, LOCK)
-        await moves.unlock(there)
+        await _owners(site).unlock(there)
     finally:
         await site.restore(dead)
         await until(partial(_taken_back, hosts, dead), bool)
@@ -428,7 +447,7 @@ async def nothing_is_evacuated_from_a_host_that_is_not_forced_down(site: Site) -
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot(source)
     with pytest.raises(RefusedError, match=id_):
-        await moves.evacuate(await _server(moves, id_), target)
+        await _recovery(site).evacuate(await _server(moves, id_), target)
     assert (await _server(moves, id_)).host == source
 
 
@@ -443,7 +462,7 @@ async def servers_of_a_dead_host_are_evacuated_as_they_were(site: Site) -> None:
         for id_, after in ((ran, ("ACTIVE", True)), (off, ("SHUTOFF", False))):
             server = await _server(moves, id_)
             assert dead not in {each.host for each in await moves.candidates(server)}
-            await moves.evacuate(server, target)
+            await _recovery(site).evacuate(server, target)
             move = await _ended(moves, dead, id_)
             assert (move.kind, move.target, move.succeeded) == (MoveKind.EVACUATION, target, True)
             there = await until(partial(_server, moves, id_), lambda now: not now.task_state)
@@ -470,7 +489,8 @@ async def _taken_back(hosts: Hosts, name: str) -> bool:
     return True
 
 
-LOCKS = (
+OWNERS = (
+    a_server_has_no_actions_of_others,
     a_locked_server_is_found_by_its_reason_until_it_is_unlocked,
     a_locked_server_of_a_dead_host_is_evacuated_and_still_locked,
 )
@@ -479,7 +499,6 @@ RECOVERY = (
     a_stopped_server_is_started_where_it_is,
     a_running_server_is_rebooted_where_it_is,
     a_server_that_is_gone_cannot_be_restarted,
-    a_server_has_no_actions_of_others,
     nothing_is_evacuated_from_a_host_that_is_not_forced_down,
     servers_of_a_dead_host_are_evacuated_as_they_were,
 )
@@ -657,7 +676,7 @@ CONTRACTS: tuple[Callable[[Site], Awaitable[None]], ...] = (
     *HOSTS,
     *MOVES,
     *RECOVERY,
-    *LOCKS,
+    *OWNERS,
     *AGGREGATES,
     *TRAITS,
     *SMOKE_TESTS,

@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 
 import pytest
 
+from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Move, Server
-from hypercobalt.compute.port import ComputeService
 
 A, B = "kvm-1", "kvm-2"
 CAPTURED = "kvm-9"
@@ -59,22 +59,22 @@ class World(Protocol):
         """Boot a host that was lost."""
         ...
 
-    def service(self) -> AbstractAsyncContextManager[ComputeService]:
+    def service(self) -> AbstractAsyncContextManager[DirectService]:
         """The service, as one process has it."""
         ...
 
 
-async def named(service: ComputeService, host: str, name: str) -> Server:
+async def named(service: DirectService, host: str, name: str) -> Server:
     """The server of this name on a host."""
     return next(one for one in await service.moves.servers(host) if one.name == name)
 
 
-async def newest(service: ComputeService, server: Server) -> Move:
+async def newest(service: DirectService, server: Server) -> Move:
     """The server's newest move away from its host."""
     return next(m for m in await service.moves.moves(server.host) if m.server == server.id)
 
 
-async def ended(service: ComputeService, server: Server) -> Move:
+async def ended(service: DirectService, server: Server) -> Move:
     """The same, once it has ended."""
 
     async def has_ended() -> bool:
@@ -84,7 +84,7 @@ async def ended(service: ComputeService, server: Server) -> Move:
     return await newest(service, server)
 
 
-async def _under_way(service: ComputeService, server: Server) -> Move:
+async def _under_way(service: DirectService, server: Server) -> Move:
     async def flows() -> bool:
         move = await newest(service, server)
         return move.remaining > 0 or move.disk_remaining > 0

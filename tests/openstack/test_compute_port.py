@@ -119,7 +119,8 @@ async def test_a_paused_server_whose_move_is_aborted_is_as_it_was(
     await until(server, lambda seen: seen.status == "ERROR")
     broken = await server()
     assert (broken.running, broken.paused, broken.host) == (False, True, source)
-    await moves.recover(broken)
+    assert site.service.recovery is not None
+    await site.service.recovery.recover(broken)
     await until(server, lambda seen: (seen.status, seen.task_state) == ("PAUSED", ""))
     (await servers.act(id_, {"unpause": None})).ok()
     shown = await servers.until(id_, lambda shown: shown["status"] == "ACTIVE")

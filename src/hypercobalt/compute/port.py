@@ -88,7 +88,11 @@ class Hosts(Protocol):
         """
         ...
 
-    async def has_provider(self, host: Host) -> bool:
+
+class Providers(Protocol):
+    """Resource providers of hosts, which a compute service may leave behind."""
+
+    async def exists(self, host: Host) -> bool:
         """Whether the host has a resource provider, which its service may leave behind."""
         ...
 
@@ -102,7 +106,7 @@ class Hosts(Protocol):
         """
         ...
 
-    async def remove_provider(self, host: Host) -> None:
+    async def remove(self, host: Host) -> None:
         """Remove the host's resource provider and its empty allocations, unless it is gone.
 
         Raises:
@@ -176,6 +180,22 @@ class Moves(Protocol):
         """Begin to move a stopped server; "" lets the service choose."""
         ...
 
+    async def confirm(self, server: Server) -> None:
+        """Confirm a cold migration; the source deletes its copy of the server."""
+        ...
+
+    async def abort(self, move: Move) -> None:
+        """Stop a live migration; the server stays where it is. An ended migration is no error."""
+        ...
+
+    async def force_complete(self, move: Move) -> None:
+        """Help a live migration that does not converge: pause the server, or post-copy."""
+        ...
+
+
+class Recovery(Protocol):
+    """What brings a failed server up again, where it is or elsewhere."""
+
     async def restart(self, server: Server) -> None:
         """Begin to start a server that is off, or to reboot one hard, on its present host.
 
@@ -205,10 +225,25 @@ class Moves(Protocol):
         """
         ...
 
+    async def recover(self, server: Server) -> None:
+        """Take a server that has not moved out of the ERROR that a live migration left it in.
+
+        A server with a paused guest is PAUSED afterwards; for a server that is out of ERROR, only
+        this is ensured.
+
+        Raises:
+            RefusedError: the server is not known to be there.
+        """
+        ...
+
+
+class Owners(Protocol):
+    """Owners of servers: their requests, and locks against them."""
+
     async def lock(self, server: Server, reason: str) -> None:
         """Refuse the owner's actions on a server until `unlock`; an administrator's still work.
 
-        Nothing happens where the service has no such locks, or could not show their reason.
+        Nothing happens where the service could not show the reason of a lock.
 
         Args:
             server: as read; an owner's lock and its reason are overwritten.
@@ -231,29 +266,6 @@ class Moves(Protocol):
             server: its id; one that is gone has none.
             since: time, timezone-aware.
         """
-        ...
-
-    async def confirm(self, server: Server) -> None:
-        """Confirm a cold migration; the source deletes its copy of the server."""
-        ...
-
-    async def abort(self, move: Move) -> None:
-        """Stop a live migration; the server stays where it is. An ended migration is no error."""
-        ...
-
-    async def recover(self, server: Server) -> None:
-        """Take a server that has not moved out of the ERROR that a live migration left it in.
-
-        A server with a paused guest is PAUSED afterwards; for a server that is out of ERROR, only
-        this is ensured.
-
-        Raises:
-            RefusedError: the server is not known to be there.
-        """
-        ...
-
-    async def force_complete(self, move: Move) -> None:
-        """Help a live migration that does not converge: pause the server, or post-copy."""
         ...
 
 
@@ -337,7 +349,16 @@ class ComputeService(Protocol):
     def hosts(self) -> Hosts: ...
 
     @property
+    def providers(self) -> Providers | None: ...
+
+    @property
     def moves(self) -> Moves: ...
+
+    @property
+    def recovery(self) -> Recovery | None: ...
+
+    @property
+    def owners(self) -> Owners | None: ...
 
     @property
     def aggregates(self) -> Aggregates | None: ...

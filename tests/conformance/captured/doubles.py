@@ -20,7 +20,7 @@ from hypercobalt.adapters.libvirt.fake import _HOST, FakeDaemons, FakeLibvirt
 from hypercobalt.adapters.libvirt.model import DomainDocument, HostCapabilities, MigrationOptions
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.compute.fake.registry import FakeHosts
+from hypercobalt.compute.fake.registry import FEATURES, FakeHosts, FakeProviders, World
 from hypercobalt.compute.model import Host, Server
 
 LISTENER: Final = "6666"
@@ -129,9 +129,10 @@ class Nova(FakeCompute):
     """A compute service that goes by the ids of its services, as Nova does."""
 
     def __init__(self, now: Callable[[], datetime], deeds: Deeds) -> None:
-        super().__init__(now, has=("aggregates", "traits"))
+        super().__init__(now, has=FEATURES - {"smoke_tests"})
         self.name = "nova"
         self.hosts = NotedHosts(self, deeds)
+        self.providers = NotedProviders(self.world, deeds)
         self.moves.on_done = self._moved
         self._deeds = deeds
 
@@ -170,18 +171,26 @@ class NotedHosts(FakeHosts):
             return
         await super().remove(found)
 
-    async def remove_provider(self, host: Host) -> None:
-        known = self._world.hosts.values()
-        named = next((one.name for one in known if one.hypervisor_id == host.hypervisor_id), "")
-        self._deeds.note(named, "remove_provider", host.hypervisor_id)
-        await super().remove_provider(host)
-
     def _by_id(self, host: Host, what: str) -> Host:
         for one in self._world.hosts.values():
             if one.service_id == host.service_id:
                 self._deeds.note(one.name, what, host.service_id)
                 return one
         raise RefusedError(f"no compute service {host.service_id}", code=404)
+
+
+class NotedProviders(FakeProviders):
+    """Its resource providers, each found by its id."""
+
+    def __init__(self, world: World, deeds: Deeds) -> None:
+        super().__init__(world)
+        self._deeds = deeds
+
+    async def remove(self, host: Host) -> None:
+        known = self._world.hosts.values()
+        named = next((one.name for one in known if one.hypervisor_id == host.hypervisor_id), "")
+        self._deeds.note(named, "remove_provider", host.hypervisor_id)
+        await super().remove(host)
 
 
 class Board(FakeFenceDevice):

@@ -438,11 +438,11 @@ async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
         Fault("compute POST /servers/{id}/action pause", code=503, times=1)
     )
     with pytest.raises(UnreachableError):
-        await nova.moves.recover(broken)
+        await nova.recovery.recover(broken)
     half = await shown(nova, server.id)
     assert (half.status, half.paused) == ("ACTIVE", True)
 
-    await nova.moves.recover(half)
+    await nova.recovery.recover(half)
     await until(lambda: shown(nova, server.id), lambda one: one.status == "PAUSED")
     done = await shown(nova, server.id)
     assert (done.task_state, done.paused) == ("", True)
@@ -463,8 +463,8 @@ def found_provider(world: World, host: Host) -> bool:
 async def forget(nova: Nova, host: Host) -> None:
     """Delete the service and the provider as offboarding does."""
     await nova.hosts.remove(host)
-    if await nova.hosts.has_provider(host):
-        await nova.hosts.remove_provider(host)
+    if await nova.providers.exists(host):
+        await nova.providers.remove(host)
 
 
 OTHER_WORDS = [
@@ -491,10 +491,10 @@ async def test_provider_that_is_gone_is_gone_in_whatever_words(
     adapter.simulation.script.add(Fault(calls, code=code, body=body))
     looks = calls == "placement GET /resource_providers/{id}"
     with pytest.raises(ComputeError):  # it is there: that is reported
-        await (nova.hosts.has_provider(found) if looks else nova.hosts.remove_provider(found))
+        await (nova.providers.exists(found) if looks else nova.providers.remove(found))
     world.by_id[found.hypervisor_id].provider = False
-    assert not await nova.hosts.has_provider(found)
-    await nova.hosts.remove_provider(found)
+    assert not await nova.providers.exists(found)
+    await nova.providers.remove(found)
 
 
 @pytest.mark.parametrize(("code", "body"), OTHER_WORDS[:2])
@@ -515,16 +515,16 @@ async def test_provider_is_a_hosts_leftover_by_its_name_alone(adapter: Adapter) 
     found = await host(nova)
     known = world.by_id[found.hypervisor_id]
     own = known.hostname
-    assert await nova.hosts.left_over(own, found.hypervisor_id) is None, "Nova lists the host"
+    assert await nova.providers.left_over(own, found.hypervisor_id) is None, "Nova lists the host"
     await nova.hosts.remove(found)
     known.provider = True
-    left = await nova.hosts.left_over(own, found.hypervisor_id)
+    left = await nova.providers.left_over(own, found.hypervisor_id)
     assert left is not None
     assert (left.hypervisor_id, left.service_id) == (found.hypervisor_id, "")
     for name in ("node2", f"{own}0", "x"):
-        assert await nova.hosts.left_over(name, found.hypervisor_id) is None, name
+        assert await nova.providers.left_over(name, found.hypervisor_id) is None, name
     for id_ in ("", "../os-services/1", found.hypervisor_id.upper(), found.service_id):
-        assert await nova.hosts.left_over(own, id_) is None, id_
+        assert await nova.providers.left_over(own, id_) is None, id_
 
 
 async def test_an_empty_host_is_forgotten(adapter: Adapter) -> None:

@@ -90,7 +90,7 @@ async def test_running_server_runs_elsewhere_and_stopped_server_stays_off(
     made = adapter.simulation.world.add_server("node1", vm_state=vm_state)
     await _die(adapter, nova)
     with acted(adapter) as actions:
-        await nova.moves.evacuate(await _server(nova, made), "node2")
+        await nova.recovery.evacuate(await _server(nova, made), "node2")
     assert actions == [({"evacuate": {"host": "node2"}}, version)]
     assert (await _settled(nova, made)).status == after
 
@@ -101,7 +101,7 @@ async def test_paused_server_is_evacuated_and_stays_off(adapter: Adapter) -> Non
     made = world.add_server("node1", vm_state="paused")
     await _die(adapter, nova)
     with acted(adapter) as actions:
-        await nova.moves.evacuate(await _server(nova, made))
+        await nova.recovery.evacuate(await _server(nova, made))
     assert actions == [
         ({"os-resetState": {"state": "active"}}, (2, 90)),
         ({"evacuate": {}}, (2, 95)),
@@ -119,11 +119,11 @@ async def test_stopped_server_whose_evacuation_has_failed_stays_off_by_the_next_
     await _die(adapter, nova)
     world.crash("node2")
     world.hosts["node2"].forced_down = True
-    await nova.moves.evacuate(await _server(nova, made), "node2")
+    await nova.recovery.evacuate(await _server(nova, made), "node2")
     failed = await _settled(nova, made)
     assert (failed.host, failed.status, failed.running) == ("node1", "ERROR", False)
     with acted(adapter) as actions:
-        await nova.moves.evacuate(failed, "node10")
+        await nova.recovery.evacuate(failed, "node10")
     assert actions == [
         ({"os-resetState": {"state": "active"}}, (2, 90)),
         ({"evacuate": {"host": "node10"}}, (2, 95)),
@@ -143,7 +143,7 @@ async def test_paused_server_that_nova_refuses_to_evacuate_is_not_left_active(
     world.hosts["node1"].forced_down = False
     world.restore("node1")
     with acted(adapter) as actions, pytest.raises(RefusedError, match="still in use"):
-        await nova.moves.evacuate(server)
+        await nova.recovery.evacuate(server)
     assert [action for action, _ in actions] == [
         {"os-resetState": {"state": "active"}},
         {"evacuate": {}},
@@ -160,7 +160,7 @@ async def test_server_that_nova_has_stopped_since_its_guest_died_runs_elsewhere(
     made = world.add_server("node1", vm_state="stopped")
     await _die(adapter, nova)
     with acted(adapter) as actions:
-        await nova.moves.evacuate(replace(await _server(nova, made), died=True))
+        await nova.recovery.evacuate(replace(await _server(nova, made), died=True))
     assert actions == [
         ({"os-resetState": {"state": "active"}}, (2, 90)),
         ({"evacuate": {}}, (2, 94)),
@@ -177,10 +177,10 @@ async def test_paused_server_whose_evacuation_has_failed_stays_off_by_the_next_o
     await _die(adapter, nova)
     world.crash("node2")
     world.hosts["node2"].forced_down = True
-    await nova.moves.evacuate(await _server(nova, made), "node2")
+    await nova.recovery.evacuate(await _server(nova, made), "node2")
     failed = await _settled(nova, made)
     assert (failed.host, failed.status) == ("node1", "ERROR")
-    await nova.moves.evacuate(failed, "node10")
+    await nova.recovery.evacuate(failed, "node10")
     there = await _settled(nova, made)
     assert (there.host, there.status) == ("node10", "SHUTOFF")
 
@@ -194,14 +194,14 @@ async def test_evacuation_that_finds_no_host_leaves_an_error_that_the_next_one_e
     for name in ("node2", "node10"):
         world.crash(name)
         world.hosts[name].forced_down = True
-    await nova.moves.evacuate(await _server(nova, made))
+    await nova.recovery.evacuate(await _server(nova, made))
     failed = await _settled(nova, made)
     (move,) = await nova.moves.moves("node1")
     assert (failed.status, failed.waits_for_host, move.succeeded) == ("ERROR", "", False)
     assert "valid host" in move.message
     world.restore("node2")
     world.hosts["node2"].forced_down = False
-    await nova.moves.evacuate(failed)
+    await nova.recovery.evacuate(failed)
     there = await _settled(nova, made)
     assert (there.host, there.status) == ("node2", "ACTIVE")
 
@@ -210,9 +210,9 @@ async def test_evacuation_that_goes_on_is_not_begun_again(adapter: Adapter) -> N
     nova = adapter.nova(evacuate_local_disks=True)
     made = adapter.simulation.world.add_server("node1")
     await _die(adapter, nova)
-    await nova.moves.evacuate(await _server(nova, made))
+    await nova.recovery.evacuate(await _server(nova, made))
     with pytest.raises(ConflictError, match="rebuilding"):
-        await nova.moves.evacuate(await _server(nova, made))
+        await nova.recovery.evacuate(await _server(nova, made))
     await _settled(nova, made)
     assert len(await nova.moves.moves("node1")) == 1
 
@@ -226,8 +226,8 @@ async def test_rebuild_whose_host_has_died_is_begun_again(adapter: Adapter, old:
     await _die(adapter, nova)
     shown = await _server(nova, made)
     with pytest.raises(ConflictError, match="rebuild_spawning"):
-        await nova.moves.evacuate(shown)
-    await nova.moves.evacuate(shown, interrupted=True)
+        await nova.recovery.evacuate(shown)
+    await nova.recovery.evacuate(shown, interrupted=True)
     there = await _settled(nova, made)
     assert (there.host != "node1", there.status) == (True, "ACTIVE")
 
@@ -242,7 +242,7 @@ async def test_task_state_at_the_death_of_the_host_does_not_block_the_evacuation
     made.task_state = "rebooting_hard"
     await _die(adapter, nova)
     with acted(adapter) as actions:
-        await nova.moves.evacuate(await _server(nova, made))
+        await nova.recovery.evacuate(await _server(nova, made))
     reset = [({"os-resetState": {"state": "active"}}, (2, 90))]
     evacuation: list[object] = [({"evacuate": {}}, (2, 94))]
     assert actions == ([*evacuation, *reset, *evacuation] if old else evacuation)
@@ -255,9 +255,9 @@ async def test_server_whose_disk_would_be_lost_waits_for_its_host(adapter: Adapt
     on_volume.image = ""
     await _die(adapter, nova)
     with acted(adapter) as actions, pytest.raises(RefusedError, match="disks") as refused:
-        await nova.moves.evacuate(await _server(nova, made))
+        await nova.recovery.evacuate(await _server(nova, made))
     assert (refused.value.reason, actions) == ("WaitsForHost", [])
-    await nova.moves.evacuate(await _server(nova, on_volume))
+    await nova.recovery.evacuate(await _server(nova, on_volume))
     assert (await _settled(nova, on_volume)).host != "node1"
 
 
@@ -275,7 +275,7 @@ async def test_restart_starts_stopped_servers_and_hard_reboots_the_others(
     nova = adapter.nova()
     made = adapter.simulation.world.add_server("node1", vm_state=vm_state)
     with acted(adapter) as actions:
-        await nova.moves.restart(await _server(nova, made))
+        await nova.recovery.restart(await _server(nova, made))
     assert [body for body, _ in actions] == [action]
     assert (await _settled(nova, made)).status == "ACTIVE"
 
@@ -292,22 +292,22 @@ async def test_stop_by_a_user_and_stop_after_a_crash_are_distinguished(adapter: 
         (await tester("compute", "POST", path, {"os-stop": None}, version="2.90")).ok()
     world.power_sync(crashed)
 
-    (theirs,) = await nova.moves.actions(stopped.id, begun)
-    (novas,) = await nova.moves.actions(crashed.id, begun)
+    (theirs,) = await nova.owners.actions(stopped.id, begun)
+    (novas,) = await nova.owners.actions(crashed.id, begun)
 
     assert (theirs.name, theirs.by_service, theirs.project) == ("stop", False, stopped.project)
     assert (novas.name, novas.by_service) == ("stop", True)
-    assert await nova.moves.actions(stopped.id, datetime.now(UTC) + timedelta(minutes=1)) == ()
+    assert await nova.owners.actions(stopped.id, datetime.now(UTC) + timedelta(minutes=1)) == ()
 
 
 async def test_actions_are_given_newest_first_without_the_operators_own(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     made = world.add_server("node1")
     world.power_sync(made)
-    await nova.moves.restart(await _server(nova, made))
+    await nova.recovery.restart(await _server(nova, made))
     await _settled(nova, made)
     world.power_sync(made)
-    seen = await nova.moves.actions(made.id, _ago())
+    seen = await nova.owners.actions(made.id, _ago())
     assert [one.name for one in seen] == ["stop", "stop"]
     assert seen[0].started > seen[1].started
 

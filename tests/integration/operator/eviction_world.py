@@ -54,6 +54,7 @@ class World:
     fresh_reads: int = 0
     down: set[str] = field(default_factory=set[str])
     unknown: bool = False
+    providers: None = None
     aggregates: None = None
     traits: None = None
     smoke_tests: None = None
@@ -68,6 +69,14 @@ class World:
     @property
     def hosts(self) -> World:
         return self
+
+    @property
+    def recovery(self) -> FakeMoves:
+        return self.moves
+
+    @property
+    def owners(self) -> FakeMoves:
+        return self.moves
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         if self.moves.on_call is not None:

@@ -136,8 +136,8 @@ async def test_host_that_openstack_has_forgotten_is_offboarded_while_its_node_li
     ("call", "words"),
     [
         ("hosts.remove", "cannot delete service: "),
-        ("hosts.has_provider", "cannot get resource provider: "),
-        ("hosts.remove_provider", "cannot clean up resource provider: "),
+        ("providers.exists", "cannot get resource provider: "),
+        ("providers.remove", "cannot clean up resource provider: "),
     ],
 )
 async def test_offboarding_retries_until_openstack_lets_the_host_leave(

@@ -21,7 +21,6 @@ from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.shared_disks import files, mark_of
 from hypercobalt.compute.model import Size
-from hypercobalt.compute.port import ComputeService
 from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.host import GUESTS, SHARED, Host
 from hypercobalt.lab.lab import Lab
@@ -141,7 +140,7 @@ class LabWorld:
         ]
 
     @asynccontextmanager
-    async def service(self) -> AsyncIterator[ComputeService]:
+    async def service(self) -> AsyncIterator[DirectService]:
         ports = Northbound(parse_remotes(self._lab.central.northbound))
         made = DirectService(
             self._directory, OnDemandDaemons(), ports, stored=self, allowed=ALLOWED

@@ -20,7 +20,6 @@ from hypercobalt.adapters.libvirt.model import (
 from hypercobalt.adapters.libvirt.port import Daemon, LibvirtError
 from hypercobalt.adapters.libvirt.statistics import DomainStats
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.port import ComputeService
 
 
 class Fuse:
@@ -162,7 +161,7 @@ class Crashing(Memory):
         self.ports = Ports()
 
     @asynccontextmanager
-    async def process(self, fuse: Fuse) -> AsyncIterator[ComputeService]:
+    async def process(self, fuse: Fuse) -> AsyncIterator[DirectService]:
         made = DirectService(
             Present(self.places),
             FusedDaemons(self.daemons, fuse),

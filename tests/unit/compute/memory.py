@@ -21,7 +21,6 @@ from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Size
-from hypercobalt.compute.port import ComputeService
 
 C = "kvm-3"
 BOOT = "boot-1"
@@ -149,7 +148,7 @@ class Memory:
         return self.stored[host]
 
     @asynccontextmanager
-    async def service(self) -> AsyncIterator[ComputeService]:
+    async def service(self) -> AsyncIterator[DirectService]:
         made = DirectService(
             Present(self.places, self.claimants),
             self.daemons,

@@ -116,16 +116,12 @@ async def test_direct_service_keeps_the_contract_of_ports(
         await service.close()
 
 
-async def test_servers_without_owners_are_not_locked(
+async def test_a_service_without_owners_locks_nothing_and_leaves_no_providers(
     world: Memory,
 ) -> None:
-    await world.add("a")
     async with world.service() as service:
-        server = await named(service, A, "a")
-        await service.moves.lock(server, "reason")
-        assert await named(service, A, "a") == server
-        assert await service.moves.locked("") == ()
-        await service.moves.unlock(server)
+        assert service.owners is None
+        assert service.providers is None
 
 
 # -- candidates ----------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from hypercobalt.adapters.libvirt.fake_domains import document_of
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import ConflictError, RefusedError
-from hypercobalt.compute.port import ComputeService
 
 pytestmark = pytest.mark.looptime
 
@@ -167,7 +167,7 @@ async def test_mark_of_another_host_proves_no_sharing(world: Memory, mark: str) 
     assert touched(world) == []
 
 
-Move = Callable[[ComputeService], Awaitable[None]]
+Move = Callable[[DirectService], Awaitable[None]]
 
 
 @pytest.mark.parametrize("runs", [True, False], ids=["live", "cold"])

@@ -14,22 +14,22 @@ from hypercobalt.adapters.libvirt.model import (
     Devices,
     Disk,
 )
+from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Server
-from hypercobalt.compute.port import ComputeService
 
 pytestmark = pytest.mark.looptime
 
 _MORE_THAN_ANY = 60  # calls of one move
 
 
-async def _request_move(service: ComputeService, server: Server) -> None:
+async def _request_move(service: DirectService, server: Server) -> None:
     if server.running:
         await service.moves.live_migrate(server, B)
     else:
         await service.moves.cold_migrate(server, B)
 
 
-async def _empty(service: ComputeService) -> None:
+async def _empty(service: DirectService) -> None:
     """Move the servers of a host until none is left, as an operator does."""
 
     async def is_empty() -> bool:

@@ -28,7 +28,6 @@ from hypercobalt.compute.errors import (
     UnreachableError,
 )
 from hypercobalt.compute.model import Move, Server
-from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
 
 pytestmark = pytest.mark.looptime
@@ -42,7 +41,7 @@ def world() -> Memory:
     return Memory()
 
 
-async def evacuate(service: ComputeService, target: str = B, name: str = "a") -> Move:
+async def evacuate(service: DirectService, target: str = B, name: str = "a") -> Move:
     server = await named(service, A, name)
     await service.moves.evacuate(server, target)
     return await ended(service, server)
@@ -132,7 +131,7 @@ async def test_dead_host_counts_servers_that_have_not_left_it(world: Memory) -> 
     world.places[A] = replace(world.places[A], domains=before)  # as its agent reported last
     await world.lose(A)
 
-    async def counted(service: ComputeService) -> set[str]:
+    async def counted(service: DirectService) -> set[str]:
         host = await service.hosts.get(A, fresh=True)
         assert host is not None
         return set(host.servers)
@@ -469,7 +468,7 @@ async def test_change_before_the_start_stops_the_evacuation(
     await service.close()
 
 
-async def _over(service: ComputeService) -> bool:
+async def _over(service: DirectService) -> bool:
     return all(move.ended for move in await service.moves.moves(A))
 
 
@@ -582,7 +581,7 @@ async def test_server_whose_new_host_dies_before_it_has_stored_it_is_the_first_o
     assert running(world) == [C]
 
 
-async def _evacuate_again(service: ComputeService) -> None:
+async def _evacuate_again(service: DirectService) -> None:
     host = await service.hosts.get(A, fresh=True)
     assert host is not None
     assert host.servers == (VM,)
@@ -613,7 +612,7 @@ async def test_server_that_two_dead_hosts_had_is_the_second_one_s(world: Memory)
 # -- its return ------------------------------------------------------------------------------------
 
 
-async def _enable(service: ComputeService, name: str) -> None:
+async def _enable(service: DirectService, name: str) -> None:
     host = await service.hosts.get(name)
     assert host is not None
     await service.hosts.enable(host)
@@ -864,7 +863,7 @@ async def test_whatever_hosts_are_like_no_server_is_started_twice(at_a: tuple[st
         assert len(after) <= max(len(before), 1), (at_a, at_b, at_c)
 
 
-async def _settled(service: ComputeService) -> None:
+async def _settled(service: DirectService) -> None:
     async def over() -> bool:
         return all(move.ended for move in await service.moves.moves(A))
 
@@ -919,7 +918,7 @@ async def test_crash_of_the_operator_at_any_call_loses_and_doubles_nothing() -> 
     pytest.fail("an evacuation has more than 100 calls")
 
 
-async def _empty(service: ComputeService, target: str) -> None:
+async def _empty(service: DirectService, target: str) -> None:
     async def is_empty() -> bool:
         servers = await service.moves.servers(A)
         for server in servers:

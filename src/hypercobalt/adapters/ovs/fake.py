@@ -119,7 +119,7 @@ class FakeSwitch:
             self._notify()
 
     async def watch(self) -> AsyncGenerator[Database | SwitchError]:
-        """See the port; an error comes once, not for each attempt to connect."""
+        """Follow; an error comes once, not for each attempt to connect."""
         self.calls["watch"] += 1
         while True:
             changed = self._changed
@@ -128,35 +128,29 @@ class FakeSwitch:
             await changed.wait()
 
     async def daemon(self, name: DaemonName) -> Daemon:
-        """See the port."""
         self._called("daemon", name)
         return self.daemons[name]
 
     async def statistics(self) -> Mapping[str, Mapping[str, int]]:
-        """See the port."""
         self._called("statistics", _OVSDB)
         return {uuid: dict(numbers) for uuid, numbers in self.interface_statistics.items()}
 
     # ovs-vswitchd
 
     async def bridges(self) -> frozenset[str]:
-        """See the port."""
         self._called("bridges", _VSWITCHD)
         return frozenset(self.flow_table)
 
     async def bonds(self) -> tuple[BondState, ...]:
-        """See the port."""
         self._called("bonds", _VSWITCHD)
         return self.bond_states
 
     async def flow_counts(self, bridge: str) -> FlowCounts:
-        """See the port."""
         self._called("flow_counts", _VSWITCHD)
         tables = Counter(flow.table for flow in self._flows_of(bridge))
         return FlowCounts(sum(tables.values()), dict(sorted(tables.items())))
 
     async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
-        """See the port."""
         self._called("flows", _VSWITCHD)
         found = tuple(flow for flow in self._flows_of(bridge) if flow.table == table)
         if len(found) > limit:
@@ -164,51 +158,43 @@ class FakeSwitch:
         return found
 
     async def datapaths(self) -> tuple[Datapath, ...]:
-        """See the port."""
         self._called("datapaths", _VSWITCHD)
         return self.datapath_states
 
     async def upcalls(self) -> tuple[Upcalls, ...]:
-        """See the port."""
         self._called("upcalls", _VSWITCHD)
         return self.upcall_states
 
     async def pmds(self) -> tuple[Pmd, ...]:
-        """See the port."""
         self._called("pmds", _VSWITCHD)
         return self.pmd_states
 
     async def pmd_queues(self) -> tuple[PmdQueues, ...]:
-        """See the port."""
         self._called("pmd_queues", _VSWITCHD)
         return self.queue_states
 
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
-        """See the port."""
         self._called("memory", name)
         return dict(self.memory_use.get(name, {}))
 
     async def coverage(self, name: DaemonName) -> Mapping[str, int]:
-        """See the port."""
         self._called("coverage", name)
         return dict(self.coverage_totals.get(name, {}))
 
     async def macs(self, bridge: str) -> MacTable:
-        """See the port."""
         self._called("macs", _VSWITCHD)
         if bridge not in self.flow_table:
             raise SwitchError(Fault.REFUSED, f"{bridge}: no such bridge")
         return self.mac_tables.get(bridge, MacTable())
 
     async def datapath_bridges(self) -> tuple[BridgeOfDatapath, ...]:
-        """See the port."""
         self._called("datapath_bridges", _VSWITCHD)
         return self.bridge_states
 
     async def trace(
         self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
     ) -> Trace:
-        """See the port; flows of the fake drop what they match."""
+        """Trace; flows of the fake drop what they match."""
         del states
         self._called("trace", _VSWITCHD)
         if bridge not in self.flow_table:
@@ -229,50 +215,41 @@ class FakeSwitch:
     # ovn-controller
 
     async def controller(self) -> ControllerState:
-        """See the port."""
         self._called("controller", _CONTROLLER)
         return self.controller_state
 
     async def controller_start(self, process: int) -> ControllerStart:
-        """See the port."""
         del process
         self.calls["controller_start"] += 1
         return self.start
 
     async def local_bindings(self) -> tuple[LocalBinding, ...]:
-        """See the port."""
         self._called("local_bindings", _CONTROLLER)
         return self.bindings
 
     async def stopwatches(self) -> tuple[Stopwatch, ...]:
-        """See the port."""
         self._called("stopwatches", _CONTROLLER)
         return self.watches
 
     async def zones(self) -> Mapping[str, int]:
-        """See the port."""
         self._called("zones", _CONTROLLER)
         return dict(self.zone_numbers)
 
     async def engine(self) -> tuple[EngineNode, ...]:
-        """See the port."""
         self._called("engine", _CONTROLLER)
         return self.engine_nodes
 
     async def lflow_cache(self) -> Mapping[str, int]:
-        """See the port."""
         self._called("lflow_cache", _CONTROLLER)
         return dict(self.cache_counters)
 
     async def southbound(
         self, remote: str, chassis: str, tls: TlsFiles | None = None
     ) -> Southbound:
-        """See the port."""
         del chassis, tls
         return self._southbound("southbound", remote)
 
     async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
-        """See the port."""
         del tls
         self._southbound("explain", remote)
         found = self.explained
@@ -286,7 +263,6 @@ class FakeSwitch:
     async def logical_port(
         self, remote: str, name: str, tls: TlsFiles | None = None
     ) -> LogicalPort | None:
-        """See the port."""
         del tls
         self._southbound("logical_port", remote)
         return self.logical_ports.get(name)
@@ -294,7 +270,6 @@ class FakeSwitch:
     async def gateways(
         self, remote: str, datapath: str, tls: TlsFiles | None = None
     ) -> tuple[LogicalPort, ...]:
-        """See the port."""
         del tls
         self._southbound("gateways", remote)
         return self.routers_ports.get(datapath, ())
@@ -302,17 +277,14 @@ class FakeSwitch:
     # the kernel
 
     async def links(self) -> Mapping[str, Link]:
-        """See the port."""
         self.calls["links"] += 1
         return dict(self.devices)
 
     async def kernel_bonds(self) -> tuple[KernelBond, ...]:
-        """See the port."""
         self.calls["kernel_bonds"] += 1
         return self.bonds_of_kernel
 
     async def openflow_peers(self, bridge: str) -> int:
-        """See the port."""
         self.calls["openflow_peers"] += 1
         return self.peers.get(bridge, 0)
 

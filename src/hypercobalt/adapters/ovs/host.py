@@ -76,11 +76,9 @@ class HostSwitch:
         self._own: Counter[str] = Counter()  # connections of ours, by OpenFlow socket
 
     def watch(self) -> AsyncGenerator[Database | SwitchError]:
-        """See the port."""
         return watch(self._paths.ovs / "db.sock", self._pace)
 
     async def daemon(self, name: DaemonName) -> Daemon:
-        """See the port."""
         control, process = await self._socket(name).connect(deadline=self._pace.deadline)
         with closing(control):
             reply = await control.run("version", deadline=self._pace.deadline)
@@ -89,7 +87,6 @@ class HostSwitch:
         return Daemon(name, process.pid, version_of(reply) or "", self._started_at(name, process))
 
     async def statistics(self) -> Mapping[str, Mapping[str, int]]:
-        """See the port."""
         query = {"table": "Interface", "where": [], "columns": ["_uuid", "statistics"]}
         (rows,) = await ovsdb.select(
             self._database, database.NAME, [query], deadline=self._pace.deadline
@@ -102,39 +99,32 @@ class HostSwitch:
     # ovs-vswitchd
 
     async def bridges(self) -> frozenset[str]:
-        """See the port."""
         return frozenset((await self._run(DaemonName.VSWITCHD, "ofproto/list")).splitlines())
 
     async def bonds(self) -> tuple[BondState, ...]:
-        """See the port."""
         return bonds.parse_bonds(await self._run(DaemonName.VSWITCHD, "bond/show"))
 
     async def flow_counts(self, bridge: str) -> FlowCounts:
-        """See the port; which version is spoken is agreed on with the switch."""
+        """Agree with the switch on the version that is spoken."""
         socket = self._management(bridge)
         with self._connected(bridge), self._sparing(DaemonName.VSWITCHD, f"statistics of {bridge}"):
             return await statistics.flow_counts(socket, deadline=self._pace.deadline)
 
     async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
-        """See the port."""
         socket, deadline = self._management(bridge), self._pace.deadline
         with self._connected(bridge), self._sparing(DaemonName.VSWITCHD, f"flows of {bridge}"):
             return await statistics.flows(socket, table, limit=limit, deadline=deadline)
 
     async def datapaths(self) -> tuple[Datapath, ...]:
-        """See the port."""
         return datapaths.parse_datapaths(await self._run(DaemonName.VSWITCHD, "dpctl/show"))
 
     async def upcalls(self) -> tuple[Upcalls, ...]:
-        """See the port."""
         return datapaths.parse_upcalls(await self._run(DaemonName.VSWITCHD, "upcall/show"))
 
     async def pmds(self) -> tuple[Pmd, ...]:
-        """See the port."""
         return pmd.parse_pmds(await self._of_user_space(pmd.COMMAND))
 
     async def pmd_queues(self) -> tuple[PmdQueues, ...]:
-        """See the port."""
         return pmd.parse_queues(await self._of_user_space(pmd.QUEUES))
 
     async def _of_user_space(self, command: str) -> str:
@@ -147,27 +137,22 @@ class HostSwitch:
             return ""
 
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
-        """See the port."""
         return counters.parse_memory(await self._run(name, "memory/show"))
 
     async def coverage(self, name: DaemonName) -> Mapping[str, int]:
-        """See the port."""
         return counters.parse_coverage(await self._run(name, "coverage/show"))
 
     async def macs(self, bridge: str) -> MacTable:
-        """See the port."""
         entries = await self._run(DaemonName.VSWITCHD, "fdb/show", bridge)
         counted = await self._run(DaemonName.VSWITCHD, "fdb/stats-show", bridge)
         return MacTable(bridges.parse_macs(entries), bridges.parse_mac_counters(counted))
 
     async def datapath_bridges(self) -> tuple[BridgeOfDatapath, ...]:
-        """See the port."""
         return bridges.parse_dpif(await self._run(DaemonName.VSWITCHD, "dpif/show"))
 
     async def trace(
         self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
     ) -> Trace:
-        """See the port."""
         next_states = (word for state in states for word in ("--ct-next", state))
         arguments = (bridge, packet.text(in_port), *next_states)
         try:
@@ -190,7 +175,6 @@ class HostSwitch:
     # ovn-controller
 
     async def controller(self) -> ControllerState:
-        """See the port."""
         connected = await self._run(DaemonName.OVN_CONTROLLER, "connection-status")
         try:
             paused = await self._run(DaemonName.OVN_CONTROLLER, "debug/status")
@@ -203,37 +187,30 @@ class HostSwitch:
         )
 
     async def controller_start(self, process: int) -> ControllerStart:
-        """See the port."""
         return await asyncio.to_thread(startup.controller_start, self._proc, process)
 
     async def local_bindings(self) -> tuple[LocalBinding, ...]:
-        """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "debug/dump-local-bindings")
         return controller.parse_local_bindings(text)
 
     async def stopwatches(self) -> tuple[Stopwatch, ...]:
-        """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "stopwatch/show")
         return controller.parse_stopwatches(text)
 
     async def zones(self) -> Mapping[str, int]:
-        """See the port."""
         return controller.parse_zones(await self._run(DaemonName.OVN_CONTROLLER, "ct-zone-list"))
 
     async def engine(self) -> tuple[EngineNode, ...]:
-        """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "inc-engine/show-stats")
         return controller.parse_engine(text)
 
     async def lflow_cache(self) -> Mapping[str, int]:
-        """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "lflow-cache/show-stats")
         return controller.parse_lflow_cache(text)
 
     async def southbound(
         self, remote: str, chassis: str, tls: TlsFiles | None = None
     ) -> Southbound:
-        """See the port."""
         where = [["name", "==", chassis]]
         queries = (
             {"table": "SB_Global", "where": [], "columns": ["nb_cfg"]},
@@ -247,7 +224,6 @@ class HostSwitch:
         return await self._southbound(remote, tls, read)
 
     async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
-        """See the port."""
         return await self._southbound(
             remote, tls, lambda select: southbound.explain(select, wanted)
         )
@@ -255,7 +231,6 @@ class HostSwitch:
     async def logical_port(
         self, remote: str, name: str, tls: TlsFiles | None = None
     ) -> LogicalPort | None:
-        """See the port."""
         return await self._southbound(
             remote, tls, lambda select: southbound.logical_port(select, name)
         )
@@ -263,7 +238,6 @@ class HostSwitch:
     async def gateways(
         self, remote: str, datapath: str, tls: TlsFiles | None = None
     ) -> tuple[LogicalPort, ...]:
-        """See the port."""
         return await self._southbound(
             remote, tls, lambda select: southbound.gateways(select, datapath)
         )
@@ -271,15 +245,13 @@ class HostSwitch:
     # the kernel
 
     async def links(self) -> Mapping[str, Link]:
-        """See the port."""
         return await asyncio.to_thread(kernel.links, self._paths.root)
 
     async def kernel_bonds(self) -> tuple[KernelBond, ...]:
-        """See the port."""
         return await asyncio.to_thread(kernel.bonds, self._net())
 
     async def openflow_peers(self, bridge: str) -> int:
-        """See the port; connections of this process are no controller's."""
+        """Leave out connections of this process, which are no controller's."""
         own = self._own[bridge]
         found = await asyncio.to_thread(kernel.peers, self._net(), f"{bridge}.mgmt")
         return max(0, found - max(own, self._own[bridge]))

@@ -35,11 +35,11 @@ class DirectHosts:
         self._disabled: dict[str, str] = {}
 
     async def fleet(self) -> Fleet:
-        """See the port. The directory is in memory."""
+        """Read the directory, which is in memory."""
         return _Known(self, {place.name: place for place in self._directory.places()})
 
     async def hindrance(self) -> str:
-        """See the port. Nothing stands between this process and the hosts."""
+        """Return "": nothing stands between this process and the hosts."""
         return ""
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
@@ -90,7 +90,7 @@ class DirectHosts:
         self._disabled[host.name] = reason or "disabled"
 
     async def force_down(self, host: Host) -> None:
-        """See the port. Nothing to do: the proof in the status of its Hypervisor suffices."""
+        """Check the proof in the status of its Hypervisor, which suffices."""
         place = self.find(host.name)
         if place is None or not place.fenced:
             raise ConflictError(
@@ -98,7 +98,7 @@ class DirectHosts:
             )
 
     async def take_back(self, host: Host) -> None:
-        """See the port. The record of its fencing is closed by whoever calls this."""
+        """Clean it; the record of its fencing is closed by whoever calls this."""
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
             await clean(self._daemons, self._witnesses, self.others(place.name), place)
@@ -118,16 +118,6 @@ class DirectHosts:
             text = f"host {host.name} has {len(moves)} incoming migrations: {named}"
             raise RefusedError(text, reason="InUse")
         self._disabled.pop(host.name, None)
-
-    async def has_provider(self, host: Host) -> bool:
-        return False
-
-    async def left_over(self, name: str, provider: str) -> Host | None:
-        """See the port. A host without a Hypervisor leaves nothing behind."""
-        return None
-
-    async def remove_provider(self, host: Host) -> None:
-        """Do nothing: resource providers need Placement."""
 
     def find(self, name: str) -> Place | None:
         """Return the host of exactly this name, or of its first label."""

@@ -21,14 +21,14 @@ from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.restart import restart
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerAction, fits, total
+from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, fits, total
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
 
 class DirectMoves:
-    """See `Moves`.
+    """`Moves` and `Recovery`: both begin a move, or make sure that none is under way.
 
     Args:
         site: see there.
@@ -83,7 +83,7 @@ class DirectMoves:
         return None
 
     async def in_error(self, ids: Collection[str]) -> tuple[Server, ...]:
-        """See the port. Only hosts that answer count; the end of a move was seen on its target."""
+        """Look on hosts that answer; the end of a move was seen on its target."""
         there = await self._site.listed(self._site.hosts.all_places())
         return tuple(
             self._server(domain, place)
@@ -116,7 +116,7 @@ class DirectMoves:
         return (*unknown, *records.of(place.name))
 
     async def incoming(self, host: str) -> tuple[Move, ...]:
-        """See the port. Moves by other processes are seen on the target, as listed by libvirt."""
+        """Find moves by other processes on the target, as listed by libvirt."""
         place, records = self._known(host), self._site.records
         domains: tuple[Domain, ...] = ()
         if not place.fenced:
@@ -213,20 +213,6 @@ class DirectMoves:
             move = self._begin(found.domain, MoveKind.EVACUATION, source, to)
             self._start(Evacuation(self._site, move, found, to).run())
 
-    async def lock(self, server: Server, reason: str) -> None:
-        """See the port. Without OpenStack servers have no owners, so there is nothing to lock."""
-
-    async def unlock(self, server: Server) -> None:
-        """See the port. There is nothing to unlock without OpenStack, as for `lock`."""
-
-    async def locked(self, prefix: str) -> tuple[Server, ...]:
-        """See the port. No server is locked without OpenStack, as for `lock`."""
-        return ()
-
-    async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
-        """See the port. Without OpenStack servers have no owners, so there are none."""
-        return ()
-
     async def confirm(self, server: Server) -> None:
         """Refuse: no move waits for this, as the source forgets the domain when the move ends.
 
@@ -248,7 +234,7 @@ class DirectMoves:
                 await self._site.daemon(self._place(now.source)).force_complete(move.server)
 
     async def recover(self, server: Server) -> None:
-        """See the port. libvirt has no state ERROR: a domain that is shown in it has crashed."""
+        """Refuse: libvirt has no state ERROR, and a domain that is shown in it has crashed."""
         raise RefusedError(f"server {server.name} has crashed: start it")
 
     async def close(self) -> None:

@@ -63,11 +63,19 @@ class DirectService:
             witnesses=witnesses,
             carrying=carrying,
         )
-        self.moves = DirectMoves(site, tls=tls)
+        self.moves = self.recovery = DirectMoves(site, tls=tls)
 
     @property
     def name(self) -> str:
         return "direct"
+
+    @property
+    def providers(self) -> None:
+        """None: resource providers need Placement."""
+
+    @property
+    def owners(self) -> None:
+        """None: without OpenStack servers have no owners."""
 
     @property
     def aggregates(self) -> None:

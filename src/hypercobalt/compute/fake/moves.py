@@ -53,7 +53,7 @@ class _Job:
 
 @dataclass(slots=True)
 class FakeMoves:
-    """The `compute.port.Moves` of the fake.
+    """Moves, recovery and owners of the fake.
 
     Args:
         hosts: capacity of each by name.

@@ -25,6 +25,11 @@ _TRAIT: Final = re.compile(r"(CUSTOM|HW|COMPUTE)_[A-Z0-9_]+")
 _ZONE: Final = "availability_zone"
 _NAMESPACE: Final = uuid.UUID("6f6b1d0e-0b6c-4a53-9d0b-6a4f1c2f3a10")
 
+FEATURES: Final = frozenset(
+    {"providers", "recovery", "owners", "aggregates", "traits", "smoke_tests"}
+)
+"""Parts of a compute service that may be absent."""
+
 Fault = Callable[[str, str], Exception | None]
 """Gets a call's name (`hosts.enable`, `traits.put` …) and subject, and may return an error."""
 
@@ -177,25 +182,32 @@ class FakeHosts:
             raise RefusedError(f"host {known.name} has in-progress migrations", code=409)
         self._world.hosts.pop(known.name, None)
 
-    async def has_provider(self, host: Host) -> bool:
-        await self._world.call("hosts.has_provider", host.name)
+    def _known(self, host: Host) -> None:
+        if host.name not in self._world.hosts:
+            raise RefusedError(f"no compute service {host.service_id}", code=404)
+
+
+class FakeProviders:
+    """Resource providers of a `World`: those with traits."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def exists(self, host: Host) -> bool:
+        await self._world.call("providers.exists", host.name)
         return host.hypervisor_id in self._world.traits
 
     async def left_over(self, name: str, provider: str) -> Host | None:
-        await self._world.call("hosts.left_over", name)
+        await self._world.call("providers.left_over", name)
         listed = {one.hypervisor_id for one in self._world.hosts.values()}
         is_named = provider == provider_of(name) and provider in self._world.traits
         if provider in listed or not is_named:
             return None
         return Host(name, provider, "", enabled=False, up=False)
 
-    async def remove_provider(self, host: Host) -> None:
-        await self._world.call("hosts.remove_provider", host.name)
+    async def remove(self, host: Host) -> None:
+        await self._world.call("providers.remove", host.name)
         self._world.traits.pop(host.hypervisor_id, None)
-
-    def _known(self, host: Host) -> None:
-        if host.name not in self._world.hosts:
-            raise RefusedError(f"no compute service {host.service_id}", code=404)
 
 
 class _Fleet:
@@ -337,7 +349,7 @@ class FakeCompute:
     Args:
         now: its clock.
         moves: servers and their moves.
-        has: its features besides hosts, of `aggregates`, `traits`, `smoke_tests`.
+        has: its features besides hosts and moves, of `FEATURES`.
     """
 
     name = "fake"
@@ -349,11 +361,14 @@ class FakeCompute:
         now: Callable[[], datetime],
         *,
         moves: FakeMoves | None = None,
-        has: Iterable[str] = ("aggregates", "traits", "smoke_tests"),
+        has: Iterable[str] = FEATURES,
     ) -> None:
         self.world, self.moves = World(now), moves or FakeMoves()
         there = set(has)
         self.hosts = FakeHosts(self.world, self.moves)
+        self.providers = FakeProviders(self.world) if "providers" in there else None
+        self.recovery = self.moves if "recovery" in there else None
+        self.owners = self.moves if "owners" in there else None
         self.aggregates = FakeAggregates(self.world) if "aggregates" in there else None
         self.traits = FakeTraits(self.world) if "traits" in there else None
         self.smoke_tests = FakeSmokeTests(self.world) if "smoke_tests" in there else None

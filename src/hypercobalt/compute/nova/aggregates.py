@@ -31,7 +31,7 @@ class Aggregates:
         self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
-        """See the port. Changes by this process after the request of the listing are included."""
+        """Include changes by this process after the request of the listing."""
         seen = await self._all.seen(fresh=fresh)
         if seen.requested != self._view[0]:
             oldest = self._clock() - _KEPT_SECONDS
@@ -41,7 +41,7 @@ class Aggregates:
         return tuple(self._view[1].values())
 
     async def add(self, aggregate: HostAggregate, host: str) -> None:
-        """See the port. A refusal by 409 (another zone while servers are there) is for a person."""
+        """Leave a refusal by 409 (another zone while servers are there) to a person."""
         about = f"add host {host} to aggregate {aggregate.name}"
         answer = await self._act(about, aggregate, "add_host", host, _CONFLICT)
         if answer.code == _CONFLICT and host not in await self._members(aggregate):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -31,6 +32,8 @@ nested providers in allocation candidates), and the newest whose answers are und
 _ASSUMED: Final = {COMPUTE: (2, 95), PLACEMENT: (1, 39)}
 """Microversion assumed for a service that does not report its versions."""
 _NOT_FOUND, _NOT_ACCEPTABLE, _CONFLICT = 404, 406, 409
+ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
+"""Form of the ids of servers and migrations."""
 T = TypeVar("T")
 AnyPage = TypeVar("AnyPage", bound=Page)
 _FOR_EVER = float("inf")
@@ -178,6 +181,13 @@ class Calls:
         )
         self._unsupported[service] = why
         return UnreachableError(why)
+
+
+def checked(id: str) -> str:
+    """Check the id of a server or a migration that goes into a path, and return it."""
+    if not ID.fullmatch(id):
+        raise RefusedError(f"{id!r} is not the id of a server or a migration", reason="InvalidId")
+    return id
 
 
 def read(answer: Answer, type_: type[T]) -> T:

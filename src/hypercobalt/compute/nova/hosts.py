@@ -10,7 +10,6 @@ per consumer.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
@@ -18,14 +17,11 @@ from typing import Final
 
 import msgspec
 
-from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import ComputeError, RefusedError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.nova.calls import (
     COMPUTE,
     LONG,
-    PLACEMENT,
-    Allocations,
     Calls,
     read,
     refused,
@@ -46,9 +42,7 @@ _NEEDED: Final = ("nova-scheduler", "nova-conductor")
 _LISTING = (2, 87)
 """From 2.88 on Nova queries each host's uptime, one after the other, for every listing."""
 _WRITING = (2, 95)
-_PLACING = (1, 39)
 _NOT_FOUND, _CONFLICT = 404, 409
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 class _Named(Names[Host]):
@@ -81,11 +75,11 @@ class Hosts:
         return _only(name, await self._find(name))
 
     async def fleet(self) -> Fleet:
-        """See the port. Passes of the next two seconds share it."""
+        """List them; passes of the next two seconds share the answer."""
         return _Listed((await self._fleet.seen(fresh=True)).answer)
 
     async def hindrance(self) -> str:
-        """See the port. A binary of which Nova lists no service is not counted as down."""
+        """Check the binaries; one of which Nova lists no service is not counted as down."""
         for binary in _NEEDED:
             found = await self._services(f"check whether any {binary} is up", binary)
             if found and not any(one.state == "up" for one in found):
@@ -102,6 +96,10 @@ class Hosts:
         """
         fleet = await self._fleet.seen_with(lambda known: known.ids.issuperset(providers))
         return {host.hypervisor_id: host for host in fleet.answer.items}
+
+    async def lists(self, provider: str) -> bool:
+        """Whether Nova lists a host with this resource provider now."""
+        return provider in (await self._fleet.seen(fresh=True)).answer.ids
 
     async def enable(self, host: Host) -> None:
         after = replace(host, enabled=True, disabled_reason="", forced_down=False)
@@ -122,7 +120,7 @@ class Hosts:
         await self._put(f"take back host {host.name}", after, forced_down=False)
 
     async def remove(self, host: Host) -> None:
-        """See the port. Whether the service is gone is looked up, unless Nova has deleted it."""
+        """Delete it, and look up whether it is gone unless Nova has deleted it."""
         about = f"delete the compute service of host {host.name}"
         try:
             await self._remove(about, f"/os-services/{host.service_id}")
@@ -138,68 +136,6 @@ class Hosts:
         answer = await self._calls(about, COMPUTE, "DELETE", path, version=_WRITING, allow=allow)
         if answer.code == _CONFLICT:  # servers or moves are still there: read again
             raise refused(answer, COMPUTE)
-
-    async def has_provider(self, host: Host) -> bool:
-        """See the port. One call, and a listing where Placement gives no usable answer."""
-        about, path = f"find the resource provider of host {host.name}", _provider(host)
-        try:
-            return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
-        except ComputeError:
-            if await self._is_listed(about, host):
-                raise
-            return False
-
-    async def _is_listed(self, about: str, host: Host) -> bool:
-        """Whether Placement lists the provider of a host.
-
-        A proxy before Placement may answer anything about a provider that is gone.
-        """
-        path, query = "/resource_providers", (("uuid", host.hypervisor_id),)
-        answer = await self._calls(about, PLACEMENT, "GET", path, query=query, version=_PLACING)
-        listed = read(answer, _Providers).resource_providers
-        return any(one.uuid == host.hypervisor_id for one in listed)
-
-    async def left_over(self, name: str, provider: str) -> Host | None:
-        """See the port. One call, and a listing of the fleet where the provider's name fits."""
-        if not _UUID.fullmatch(provider):
-            return None
-        about, path = f"find what is left of host {name}", f"/resource_providers/{provider}"
-        answer = await self._placement(about, "GET", path, _NOT_FOUND)
-        if not answer.ok:
-            return None
-        found = read(answer, _Provider)
-        host = Host(name, found.uuid, "", enabled=False, up=False)
-        is_its_own = found.uuid == provider and bool(Names([(host, (found.name,))]).best(name))
-        listed = await self._fleet.seen(fresh=True) if is_its_own else None
-        return host if listed is not None and provider not in listed.answer.ids else None
-
-    async def remove_provider(self, host: Host) -> None:
-        """See the port. Whether a refusal counts is looked up, not guessed from its words."""
-        about = f"delete the resource provider of host {host.name}"
-        try:
-            await self._remove_provider(about, host)
-        except ComputeError:
-            if await self._is_listed(about, host):
-                raise
-
-    async def _remove_provider(self, about: str, host: Host) -> None:
-        path = _provider(host)
-        listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
-        consumers = read(listing, Allocations).allocations if listing.ok else {}
-        for consumer in consumers:
-            own = await self._placement(about, "GET", f"/allocations/{consumer}")
-            if read(own, Allocations).allocations:
-                raise RefusedError(
-                    f"{about}: {consumer} still has resources on it. Move or delete that server, "
-                    f"or remove what it left: openstack resource provider allocation delete "
-                    f"{consumer}",
-                    reason="InUse",
-                    code=_CONFLICT,
-                )
-            await self._placement(about, "DELETE", f"/allocations/{consumer}", _NOT_FOUND)
-        gone = await self._placement(about, "DELETE", path, _NOT_FOUND, _CONFLICT)
-        if gone.code == _CONFLICT:
-            raise refused(gone, PLACEMENT)
 
     async def close(self) -> None:
         """End pending reads."""
@@ -267,13 +203,6 @@ class Hosts:
             deadline=LONG,
         )
         return read(answer, _Services).services
-
-    async def _placement(self, about: str, method: str, path: str, *allow: int) -> Answer:
-        return await self._calls(about, PLACEMENT, method, path, version=_PLACING, allow=allow)
-
-
-def _provider(host: Host) -> str:
-    return f"/resource_providers/{host.hypervisor_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,15 +284,6 @@ class _Hypervisor(msgspec.Struct, frozen=True):
 class _Hypervisors(msgspec.Struct, frozen=True):
     hypervisors: tuple[_Hypervisor, ...]
     links: tuple[Link, ...] = msgspec.field(default=(), name="hypervisors_links")
-
-
-class _Provider(msgspec.Struct, frozen=True):
-    uuid: str
-    name: str = ""
-
-
-class _Providers(msgspec.Struct, frozen=True):
-    resource_providers: tuple[_Provider, ...]
 
 
 class _ServiceState(msgspec.Struct, frozen=True):

@@ -3,42 +3,34 @@
 Cost of a pass: the servers of a host are one call (one more page after each thousand), and the
 groups one more, shared by passes of ten seconds unless a server has not been looked up in them. Its
 moves are one call, one for each live migration that has taken long enough to read its progress, and
-two, once, for each that failed. Every action is one call; an abort that comes too late is two,
-`recover` is two to four, `evacuate` up to three.
+two, once, for each that failed. Every action is one call; an abort that comes too late is two.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final
 
 import msgspec
 
 from hypercobalt.adapters.openstack.request import Answer
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import (
     Capacity,
     Move,
     MoveKind,
     Server,
-    ServerAction,
     ServerGroup,
     ServerStatus,
 )
-from hypercobalt.compute.nova import actions
-from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
+from hypercobalt.compute.nova.calls import COMPUTE, ID, LONG, Calls, checked, read, refused
 from hypercobalt.compute.nova.candidates import Candidates
-from hypercobalt.compute.nova.evacuation import Evacuation
-from hypercobalt.compute.nova.locks import Locks
 from hypercobalt.compute.nova.pages import LIMIT, MOST_PAGES
 from hypercobalt.compute.nova.reasons import Reasons
-from hypercobalt.compute.nova.recovery import Recovery
-from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
+from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, ToServer
 from hypercobalt.compute.nova.shared import Shared
 from hypercobalt.compute.nova.times import read_time
 
@@ -59,7 +51,6 @@ _REVERTING = "reverting"
 _PROGRESSING = frozenset({"running", "post-migrating"})
 _KEPT: Final = 50_000
 """Number of servers without a group that are remembered."""
-_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class Moves:
@@ -71,16 +62,10 @@ class Moves:
         self,
         calls: Calls,
         candidates: Candidates,
-        recovery: Recovery,
+        to_server: ToServer,
         clock: Callable[[], float],
-        *,
-        local_disks: bool = False,
-        devices: bool = True,
     ) -> None:
-        self._calls, self._candidates, self._recovery = calls, candidates, recovery
-        self._evacuation = Evacuation(calls)
-        self._to_server = partial(to_server, local_disks=local_disks, devices=devices)
-        self._locks = Locks(calls)
+        self._calls, self._candidates, self._to_server = calls, candidates, to_server
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
@@ -93,7 +78,7 @@ class Moves:
         return tuple(self._to_server(one, groups) for one in found)
 
     async def server(self, id: str) -> Server | None:
-        if not _ID.fullmatch(id):
+        if not ID.fullmatch(id):
             return None
         answer = await self._calls(
             f"read server {id}",
@@ -128,7 +113,7 @@ class Moves:
         return await self._with_more([_move(one) for one in reversed(found)])
 
     async def incoming(self, host: str) -> tuple[Move, ...]:
-        """See the port. One call, and one for each server with a record of a move on its way.
+        """Make one call, and one for each server with a record of a move on its way.
 
         Nova sets a server's task before the record of its move, and clears it at the end: a record
         of a server without a task was left behind by a nova-compute or conductor that died.
@@ -146,7 +131,7 @@ class Moves:
         return tuple([move for move in found if await self._is_on_its_way(move)])
 
     async def _is_on_its_way(self, move: Move) -> bool:
-        about, path = f"read server {move.server}", f"/servers/{_checked(move.server)}"
+        about, path = f"read server {move.server}", f"/servers/{checked(move.server)}"
         answer = await self._calls(
             about, COMPUTE, "GET", path, version=_READING, allow={_NOT_FOUND}
         )
@@ -156,7 +141,7 @@ class Moves:
         return await self._candidates.of(server)
 
     async def live_migrate(self, server: Server, target: str = "") -> None:
-        """See the port. Nova finds out itself which local disks have to be copied."""
+        """Leave to Nova which local disks have to be copied."""
         block: bool | str = "auto" if server.local_disk else False
         move = {"host": target or None, "block_migration": block}
         await self._act(f"move server {server.id} live", server, {"os-migrateLive": move})
@@ -165,35 +150,6 @@ class Moves:
         move = {"host": target} if target else None
         await self._act(f"move server {server.id} cold", server, {"migrate": move})
 
-    async def restart(self, server: Server) -> None:
-        """See the port. Nova would take a second hard reboot during the first one."""
-        if server.task_state:
-            raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
-        off = server.status == ServerStatus.SHUTOFF
-        action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
-        await self._act(f"restart server {server.id}", server, action)
-
-    async def evacuate(
-        self, server: Server, target: str = "", *, interrupted: bool = False
-    ) -> None:
-        _checked(server.id)
-        await self._evacuation.of(server, target, interrupted=interrupted)
-
-    async def lock(self, server: Server, reason: str) -> None:
-        await self._locks.set(_checked(server.id), reason)
-
-    async def unlock(self, server: Server) -> None:
-        await self._locks.clear(_checked(server.id))
-
-    async def locked(self, prefix: str) -> tuple[Server, ...]:
-        """See the port. The servers are without their groups."""
-        found = await self._locks.listed()
-        ours = (one for one in found if (one.locked_reason or "").startswith(prefix))
-        return tuple(self._to_server(one, {}) for one in ours)
-
-    async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
-        return await actions.of_others(self._calls, _checked(server), since)
-
     async def confirm(self, server: Server) -> None:
         await self._act(f"confirm the move of server {server.id}", server, {"confirmResize": None})
 
@@ -201,12 +157,8 @@ class Moves:
         answer = await self._change(f"abort {_named(move)}", "DELETE", _path(move))
         await self._unless_ended(answer, move)
 
-    async def recover(self, server: Server) -> None:
-        _checked(server.id)
-        await self._recovery.of(server)
-
     async def force_complete(self, move: Move) -> None:
-        """See the port. A migration that has ended meanwhile is no error."""
+        """Force it; a migration that has ended meanwhile is no error."""
         about, path = f"force {_named(move)} to complete", f"{_path(move)}/action"
         answer = await self._change(about, "POST", path, {"force_complete": None})
         await self._unless_ended(answer, move)
@@ -217,7 +169,7 @@ class Moves:
         await self._candidates.close()
 
     async def _act(self, about: str, server: Server, body: object) -> None:
-        await self._calls.act(about, _checked(server.id), body, _ACTING)
+        await self._calls.act(about, checked(server.id), body, _ACTING)
 
     async def _change(self, about: str, method: str, path: str, body: object = None) -> Answer:
         return await self._calls(
@@ -329,13 +281,6 @@ class Moves:
         return read(answer, _OneProgress).migration if answer.ok else None
 
 
-def _checked(id: str) -> str:
-    """Check an id that goes into a path, and return it."""
-    if not _ID.fullmatch(id):
-        raise RefusedError(f"{id!r} is not the id of a server or a migration", reason="InvalidId")
-    return id
-
-
 def _may_arrive(move: Move, host: str) -> bool:
     """Whether a server may arrive on the host by a move, or come back when a resize is reverted."""
     if move.status == _REVERTING:
@@ -348,7 +293,7 @@ def _named(move: Move) -> str:
 
 
 def _path(move: Move) -> str:
-    return f"/servers/{_checked(move.server)}/migrations/{_checked(move.id)}"
+    return f"/servers/{checked(move.server)}/migrations/{checked(move.id)}"
 
 
 def _updated(move: Move, progress: _Progress | None) -> Move:

@@ -1,4 +1,4 @@
-"""Recovers servers that a live migration has left in ERROR.
+"""Brings failed servers up again: restarts, evacuates, and takes them out of ERROR.
 
 Nova 34 fully rolls back every live migration that libvirt ends early, even an aborted one, and then
 sets ERROR all the same. Placement shows whether it rolled back: the server's allocation is on the
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.compute.errors import RefusedError
+from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Server, ServerStatus
-from hypercobalt.compute.nova.calls import PLACEMENT, Allocations, Calls, read
+from hypercobalt.compute.nova.calls import PLACEMENT, Allocations, Calls, checked, read
+from hypercobalt.compute.nova.evacuation import Evacuation
 from hypercobalt.compute.nova.hosts import Hosts
 
 _PLACING: Final = (1, 39)
@@ -24,13 +25,32 @@ _ACTING: Final = (2, 90)
 
 
 class Recovery:
-    """Takes servers out of ERROR by two or three calls, besides those that find the host."""
+    """See `hypercobalt.compute.port.Recovery`.
+
+    A restart is one call, an evacuation up to three. `recover` makes two or three, besides those
+    that find the host.
+    """
 
     def __init__(self, calls: Calls, hosts: Hosts) -> None:
         self._calls, self._hosts = calls, hosts
+        self._evacuation = Evacuation(calls)
 
-    async def of(self, server: Server) -> None:
-        """See `hypercobalt.compute.port.Moves.recover`; the server's id has been checked."""
+    async def restart(self, server: Server) -> None:
+        """Refuse a second restart during the first one: Nova would take it."""
+        if server.task_state:
+            raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
+        off = server.status == ServerStatus.SHUTOFF
+        action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
+        await self._calls.act(f"restart server {server.id}", checked(server.id), action, _ACTING)
+
+    async def evacuate(
+        self, server: Server, target: str = "", *, interrupted: bool = False
+    ) -> None:
+        checked(server.id)
+        await self._evacuation.of(server, target, interrupted=interrupted)
+
+    async def recover(self, server: Server) -> None:
+        checked(server.id)
         host = await self._hosts.get(server.host)
         answer = await self._calls(
             f"read the allocations of server {server.id}",

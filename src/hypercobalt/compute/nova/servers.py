@@ -6,7 +6,7 @@ compute/api.py and conductor/tasks/live_migrate.py for what cannot be moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -79,6 +79,10 @@ class _Image(msgspec.Struct, frozen=True):
 
     id: str = ""
     properties: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
+
+
+ToServer = Callable[[NovaServer, Mapping[str, ServerGroup]], Server]
+"""`to_server`, by the choices of a site."""
 
 
 def to_server(

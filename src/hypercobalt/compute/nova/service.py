@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -21,7 +22,10 @@ from hypercobalt.compute.nova.calls import Calls
 from hypercobalt.compute.nova.candidates import Candidates
 from hypercobalt.compute.nova.hosts import Hosts
 from hypercobalt.compute.nova.moves import Moves
+from hypercobalt.compute.nova.owners import Owners
+from hypercobalt.compute.nova.providers import Providers
 from hypercobalt.compute.nova.recovery import Recovery
+from hypercobalt.compute.nova.servers import to_server
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.nova.smoke import SmokeTests
 from hypercobalt.compute.nova.traits import Traits
@@ -61,15 +65,13 @@ class Nova:
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
         self.hosts = Hosts(self._calls, clock)
         candidates = Candidates(self._calls, self.hosts, clock)
-        recovery = Recovery(self._calls, self.hosts)
-        self.moves = Moves(
-            self._calls,
-            candidates,
-            recovery,
-            clock,
-            local_disks=evacuate_local_disks,
-            devices=live_migrate_devices,
+        as_server = partial(
+            to_server, local_disks=evacuate_local_disks, devices=live_migrate_devices
         )
+        self.providers = Providers(self._calls, self.hosts)
+        self.moves = Moves(self._calls, candidates, as_server, clock)
+        self.recovery = Recovery(self._calls, self.hosts)
+        self.owners = Owners(self._calls, as_server)
         self.aggregates = Aggregates(self._calls, clock)
         self.traits = Traits(self._calls, clock)
         self.smoke_tests = SmokeTests(self._testing, smoke)

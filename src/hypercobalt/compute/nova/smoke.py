@@ -36,7 +36,7 @@ class SmokeTests:
         self._calls, self._settings = calls, settings
 
     async def find(self, name: str) -> tuple[TestServer, ...]:
-        """See the port. Nova takes the name for a pattern, and also finds names that contain it."""
+        """Drop longer names: Nova takes the name for a pattern, and finds those as well."""
         answer = await self._calls(
             f"find test server {name}",
             COMPUTE,
@@ -51,7 +51,7 @@ class SmokeTests:
         return tuple(_server(one) for one in read(answer, _Servers).servers if one.name == name)
 
     async def create(self, name: str, host: str, zone: str) -> TestServer:
-        """See the port. The zone names the host, so that a disabled one is no obstacle."""
+        """Name the host in the zone, so that a disabled one is no obstacle."""
         about, settings = f"boot test server {name}", self._settings
         image, network = await self._image(about), await self._network(about)
         wanted: dict[str, object] = {

@@ -55,7 +55,7 @@ class Traits:
         return self._keep(provider, _traits(answer))
 
     async def changed(self, *, also: int = 0) -> Collection[str]:
-        """See the port. One call, however many providers there are."""
+        """Make one call, however many providers there are."""
         requested = self._clock()
         listed = await self._generations()
         changed = {*list(self._kept)[:also], *(self._absent & listed.keys())}
@@ -69,7 +69,7 @@ class Traits:
         return changed
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
-        """See the port. A trait is created only after Placement refused it as missing."""
+        """Create a trait only after Placement refused it as missing."""
         if wrong := [name for name in traits.names if not _NAME.fullmatch(name)]:
             raise RefusedError(
                 f"set the traits of provider {provider}: {', '.join(map(repr, wrong))} cannot be "

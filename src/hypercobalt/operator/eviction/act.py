@@ -14,7 +14,7 @@ from hypercobalt.compute.errors import (
     UnreachableError,
 )
 from hypercobalt.compute.model import ServerStatus
-from hypercobalt.compute.port import ComputeService
+from hypercobalt.compute.port import ComputeService, Recovery
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.model.actions import (
     Abort,
@@ -49,7 +49,13 @@ class Actions:
     """
 
     def __init__(self, compute: ComputeService, proofs: Proofs) -> None:
-        self._moves, self._proofs = compute.moves, proofs
+        self._compute, self._moves, self._proofs = compute, compute.moves, proofs
+
+    @property
+    def _recovery(self) -> Recovery:
+        if self._compute.recovery is None:
+            raise RefusedError(f"{self._compute.name} recovers no instances", reason="NoRecovery")
+        return self._compute.recovery
 
     async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, CallOutcome]:
         """Make the calls, and return how each ended, by UUID of the instance.
@@ -111,10 +117,10 @@ class Actions:
                 await self._moves.abort(move)
             case Recover(damaged):
                 log.info("recovering_instance", server=server)
-                await self._moves.recover(damaged)
+                await self._recovery.recover(damaged)
             case Restart(crashed):
                 log.info("restarting_instance", server=server, host=crashed.host)
-                await self._moves.restart(crashed)
+                await self._recovery.restart(crashed)
             case _:
                 assert_never(action)
         return Accepted()
@@ -129,17 +135,18 @@ class Actions:
                 await self._moves.cold_migrate(server, target)
             case Mode.EVACUATE:
                 await self._lock(start)
-                await self._moves.evacuate(server, target, interrupted=start.interrupted)
+                await self._recovery.evacuate(server, target, interrupted=start.interrupted)
             case _:
                 assert_never(mode)
         return Accepted()
 
     async def _lock(self, start: Start) -> None:
         """Lock the server if the start requires it; the evacuation does not depend on that."""
-        if not start.lock:
+        owners = self._compute.owners
+        if not start.lock or owners is None:
             return
         try:
-            await self._moves.lock(start.server, start.lock)
+            await owners.lock(start.server, start.lock)
         except ComputeError as error:
             log.warning("instance_not_locked", server=start.server.id, error=str(error))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.port import ComputeService
+from hypercobalt.compute.port import ComputeService, Owners
 from hypercobalt.operator.eviction import unlocking
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assessing.deaths import reported
@@ -83,7 +83,8 @@ def add_eviction(
         hypervisor=hypervisors.cache.get,
         metrics=EvictionMetrics(metrics.registry),
     )
-    _add_unlocking(manager, compute, hypervisors, evictions)
+    if compute.owners is not None:
+        _add_unlocking(manager, compute.owners, hypervisors, evictions)
     manager.add(
         Controller(
             NAME,
@@ -100,7 +101,7 @@ def add_eviction(
 
 def _add_unlocking(
     manager: Manager,
-    compute: ComputeService,
+    owners: Owners,
     hypervisors: Informer[Hypervisor],
     evictions: Informer[Eviction],
 ) -> None:
@@ -108,7 +109,7 @@ def _add_unlocking(
         Controller(
             unlocking.NAME,
             unlocking.UnlockingReconciler(
-                compute.moves,
+                owners,
                 lambda: evictions.cache,
                 lambda: frozenset(one.metadata.uid for one in hypervisors.cache),
             ),

@@ -208,11 +208,13 @@ class Observer:
         return Listing(servers, moves, deaths), False
 
     async def _requests(self, situation: Situation) -> Mapping[str, tuple[ServerAction, ...]]:
-        facts = situation.facts
+        facts, owners = situation.facts, self._compute.owners
+        if owners is None:
+            return {}
         since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
 
         async def read(id_: str) -> tuple[ServerAction, ...]:
-            return await self._compute.moves.actions(id_, since)
+            return await owners.actions(id_, since)
 
         return await _each(requests_to_be_read(situation), read)
 

@@ -14,7 +14,7 @@ from typing import Final
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.compute.errors import ComputeError, RefusedError
 from hypercobalt.compute.model import Server
-from hypercobalt.compute.port import Moves
+from hypercobalt.compute.port import Owners
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.assessing.locks import (
     PREFIX,
@@ -41,18 +41,18 @@ class UnlockingReconciler:
     """Makes the passes.
 
     Args:
-        moves: of the compute service.
+        owners: of the compute service.
         evictions: returns all Evictions.
         hypervisors: returns the uids of the Hypervisors that this operator manages.
     """
 
     def __init__(
         self,
-        moves: Moves,
+        owners: Owners,
         evictions: Callable[[], Iterable[Eviction]],
         hypervisors: Callable[[], Collection[str]],
     ) -> None:
-        self._moves, self._evictions, self._hypervisors = moves, evictions, hypervisors
+        self._owners, self._evictions, self._hypervisors = owners, evictions, hypervisors
 
     async def reconcile(self, key: str, /) -> Result:
         """Unlock servers that have outlived their recovery.
@@ -62,7 +62,7 @@ class UnlockingReconciler:
         """
         del key
         try:
-            locked = await self._moves.locked(PREFIX)
+            locked = await self._owners.locked(PREFIX)
         except RefusedError as error:
             log.warning("locked_servers_not_listed", error=str(error))
             return Result(_RESYNC)
@@ -74,7 +74,7 @@ class UnlockingReconciler:
         """Unlock a server, and return whether it is; a failure keeps no other server locked."""
         log.info("unlocking_instance", server=server.id, reason=server.locked_reason)
         try:
-            await self._moves.unlock(server)
+            await self._owners.unlock(server)
         except ComputeError as error:
             log.warning("instance_not_unlocked", server=server.id, error=str(error))
             return False

@@ -120,6 +120,7 @@ class Offboarding:
 
     def __init__(self, service: ComputeService) -> None:
         self._hosts, self._moves, self._service = service.hosts, service.moves, service.name
+        self._providers = service.providers
 
     async def run(self, facts: Facts) -> Outcome:
         plan = decide(facts)
@@ -183,9 +184,9 @@ class Offboarding:
             if host.service_id:
                 await self._hosts.remove(host)
             failing = PROVIDER
-            if await self._hosts.has_provider(host):
+            if self._providers is not None and await self._providers.exists(host):
                 failing = CLEAN_UP
-                await self._hosts.remove_provider(host)
+                await self._providers.remove(host)
         except ComputeError as error:
             return Outcome(_waits(facts, f"{failing}: {error}", failing), PATIENCE, error)
         return None
@@ -201,9 +202,10 @@ class Offboarding:
                 own = facts.host is not None and facts.host.service_id == found.service_id
                 return found if own else None
         meta, status = facts.hypervisor.metadata, facts.hypervisor.status
-        if not status.hypervisorId or facts.holds(Type.REGISTERED, "False", _CLAIMED):
+        claimed = facts.holds(Type.REGISTERED, "False", _CLAIMED)
+        if self._providers is None or not status.hypervisorId or claimed:
             return None
-        return await self._hosts.left_over(meta.name, status.hypervisorId)
+        return await self._providers.left_over(meta.name, status.hypervisorId)
 
 
 def _waits(facts: Facts, text: str, what: str) -> Facts:

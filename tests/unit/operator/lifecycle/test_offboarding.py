@@ -130,7 +130,7 @@ def test_aggregates_are_waited_for_while_nova_has_the_host(
     assert decide(given).next is step
 
 
-CALLS = ["hosts.get kvm-a", "hosts.remove kvm-a", "hosts.has_provider kvm-a"]
+CALLS = ["hosts.get kvm-a", "hosts.remove kvm-a", "providers.exists kvm-a"]
 
 
 def leaving(compute: FakeCompute, **fields: object) -> Facts:
@@ -144,7 +144,7 @@ async def test_service_and_provider_are_removed() -> None:
     compute = FakeCompute(lambda: NOW)
     done = await Offboarding(compute).run(leaving(compute))
     assert state_of(done.facts, "Offboarded") == "True/Offboarded"
-    expected = [*CALLS, "hosts.remove_provider kvm-a"]
+    expected = [*CALLS, "providers.remove kvm-a"]
     assert compute.world.calls == expected
 
 
@@ -178,8 +178,8 @@ async def test_host_without_a_provider_leaves() -> None:
     [
         ("hosts.get", "cannot find the host: no answer"),
         ("hosts.remove", "cannot delete service: no answer"),
-        ("hosts.has_provider", "cannot get resource provider: no answer"),
-        ("hosts.remove_provider", "cannot clean up resource provider: no answer"),
+        ("providers.exists", "cannot get resource provider: no answer"),
+        ("providers.remove", "cannot clean up resource provider: no answer"),
     ],
 )
 async def test_call_that_fails_is_named_and_made_again(call: str, text: str) -> None:
@@ -248,7 +248,7 @@ async def test_host_that_has_left_stays_so_while_nova_is_away() -> None:
 async def test_provider_that_cannot_be_removed_again_is_shown() -> None:
     compute = FakeCompute(lambda: NOW)
     given, refused = left(compute), UnreachableError("no answer")
-    compute.world.fault = lambda what, _: refused if what == "hosts.remove_provider" else None
+    compute.world.fault = lambda what, _: refused if what == "providers.remove" else None
     done = await Offboarding(compute).run(given)
     shown = done.facts.condition("Offboarded")
     assert shown is not None
