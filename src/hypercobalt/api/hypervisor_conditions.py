@@ -5,6 +5,7 @@ Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -66,6 +67,16 @@ UNIT_TYPE: Final = (
     "(service|socket|target|mount|automount|swap|timer|path|slice|scope|device)$"
 )
 """What a type that is a systemd unit's looks like. No other type ends like that."""
+
+OPERATOR_TYPES: Final = frozenset(
+    type_
+    for type_ in HypervisorConditionType
+    if type_ not in NODE_AGENT_TYPES
+    and type_
+    not in {HypervisorConditionType.HA_ENABLED, HypervisorConditionType.HYPERVISOR_RE_ENABLED}
+    and not re.search(UNIT_TYPE, type_)
+)
+"""Types that the operator writes; `HaEnabled` apart, never over another writer's."""
 
 MOST_UNITS: Final = 32
 """Units with a condition; more would leave no room for the operator's conditions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,14 @@ from hypercobalt.api.hypervisor_conditions import (
     NODE_AGENT_TYPES,
     UNIT_TYPE,
 )
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
 from hypercobalt.api.schema import CustomObject, Writer
+from hypercobalt.operator.agents import reporting
+from hypercobalt.operator.ha import conditions, device_check
+from hypercobalt.operator.lifecycle import reconciler
+from hypercobalt.operator.nodes import hypervisor
 from hypercobalt.operator.shared.status_writer import FIELDS, TYPES
 from hypercobalt.ovs_agent.rules.conditions import OWN
 from hypercobalt.ovs_agent.status.compose import FIELDS as OVS_FIELDS
@@ -45,13 +51,26 @@ def test_a_field_without_a_word_about_its_writer_is_refused() -> None:
         writers.writers(Later)
 
 
-def test_the_operator_writes_the_fields_of_its_table() -> None:
-    assert set(writers.written_by(Hypervisor, Writer.OPERATOR)) == set(FIELDS)
-
-
 def test_the_ovs_agent_writes_the_fields_and_types_of_its_table() -> None:
     assert set(writers.written_by(OVSNode, Writer.OVS_AGENT)) == set(OVS_FIELDS)
     assert set(OVSNodeConditionType) == set(OWN)
+
+
+def test_each_part_of_the_operators_status_has_one_controller() -> None:
+    """`Ready`, `Tainted` and `NetworkHealthy` follow from the rest, in the writer itself."""
+    computed = {Type.READY, Type.TAINTED, Type.NETWORK_HEALTHY}
+    of_controllers = [
+        hypervisor.TYPES,
+        reporting.TYPES,
+        reconciler.TYPES,
+        conditions.TYPES,
+        device_check.TYPES,
+    ]
+    assert sorted((*computed, *chain(*of_controllers))) == sorted(TYPES)
+
+
+def test_lifecycle_writes_fields_of_the_operator() -> None:
+    assert set(reconciler.FIELDS) < set(FIELDS)
 
 
 def test_no_type_has_two_writers() -> None:

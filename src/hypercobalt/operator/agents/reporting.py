@@ -41,7 +41,7 @@ NAME: Final = "agent-reporting"
 
 _Type = HypervisorConditionType
 _Why = AgentReportingReason
-_OWN: Final = frozenset({_Type.AGENT_REPORTING})
+TYPES: Final = frozenset({_Type.AGENT_REPORTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class AgentReportingReconciler:
         else:
             self._taken.pop(name, None)
         found = _condition(stored, verdict, self._clock.now())
-        await self._statuses.put(hypervisor, Part(_OWN, (found,)))
+        await self._statuses.put(hypervisor, Part(TYPES, (found,)))
         self._record_change(hypervisor, stored, verdict)
         return Result()
 

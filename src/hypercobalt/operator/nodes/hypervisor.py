@@ -67,7 +67,7 @@ log = get_logger(__name__)
 NAME: Final = "hypervisor"
 
 _Type = HypervisorConditionType
-_OWN: Final = frozenset(
+TYPES: Final = frozenset(
     {
         _Type.TERMINATING,
         _Type.AGENT_PODS_EVICTED,
@@ -77,6 +77,7 @@ _OWN: Final = frozenset(
         _Type.IDENTITY_ACCEPTED,
     }
 )
+"""Conditions that this controller writes."""
 
 
 _Verdict: TypeAlias = tuple[str, str, str, str]
@@ -198,7 +199,7 @@ def decide(
     # One that another host holds is shown where there is none before it: nothing connects there.
     known = as_listed(node, held.address.held) if held.address.held else None
     address = known or internal_ip(node, hypervisor.status.internalIp)
-    part = Part(_OWN, _own(conditions, verdicts, now), {"internalIp": address})
+    part = Part(TYPES, _own(conditions, verdicts, now), {"internalIp": address})
     return Plan(part, held.recorded(follow(hypervisor, node, copied)), held, requeue_after)
 
 
@@ -208,7 +209,7 @@ def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
     verdicts: list[_Verdict] = [(_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text)]
     if hypervisor.spec.maintenance == Maintenance.TERMINATION:
         verdicts.append((_Type.AGENT_PODS_EVICTED, "True", AgentPodsReason.NO_AGENT_PODS, text))
-    return Part(_OWN, _own(hypervisor.conditions, verdicts, now))
+    return Part(TYPES, _own(hypervisor.conditions, verdicts, now))
 
 
 def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
@@ -252,7 +253,7 @@ def _own(
     stored: tuple[Condition, ...], verdicts: list[_Verdict], now: datetime
 ) -> tuple[Condition, ...]:
     """Return this controller's conditions: new ones, and those that stay as they are."""
-    conditions = tuple(one for one in stored if one.type in _OWN)
+    conditions = tuple(one for one in stored if one.type in TYPES)
     for verdict in verdicts:
         conditions = set_condition(conditions, *verdict, now=now)
     return conditions
@@ -267,7 +268,7 @@ def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
-    meta, types = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING, _Type.NETWORK_HEALTHY)
+    meta, types = hypervisor.metadata, (*sorted(TYPES), _Type.EVICTING, _Type.NETWORK_HEALTHY)
     return (
         *(meta.labels, meta.annotations, meta.deletionTimestamp, meta.finalizers),
         *(hypervisor.spec, hypervisor.status.internalIp, hypervisor.status.hostUUID),

@@ -20,9 +20,11 @@ from msgspec.structs import replace
 
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import OPERATOR_TYPES, HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.schema import Writer
+from hypercobalt.api.writers import written_by
 from hypercobalt.runtime import InvalidError, Kube, NotFoundError, Operation
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -34,52 +36,10 @@ AT_ONCE: Final = 4
 
 _Type = HypervisorConditionType
 
-FIELDS: Final = (
-    "internalIp",
-    "hypervisorId",
-    "serviceId",
-    "traits",
-    "appliedTraits",
-    "aggregates",
-    "smokeTest",
-    "evicted",
-    "waits",
-    "unhealthySince",
-    "fencing",
-    "assertion",
-    "fenceDevices",
-    "recovery",
-    "failingStorage",
-    "definitionsKey",
-)
+FIELDS: Final = written_by(Hypervisor, Writer.OPERATOR)
 """Fields of the status that the operator writes."""
 
-TYPES: Final = frozenset(
-    {
-        _Type.ONBOARDING,
-        _Type.READY,
-        _Type.TERMINATING,
-        _Type.TAINTED,
-        _Type.TRAITS_UPDATED,
-        _Type.AGGREGATES_UPDATED,
-        _Type.AGENT_PODS_EVICTED,
-        _Type.HYPERVISOR_DISABLED,
-        _Type.EVICTING,
-        _Type.INCOMING_MIGRATIONS_SETTLED,
-        _Type.OFFBOARDED,
-        _Type.NODE_HEALTHY,
-        _Type.ACCEPTS_NEW_INSTANCES,
-        _Type.REGISTERED,
-        _Type.COMPUTE_SERVICE_UP,
-        _Type.SPEC_FROZEN,
-        _Type.IDENTITY_ACCEPTED,
-        _Type.AGENT_REPORTING,
-        _Type.FENCED,
-        _Type.RECOVERY_BLOCKED,
-        _Type.NETWORK_HEALTHY,
-        _Type.FENCE_DEVICES_PROVEN,
-    }
-)
+TYPES: Final = OPERATOR_TYPES
 """Conditions that the operator writes; `HaEnabled` apart, never over another writer's."""
 
 
