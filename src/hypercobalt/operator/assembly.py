@@ -43,6 +43,7 @@ from hypercobalt.operator.network.assembly import add_network
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.operator.network.verdict import unwatched
 from hypercobalt.operator.nodes import gardener, hypervisor, ready, taint
+from hypercobalt.operator.nodes import reconciler as node_reconciler
 from hypercobalt.operator.nodes.contested import (
     BY_IDENTITY,
     Contested,
@@ -284,8 +285,8 @@ def _add_hypervisors(
     shared.nodes.add_handler(NewNodes(shared.informer, shared.creation))
     manager.add(
         Controller(
-            hypervisor.NAME,
-            hypervisor.HypervisorReconciler(
+            node_reconciler.NAME,
+            node_reconciler.HypervisorReconciler(
                 kube,
                 shared.nodes.cache,
                 shared.hypervisors,

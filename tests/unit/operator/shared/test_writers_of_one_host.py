@@ -12,7 +12,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.agents.pods import AgentPods
 from hypercobalt.operator.nodes.contested import Contested, Rivals
-from hypercobalt.operator.nodes.hypervisor import HypervisorReconciler
+from hypercobalt.operator.nodes.reconciler import HypervisorReconciler
 from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import (
