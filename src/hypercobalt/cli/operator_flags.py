@@ -16,8 +16,8 @@ from hypercobalt.api.names import namespace_name
 from hypercobalt.cli.common_flags import Span
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ha.guard import CEILING, Limits
-from hypercobalt.ha.node_failure import Waits
+from hypercobalt.ha.host_failure.guard import CEILING, Limits
+from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.eviction.model.policy import Doubt, Order, Policy, StuckHelp
 from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaSettings

@@ -12,7 +12,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.instances import end, kill
 from hypercobalt.drills.stage import Stage
-from hypercobalt.ha.config import KEY, hash_of
+from hypercobalt.ha.incidents.config import KEY, hash_of
 from hypercobalt.lab import agents
 
 NAME = "hypercobalt-ha"

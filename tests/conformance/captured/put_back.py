@@ -27,8 +27,8 @@ from hypercobalt.compute.direct import directory, evacuation, remains
 from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.model import Host
-from hypercobalt.ha import fencing_record
-from hypercobalt.ha.node_failure import Question
+from hypercobalt.ha.host_failure import fencing_record
+from hypercobalt.ha.host_failure.node_failure import Question
 from hypercobalt.lab import rights
 from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler

@@ -29,7 +29,7 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Server as Instance
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.ha.guard import Limits
+from hypercobalt.ha.host_failure.guard import Limits
 from hypercobalt.lab import rights
 from hypercobalt.operator.assembly import Options
 from hypercobalt.operator.certificates.issuing import Issuing

@@ -38,7 +38,7 @@ from hypercobalt.api.incident import LABEL, Incident, IncidentType, Reaction
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import SERVER, Migration, MigrationSpec
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.ha.config import KEY
+from hypercobalt.ha.incidents.config import KEY
 from hypercobalt.node_agent.agent import report
 from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.incidents.assembly import Incidents

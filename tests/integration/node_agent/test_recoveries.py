@@ -21,10 +21,10 @@ from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import Memory
-from hypercobalt.ha.holding import LOOK_AGAIN
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import Memory
+from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store

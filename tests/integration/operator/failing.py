@@ -29,9 +29,9 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.ha.fencing import Means
-from hypercobalt.ha.guard import Limits
-from hypercobalt.ha.node_failure import Waits
+from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.guard import Limits
+from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.ha.fences import Setup
 from hypercobalt.operator.ha.settings import HaSettings

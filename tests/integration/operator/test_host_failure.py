@@ -48,7 +48,7 @@ from hypercobalt.api.peers import probes
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.fencing import Pace
+from hypercobalt.ha.host_failure.fencing import Pace
 from hypercobalt.operator.ha.facts import BEFORE
 from hypercobalt.operator.shared.evictions import FINALIZER
 from hypercobalt.runtime import Kube, NotFoundError

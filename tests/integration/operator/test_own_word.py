@@ -33,7 +33,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.script import Script
-from hypercobalt.ha.guard import Limits
+from hypercobalt.ha.host_failure.guard import Limits
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]

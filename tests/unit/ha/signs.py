@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import Case, Instance, State, Step
-from hypercobalt.ha.classify import classify
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import Memory, Plan, plan, recovering
-from hypercobalt.ha.history import record
-from hypercobalt.ha.probes import Probe, probed
-from hypercobalt.ha.signals import HOST, Kind, Signal
-from hypercobalt.ha.verdict import Verdict
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.classify import classify
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import Memory, Plan, plan, recovering
+from hypercobalt.ha.incidents.history import record
+from hypercobalt.ha.incidents.probes import Probe, probed
+from hypercobalt.ha.incidents.signals import HOST, Kind, Signal
+from hypercobalt.ha.incidents.verdict import Verdict
 
 U1 = "11111111-0000-4000-8000-000000000001"
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -11,15 +11,22 @@ from hypothesis import strategies as st
 from tests.unit.ha.signs import NODE, NOON, PLENTY, uuid
 
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import MOST_DISKS, MOST_EVIDENCE, MOST_TIMES, Instance, State, Step
-from hypercobalt.ha.classify import classify
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import plan, recovering
-from hypercobalt.ha.history import record
-from hypercobalt.ha.holding import held, released
-from hypercobalt.ha.probes import Probe, probed, resumed
-from hypercobalt.ha.restraint import Restraint
-from hypercobalt.ha.signals import HOST, Kind, Signal
+from hypercobalt.ha.incidents.cases import (
+    MOST_DISKS,
+    MOST_EVIDENCE,
+    MOST_TIMES,
+    Instance,
+    State,
+    Step,
+)
+from hypercobalt.ha.incidents.classify import classify
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import plan, recovering
+from hypercobalt.ha.incidents.history import record
+from hypercobalt.ha.incidents.holding import held, released
+from hypercobalt.ha.incidents.probes import Probe, probed, resumed
+from hypercobalt.ha.incidents.restraint import Restraint
+from hypercobalt.ha.incidents.signals import HOST, Kind, Signal
 
 CONFIG = HaConfig()
 BUSY = Restraint("maintenance: auto")

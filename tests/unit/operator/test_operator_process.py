@@ -14,7 +14,7 @@ from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import SmokeSettings
-from hypercobalt.ha.guard import Limits
+from hypercobalt.ha.host_failure.guard import Limits
 from hypercobalt.operator.assembly import Options
 from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import hypercobalt
 from hypercobalt.api.fencing import RECORD, Fencing, FencingPhase, as_record, recorded
-from hypercobalt.ha.fencing_record import holds, unproven
+from hypercobalt.ha.host_failure.fencing_record import holds, unproven
 
 ROOT = Path(hypercobalt.__file__).parent
 SHOWS = {

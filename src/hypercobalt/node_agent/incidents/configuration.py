@@ -16,8 +16,8 @@ from typing import Final
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor_conditions import HaConfigReason, HypervisorConditionType
-from hypercobalt.ha.config import KEY, HaConfig, InvalidConfigError, hash_of, parse
-from hypercobalt.ha.restraint import Restraint
+from hypercobalt.ha.incidents.config import KEY, HaConfig, InvalidConfigError, hash_of, parse
+from hypercobalt.ha.incidents.restraint import Restraint
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.kept_config import KeptConfig, Valid
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from hypercobalt.ha.cases import Instance
+from hypercobalt.ha.incidents.cases import Instance
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents import state_file
 

@@ -20,13 +20,13 @@ from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainE
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance, Step
-from hypercobalt.ha.classify import classify
-from hypercobalt.ha.clock import by_this_clock
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.history import record
-from hypercobalt.ha.signals import EVENT_TYPE, HOST, STOPS, EventType, Kind, Signal
-from hypercobalt.ha.storm import admit
+from hypercobalt.ha.incidents.cases import Case, Instance, Step
+from hypercobalt.ha.incidents.classify import classify
+from hypercobalt.ha.incidents.clock import by_this_clock
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.history import record
+from hypercobalt.ha.incidents.signals import EVENT_TYPE, HOST, STOPS, EventType, Kind, Signal
+from hypercobalt.ha.incidents.storm import admit
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.domain_log import DomainLogs
 from hypercobalt.node_agent.incidents.journal import Journal

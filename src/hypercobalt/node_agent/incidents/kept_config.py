@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from hypercobalt.ha.config import KEY, HaConfig, InvalidConfigError, hash_of, parse
+from hypercobalt.ha.incidents.config import KEY, HaConfig, InvalidConfigError, hash_of, parse
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents import state_file
 

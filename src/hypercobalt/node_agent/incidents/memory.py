@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.ha.escalation import Memory
+from hypercobalt.ha.incidents.escalation import Memory
 
 JUST_NOW: Final = timedelta(seconds=60)
 _EVERY: Final = timedelta(seconds=30)

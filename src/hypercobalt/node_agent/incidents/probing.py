@@ -19,10 +19,10 @@ from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.adapters.libvirt.vocabulary import ControlState
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import Case, Instance, State, Step
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.probes import Probe, probed
-from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.probes import Probe, probed
+from hypercobalt.ha.incidents.signals import Kind, Signal
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.stalls import Stalls

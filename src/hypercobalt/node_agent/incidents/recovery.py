@@ -24,10 +24,10 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.incident import Reaction
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.cases import Case, State, Step
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import FOLLOW, Memory, exhausted, failed, plan, postponed
-from hypercobalt.ha.restraint import Restraint
+from hypercobalt.ha.incidents.cases import Case, State, Step
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import FOLLOW, Memory, exhausted, failed, plan, postponed
+from hypercobalt.ha.incidents.restraint import Restraint
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.reactions import Reactions

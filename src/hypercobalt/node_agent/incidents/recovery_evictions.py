@@ -22,9 +22,9 @@ from hypercobalt.api.incident import LABEL, SINCE
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.migration import MIGRATION_TYPES, SERVER, Migration, label_value
 from hypercobalt.api.times import format_time
-from hypercobalt.ha.cases import MOST_EVICTIONS, Made, Step, may_have
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import Recovery
+from hypercobalt.ha.incidents.cases import MOST_EVICTIONS, Made, Step, may_have
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import Recovery
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import AlreadyExistsError, Clock, Kube

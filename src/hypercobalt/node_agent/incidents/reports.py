@@ -14,9 +14,9 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import MOST, Incident, IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance, Step, incident_of
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.signals import HOST, EventType
+from hypercobalt.ha.incidents.cases import Case, Instance, Step, incident_of
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.signals import HOST, EventType
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.store import Store

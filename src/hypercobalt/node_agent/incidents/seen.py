@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import MOST, SEEN
-from hypercobalt.ha.cases import Step
+from hypercobalt.ha.incidents.cases import Step
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime.tasks import first

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from hypercobalt.adapters.libvirt.model import Disk
-from hypercobalt.ha.cases import Instance
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.pools import pool_of
-from hypercobalt.ha.shared_storage import STALLED, stalled
-from hypercobalt.ha.signals import EventType
+from hypercobalt.ha.incidents.cases import Instance
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.pools import pool_of
+from hypercobalt.ha.incidents.shared_storage import STALLED, stalled
+from hypercobalt.ha.incidents.signals import EventType
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime import Clock

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from hypercobalt.ha.cases import Case, Instance, Step
-from hypercobalt.ha.clock import set_back
-from hypercobalt.ha.signals import HOST
+from hypercobalt.ha.incidents.cases import Case, Instance, Step
+from hypercobalt.ha.incidents.clock import set_back
+from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.runtime.observable import Observable
 
 Handler = Callable[[Instance, Instance], None]

@@ -29,9 +29,9 @@ from hypercobalt.adapters.libvirt.vocabulary import (
 )
 from hypercobalt.agent.text import clean
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import Instance, State
-from hypercobalt.ha.classify import CRASHES
-from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.ha.incidents.cases import Instance, State
+from hypercobalt.ha.incidents.classify import CRASHES
+from hypercobalt.ha.incidents.signals import Kind, Signal
 
 _LIFECYCLE: Final[Mapping[tuple[int, int], Kind]] = {
     (Lifecycle.STARTED, Started.MIGRATED): Kind.ARRIVING,

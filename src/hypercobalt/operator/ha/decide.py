@@ -25,12 +25,12 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, fencing_record
-from hypercobalt.ha.assertions import is_removable
-from hypercobalt.ha.doubts import Power, doubts
-from hypercobalt.ha.fencing_record import A_SECOND
-from hypercobalt.ha.guard import is_open, summary
-from hypercobalt.ha.node_failure import (
+from hypercobalt.ha.host_failure import fencing, fencing_record
+from hypercobalt.ha.host_failure.assertions import is_removable
+from hypercobalt.ha.host_failure.doubts import Power, doubts
+from hypercobalt.ha.host_failure.fencing_record import A_SECOND
+from hypercobalt.ha.host_failure.guard import is_open, summary
+from hypercobalt.ha.host_failure.node_failure import (
     Alive,
     Contradicted,
     Dead,

@@ -13,9 +13,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.doubts import Latest
-from hypercobalt.ha.guard import Gate
-from hypercobalt.ha.node_failure import HostVerdict, Question
+from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.guard import Gate
+from hypercobalt.ha.host_failure.node_failure import HostVerdict, Question
 from hypercobalt.operator.ha.fences import Setup
 
 BEFORE: Final = "kvm.cloud.sap/maintenance-before-ha"
@@ -41,7 +41,7 @@ class Facts:
         asserted: who asserts that its boot is dead; "" for none.
         rejected: why such an assertion does not count; "" for none.
         assertion: the record of an assertion that the host is dead; None for none.
-        mine: see `hypercobalt.ha.fencing.Facts`.
+        mine: see `hypercobalt.ha.host_failure.fencing.Facts`.
         now: the only clock of a decision.
         question: to peers, with their answers; None: none counts.
         fell: other hosts that are proven dead, and when each fell silent; {} unless this one is.

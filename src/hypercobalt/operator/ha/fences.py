@@ -24,8 +24,8 @@ from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
-from hypercobalt.ha.fencing import Means
-from hypercobalt.ha.fencing_record import Answer
+from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.fencing_record import Answer
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)

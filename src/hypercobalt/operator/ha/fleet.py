@@ -18,7 +18,7 @@ from hypercobalt.api.hypervisor import (
 )
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.recovery import RecoveryPhase
-from hypercobalt.ha.guard import Census, HostState, census
+from hypercobalt.ha.host_failure.guard import Census, HostState, census
 from hypercobalt.operator.agents.leases import LeaseState, Sighting
 from hypercobalt.runtime import Clock
 

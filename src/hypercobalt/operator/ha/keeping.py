@@ -14,8 +14,8 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import is_fenced
-from hypercobalt.ha.fencing_record import may_act_late
-from hypercobalt.ha.node_failure import Dead, RebootGrace, Suspected
+from hypercobalt.ha.host_failure.fencing_record import may_act_late
+from hypercobalt.ha.host_failure.node_failure import Dead, RebootGrace, Suspected
 from hypercobalt.operator.ha.evictions import succeeded
 from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.shared.evictions import is_recovery

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from hypercobalt.ha.guard import Gate
+from hypercobalt.ha.host_failure.guard import Gate
 
 
 class HaMetrics:

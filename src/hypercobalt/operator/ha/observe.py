@@ -20,11 +20,11 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Recov
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host, Move
 from hypercobalt.compute.port import ComputeService, Fleet
-from hypercobalt.ha.assertions import Reports
 from hypercobalt.ha.crash_loop import loop
-from hypercobalt.ha.doubts import Latest, held
-from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
-from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
+from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.doubts import Latest, held
+from hypercobalt.ha.host_failure.guard import Gate, HostState, Observer, Subject, gates
+from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
 from hypercobalt.operator.ha.facts import Facts

@@ -25,7 +25,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.peers import PROBE, Probe, probes
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.node_failure import PeerAnswer, Question
+from hypercobalt.ha.host_failure.node_failure import PeerAnswer, Question
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache

@@ -7,9 +7,9 @@ from datetime import datetime
 from hypercobalt.api.eviction import EvictionMode, has_ended
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
-from hypercobalt.ha import fencing_record
-from hypercobalt.ha.guard import is_open
-from hypercobalt.ha.node_failure import (
+from hypercobalt.ha.host_failure import fencing_record
+from hypercobalt.ha.host_failure.guard import is_open
+from hypercobalt.ha.host_failure.node_failure import (
     Alive,
     Contradicted,
     Dead,

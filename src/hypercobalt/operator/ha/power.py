@@ -21,7 +21,7 @@ from hypercobalt.api.fencing import FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.doubts import Power
+from hypercobalt.ha.host_failure.doubts import Power
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.fences import Fences, read_state, vanished
 from hypercobalt.operator.ha.signs import asserted_death

@@ -26,8 +26,8 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
-from hypercobalt.ha import fencing_record, rebooting, unfencing
-from hypercobalt.ha.node_failure import Contradicted, Returned, Well
+from hypercobalt.ha.host_failure import fencing_record, rebooting, unfencing
+from hypercobalt.ha.host_failure.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
 from hypercobalt.operator.ha.decide import decide

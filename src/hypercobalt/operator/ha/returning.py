@@ -13,7 +13,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha import fencing, fencing_record, rebooting, unfencing
+from hypercobalt.ha.host_failure import fencing, fencing_record, rebooting, unfencing
 from hypercobalt.operator.ha.facts import (
     BEFORE,
     DeleteEviction,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.ha.fencing import Pace
-from hypercobalt.ha.guard import Limits
-from hypercobalt.ha.node_failure import Waits
+from hypercobalt.ha.host_failure.fencing import Pace
+from hypercobalt.ha.host_failure.guard import Limits
+from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.operator.shared.node_facts import ZONE_LABEL
 

@@ -17,10 +17,10 @@ from hypercobalt.api.fencing import (
     proven_boots,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.ha import assertions
-from hypercobalt.ha.assertions import Reports
-from hypercobalt.ha.doubts import Power
-from hypercobalt.ha.guard import OPEN_GATES
+from hypercobalt.ha.host_failure import assertions
+from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.doubts import Power
+from hypercobalt.ha.host_failure.guard import OPEN_GATES
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ha.fencing import Means
+from hypercobalt.ha.host_failure.fencing import Means
 from hypercobalt.operator.ha.device_identity import (
     Question,
     claims,

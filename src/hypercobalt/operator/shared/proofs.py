@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.ha.doubts import Latest, Power, doubts
+from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
 from hypercobalt.runtime import Kube
 
 ReadPower = Callable[[str], Awaitable[Power]]

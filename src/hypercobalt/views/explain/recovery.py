@@ -12,7 +12,7 @@ from hypercobalt.api.ha_switch import PAUSE
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
-from hypercobalt.ha.guard import SEPARATOR
+from hypercobalt.ha.host_failure.guard import SEPARATOR
 from hypercobalt.views.explain.model import Finding, Group, Remedy, age, command
 
 _Phase = RecoveryPhase

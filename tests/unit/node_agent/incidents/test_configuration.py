@@ -24,9 +24,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
-from hypercobalt.ha.config import KEY, hash_of
-from hypercobalt.ha.holding import LOOK_AGAIN
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.incidents.config import KEY, hash_of
+from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.incidents.configuration import Configuration
 from hypercobalt.node_agent.incidents.journal import Journal

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.ha.signs import U1, Story, uuid
 
-from hypercobalt.ha.cases import Instance
-from hypercobalt.ha.signals import Kind
+from hypercobalt.ha.incidents.cases import Instance
+from hypercobalt.ha.incidents.signals import Kind
 from hypercobalt.node_agent.incidents.journal import LIMIT, NAME, Journal, decode, encode
 
 

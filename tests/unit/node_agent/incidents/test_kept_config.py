@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.ha.config import KEY, InvalidConfigError, hash_of, parse
+from hypercobalt.ha.incidents.config import KEY, InvalidConfigError, hash_of, parse
 from hypercobalt.node_agent.incidents.journal import Journal
 from hypercobalt.node_agent.incidents.kept_config import NAME, KeptConfig, Valid, decode, encode
 

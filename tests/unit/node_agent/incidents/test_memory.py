@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.ha.escalation import Memory
+from hypercobalt.ha.incidents.escalation import Memory
 from hypercobalt.node_agent.incidents.memory import JUST_NOW, HostMemory
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.tasks import first

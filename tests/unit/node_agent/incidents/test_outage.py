@@ -12,11 +12,11 @@ from tests.unit.node_agent.incidents.server import Server
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.errors import TransientError
-from hypercobalt.ha.cases import Instance, State
-from hypercobalt.ha.classify import classify
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.history import record
-from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.ha.incidents.cases import Instance, State
+from hypercobalt.ha.incidents.classify import classify
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.history import record
+from hypercobalt.ha.incidents.signals import Kind, Signal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store

@@ -17,9 +17,9 @@ from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance, State, Step
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.signals import Kind, Signal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.probing import GROUPS, Probing
 from hypercobalt.node_agent.incidents.storage import Storage

@@ -25,7 +25,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import SINCE, IncidentType, Reaction, Severity
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import parse_time
-from hypercobalt.ha.cases import (
+from hypercobalt.ha.incidents.cases import (
     MOST_EVICTIONS,
     Case,
     Instance,
@@ -35,9 +35,9 @@ from hypercobalt.ha.cases import (
     eviction_name,
     key_of,
 )
-from hypercobalt.ha.config import HaConfig, Limits
-from hypercobalt.ha.holding import LOOK_AGAIN
-from hypercobalt.ha.signals import HOST
+from hypercobalt.ha.incidents.config import HaConfig, Limits
+from hypercobalt.ha.incidents.holding import LOOK_AGAIN
+from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.ha.signs import uuid
 
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance
-from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.incidents.cases import Case, Instance
+from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.node_agent.incidents.reports import shown
 from hypercobalt.node_agent.incidents.store import Store
 

@@ -12,7 +12,7 @@ from tests.unit.ha.signs import U1
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import SEEN, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.cases import Case, Instance, Step
+from hypercobalt.ha.incidents.cases import Case, Instance, Step
 from hypercobalt.node_agent.incidents.seen import SeenIncidents, seen
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime.observable import Observable

@@ -10,9 +10,9 @@ from tests.unit.ha.signs import U1, uuid
 
 from hypercobalt.adapters.libvirt.model import Disk
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.cases import Case, Instance, State, Step
-from hypercobalt.ha.config import Event, HaConfig
-from hypercobalt.ha.signals import EventType
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.config import Event, HaConfig
+from hypercobalt.ha.incidents.signals import EventType
 from hypercobalt.node_agent.incidents.stalls import Stalls
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store

@@ -17,13 +17,13 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import Instance, State, Step
-from hypercobalt.ha.classify import classify
-from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.escalation import Memory, plan, recovering
-from hypercobalt.ha.history import record
-from hypercobalt.ha.probes import Probe, probed
-from hypercobalt.ha.signals import Signal
+from hypercobalt.ha.incidents.cases import Instance, State, Step
+from hypercobalt.ha.incidents.classify import classify
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import Memory, plan, recovering
+from hypercobalt.ha.incidents.history import record
+from hypercobalt.ha.incidents.probes import Probe, probed
+from hypercobalt.ha.incidents.signals import Signal
 from hypercobalt.node_agent.incidents.translate import found, signal_of
 
 CONFIG = HaConfig()

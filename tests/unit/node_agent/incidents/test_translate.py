@@ -19,8 +19,8 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     ShutoffReason,
 )
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.cases import Case, Instance, State
-from hypercobalt.ha.signals import Kind
+from hypercobalt.ha.incidents.cases import Case, Instance, State
+from hypercobalt.ha.incidents.signals import Kind
 from hypercobalt.node_agent.incidents.translate import found, is_as_remembered, signal_of
 
 RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.SHUTOFF

@@ -16,10 +16,10 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.doubts import Latest
-from hypercobalt.ha.fencing import Means
-from hypercobalt.ha.guard import Gate
-from hypercobalt.ha.node_failure import Dead
+from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.guard import Gate
+from hypercobalt.ha.host_failure.node_failure import Dead
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.facts import BEFORE, Facts
 from hypercobalt.operator.ha.fences import Setup

@@ -32,12 +32,12 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha import fencing, fencing_record, rebooting
-from hypercobalt.ha.assertions import Reports
-from hypercobalt.ha.doubts import Latest, Power, doubts
-from hypercobalt.ha.guard import Gate
-from hypercobalt.ha.node_failure import Agent, Question, Signs, judge
-from hypercobalt.ha.unfencing import given_back
+from hypercobalt.ha.host_failure import fencing, fencing_record, rebooting
+from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
+from hypercobalt.ha.host_failure.guard import Gate
+from hypercobalt.ha.host_failure.node_failure import Agent, Question, Signs, judge
+from hypercobalt.ha.host_failure.unfencing import given_back
 from hypercobalt.operator.ha import decide as rules
 from hypercobalt.operator.ha.conditions import part
 from hypercobalt.operator.ha.facts import (

@@ -46,11 +46,11 @@ from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.hypervisor_status import Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.doubts import Latest, Power
-from hypercobalt.ha.fencing import Means
-from hypercobalt.ha.fencing_record import Answer, answered, overtaken
-from hypercobalt.ha.guard import Gate
-from hypercobalt.ha.node_failure import (
+from hypercobalt.ha.host_failure.doubts import Latest, Power
+from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.fencing_record import Answer, answered, overtaken
+from hypercobalt.ha.host_failure.guard import Gate
+from hypercobalt.ha.host_failure.node_failure import (
     Alive,
     Contradicted,
     Dead,

@@ -13,7 +13,7 @@ from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionSta
 from hypercobalt.api.hypervisor_status import Cell, HypervisorStatus, Instance
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.ha.doubts import Latest
+from hypercobalt.ha.host_failure.doubts import Latest
 from hypercobalt.operator.ha.departed import departed, without
 from hypercobalt.operator.ha.facts import Facts
 

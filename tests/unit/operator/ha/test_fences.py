@@ -17,7 +17,7 @@ from hypercobalt.adapters.fencing.port import (
 )
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.errors import TransientError
-from hypercobalt.ha.fencing_record import Answer
+from hypercobalt.ha.host_failure.fencing_record import Answer
 from hypercobalt.operator.ha.fences import (
     give_back,
     power_cycle,

@@ -17,7 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.recovery import Recovery
-from hypercobalt.ha.guard import HostState
+from hypercobalt.ha.host_failure.guard import HostState
 from hypercobalt.operator.agents.leases import LeaseState, Sighting
 from hypercobalt.operator.ha.fleet import Fleet, healthy_since, instances, memory_mib, state
 from hypercobalt.operator.ha.peers import choose

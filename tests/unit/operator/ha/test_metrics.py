@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from hypercobalt.ha.guard import Gate
+from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.operator.ha.metrics import HaMetrics
 
 BLOCKED = "hypercobalt_ha_guard_blocked"

@@ -23,8 +23,8 @@ from tests.unit.operator.samples import NOW, condition
 from hypercobalt.api.eviction import EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
-from hypercobalt.ha.doubts import Latest
-from hypercobalt.ha.node_failure import (
+from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.node_failure import (
     Alive,
     Contradicted,
     RebootGrace,

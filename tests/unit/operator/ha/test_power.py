@@ -24,7 +24,7 @@ from hypercobalt.api.core import Node, NodeStatus, NodeSystemInfo
 from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
-from hypercobalt.ha.doubts import Power
+from hypercobalt.ha.host_failure.doubts import Power
 from hypercobalt.operator.ha.fences import Setup
 from hypercobalt.operator.ha.power import PowerReader
 from hypercobalt.operator.shared.proofs import Proofs

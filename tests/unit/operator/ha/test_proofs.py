@@ -30,8 +30,8 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.assertions import Reports
-from hypercobalt.ha.doubts import Power
+from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.doubts import Power
 from hypercobalt.operator.ha.signs import (
     Asserted,
     asserted_death,

@@ -1,0 +1,117 @@
+"""When a host that was cut off from its storage gets that back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.ha.host_failure.fencing import Means, Nothing, Record, WaitUntil
+from hypercobalt.ha.host_failure.unfencing import Back, GiveBack, Held, Step, given_back, next_step
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+S = timedelta(seconds=1)
+CUT = Fencing(
+    phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.STORAGE, device="san",
+    storageDevice="san", startedAt=NOW - 300 * S, deadline=NOW, evidence=("silent",),
+    forcedDownAt=NOW,
+)  # fmt: skip
+FAILED = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None)
+BACK = Back("b2", "b2", True, (), Means("san", 60 * S), None)
+UNTIL = NOW + 61 * S
+BEGUN = with_fields(CUT, unfenceDeadline=UNTIL)
+REBOOT = "its boot {} was fenced; reboot the host"
+OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
+
+
+@pytest.mark.parametrize(
+    ("stored", "back", "expected"),
+    [
+        pytest.param(
+            with_fields(CUT, storageDevice=None), BACK, Nothing(), id="one that was not cut off"
+        ),
+        pytest.param(CUT, BACK, Record(BEGUN), id="a clean host: the attempt is recorded first"),
+        pytest.param(BEGUN, replace(BACK, mine=UNTIL), GiveBack(BEGUN), id="and then made"),
+        pytest.param(BEGUN, BACK, WaitUntil(UNTIL), id="another process has recorded it"),
+        pytest.param(
+            with_fields(CUT, unfenceDeadline=NOW), replace(BACK, mine=NOW), Record(BEGUN),
+            id="an attempt that is over is recorded anew",
+        ),
+        pytest.param(
+            with_fields(CUT, deadline=NOW + S), BACK, WaitUntil(NOW + S),
+            id="a call that is late may cut it off yet",
+        ),
+        pytest.param(with_fields(CUT, deadline=None), BACK, Record(
+            with_fields(BEGUN, deadline=None)), id="there is no such call"),
+        pytest.param(CUT, replace(BACK, reporting=False), Held(""), id="not in order yet"),
+        pytest.param(FAILED, replace(OLD_BOOT, reporting=False), Record(
+            with_fields(FAILED, unfenceDeadline=UNTIL)),
+            id="nothing was begun by it: at once, in the same boot",
+        ),
+        pytest.param(
+            with_fields(FAILED, forcedDownAt=NOW), BACK, Record(
+                with_fields(FAILED, forcedDownAt=NOW, unfenceDeadline=UNTIL)),
+            id="fenced anew in vain, and back with another boot",
+        ),
+    ],
+)  # fmt: skip
+def test_next_step_of_unfencing_follows_from_record_and_reports(
+    stored: Fencing, back: Back, expected: Step
+) -> None:
+    assert next_step(stored, back, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "back", "why"),
+    [
+        pytest.param(CUT, OLD_BOOT, REBOOT.format("b1"), id="the same boot"),
+        pytest.param(CUT, replace(BACK, boot=""), REBOOT.format(""), id="no boot is known"),
+        pytest.param(
+            with_fields(CUT, nodeBootID="b2"), BACK, REBOOT.format("b2"), id="the kubelet's"
+        ),
+        pytest.param(
+            with_fields(FAILED, forcedDownAt=NOW), OLD_BOOT, REBOOT.format("b1"),
+            id="fenced anew in vain",
+        ),
+        pytest.param(
+            CUT, replace(BACK, node_boot="b3"), "the node agent has not reported boot b3 yet",
+            id="its kubelet has a later one",
+        ),
+        pytest.param(CUT, replace(BACK, running=("vm-1",)), "instances run there: vm-1", id="runs"),
+        pytest.param(
+            CUT, replace(BACK, running=("a", "b", "c")), "instances run there: a, b, c", id="three"
+        ),
+        pytest.param(
+            CUT, replace(BACK, running=("a", "b", "c", "d", "e")),
+            "instances run there: a, b, c and 2 more", id="many",
+        ),
+        pytest.param(
+            CUT, replace(BACK, storage=Means()), "its fence devices any more: set it up again",
+            id="its device is not set up any more",
+        ),
+    ],
+)  # fmt: skip
+def test_host_that_stays_cut_off_has_the_reason(stored: Fencing, back: Back, why: str) -> None:
+    found = next_step(stored, back, NOW)
+    assert isinstance(found, Held)
+    assert found.why.startswith("san ")
+    assert found.why.endswith(why)
+
+
+def test_agent_alone_counts_where_the_kubelet_has_not_reported() -> None:
+    assert isinstance(next_step(CUT, replace(BACK, node_boot=""), NOW), Record)
+
+
+def test_attempt_has_a_deadline_in_whole_seconds() -> None:
+    found = next_step(CUT, BACK, NOW + timedelta(milliseconds=900))
+    assert found == Record(BEGUN)
+
+
+def test_host_that_has_its_storage_back_is_no_longer_recorded_as_cut_off() -> None:
+    found = given_back(BEGUN)
+    assert (found.storageDevice, found.unfenceDeadline) == (None, UNTIL)
+    assert found.evidence == ("silent", "san reports that the host reaches its storage again")
+    assert next_step(found, BACK, NOW) == Nothing()
