@@ -151,6 +151,20 @@ async def cut_while_emptied(stage: Stage) -> None:
     await none_fenced(stage)
 
 
+async def emptied_while_down(stage: Stage) -> None:
+    """A person is faster than high availability, and libvirt knows nothing of the earlier boot."""
+    vms = await stage.vms("kvm-1", 3)
+    await stage.power_cut("kvm-1")
+    await stage.do("a person empties kvm-1", evict(stage, "kvm-1"))
+    await stage.do("kvm-1 boots again", stage.lab.up_host(stage.host("kvm-1")))
+    await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
+    await stage.write(*vms)
+    await stage.becomes("kvm-1", "empty", lambda host: host.status.evicted, within=RECOVERY)
+    await stage.do("kvm-1 goes back into service", resume(stage, "kvm-1"))
+    await all_in_service(stage)
+    await none_fenced(stage)
+
+
 async def shut_down_unseen(stage: Stage) -> None:
     """No operator moves the guests, so the shutdown ends them; they are started after the boot."""
     vms = await stage.vms("kvm-1", 4)
@@ -206,6 +220,11 @@ DRILLS = (
         "A host loses power while a person empties it, and boots: its instances run elsewhere.",
         cut_while_emptied,
         in_ci=False,
+    ),
+    Drill(
+        "emptied-while-down",
+        "A person empties a host that has lost power, and it boots: its instances run elsewhere.",
+        emptied_while_down,
     ),
     Drill(
         "shut-down-unseen",

@@ -175,10 +175,22 @@ def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why:
     return instance.with_case(given_up.then(Step.NONE))
 
 
-def postponed(instance: Instance, case_id: str, due: datetime, why: str = "") -> Instance:
-    """Return the instance after it was found that something else has to end first."""
+def postponed(
+    instance: Instance, case_id: str, due: datetime, why: str = "", *, alone: bool = False
+) -> Instance:
+    """Return the instance after it was found that something else has to end first.
+
+    Args:
+        instance: of the case.
+        case_id: its id.
+        due: when to check again.
+        why: what has to end.
+        alone: show the case, also where an incident of the host stands for it.
+    """
     cases = tuple(
-        case.with_evidence(why).then(case.step, due) if case.id == case_id else case
+        replace(case, shown=case.shown or alone).with_evidence(why).then(case.step, due)
+        if case.id == case_id
+        else case
         for case in instance.cases
     )
     return replace(instance, cases=cases)

@@ -170,7 +170,9 @@ class Reactions:
             return
         if first := await self.evictions.under_way(recovery):
             self._metrics.suppressed.labels(first.partition(" ")[0].lower()).inc()
-            self._postpone(recovery, self._clock.now() + _UNDER_WAY, f"recovery waits for {first}")
+            due, why = self._clock.now() + _UNDER_WAY, f"recovery waits for {first}"
+            # That Eviction may have to know which instances ran, to leave none of them off.
+            self._postpone(recovery, due, why, alone=True)
             return
         cases = self._still(recovery)
         if not cases:
@@ -226,9 +228,11 @@ class Reactions:
         due = self._clock.now() + _REFUSED
         self._postpone(recovery, due, f"API server refuses Eviction {recovery.name}: {error}")
 
-    def _postpone(self, recovery: Recovery, due: datetime, why: str) -> None:
+    def _postpone(
+        self, recovery: Recovery, due: datetime, why: str, *, alone: bool = False
+    ) -> None:
         for uuid, case in self._still(recovery):
-            self._store.put(postponed(self._store.get(uuid), case.id, due, why))
+            self._store.put(postponed(self._store.get(uuid), case.id, due, why, alone=alone))
 
     def _is_of_this_boot(self, recovery: Recovery) -> bool:
         """Whether all its instances have run since the host booted."""

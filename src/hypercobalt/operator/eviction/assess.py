@@ -18,7 +18,11 @@ from hypercobalt.operator.eviction.assessing.course import (
     Course,
     is_requested_by_person,
 )
-from hypercobalt.operator.eviction.assessing.deaths import has_just_died
+from hypercobalt.operator.eviction.assessing.deaths import (
+    has_just_died,
+    is_to_run,
+    ran_until_it_died,
+)
 from hypercobalt.operator.eviction.assessing.evacuating import evacuating
 from hypercobalt.operator.eviction.assessing.leaving import leaving
 from hypercobalt.operator.eviction.assessing.movability import OnItsWay, movability
@@ -80,9 +84,10 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
     arrived = [id_ for id_, (newest, *_) in records.items() if _is_to_be_confirmed(newest, began)]
     for id_ in dict.fromkeys((*known, *(facts.eviction.spec.instances or (*here, *arrived)))):
         moves = tuple(records.get(id_, ()))
+        server = here.get(id_)
         yield Observed(
             known.get(id_) or EvictionInstance(id=id_),
-            here.get(id_),
+            server,
             moves,
             facts.jobs.get(id_),
             elsewhere=facts.elsewhere.get(id_),
@@ -90,6 +95,7 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
             sightings=sightings(id_, moves, facts.neighbours),
             requests=facts.requests.get(id_, ()),
             held=facts.held.get(id_, ""),
+            ran=server is not None and ran_until_it_died(server, facts.hypervisor),
         )
 
 
@@ -167,7 +173,7 @@ def assess_one(
             case = case.trying(EvictionMode.LIVE if runs else EvictionMode.COLD)
     if found is None:
         found = evacuating(case) if about.course is Course.EVACUATE else leaving(case)
-    if about.recovers:
+    if about.recovers or (about.course is Course.LEAVE and is_to_run(seen.entry)):
         found = brought_up(case, found)
     state, track = found
     return Assessment(case.seen, state, track, case.attempts, case.mode)
@@ -190,7 +196,7 @@ def _mode(seen: Observed, course: Course) -> EvictionMode:
     started_there = entry.mode == EvictionMode.RESTART and entry.target is not None
     if started_there or course is Course.RESTART or (course is Course.RECOVER and not moved):
         return EvictionMode.RESTART
-    died = entry.ran and seen.server is not None and seen.server.died
+    died = (entry.ran or seen.ran) and seen.server is not None and seen.server.died
     if course is Course.LEAVE and died and not is_ended(seen.requests):
         # Moved as it is, nothing would start it again: its agent has lost track of it.
         return EvictionMode.RESTART

@@ -147,6 +147,21 @@ def test_instances_that_a_reboot_has_ended_are_distinguished_from_crashes() -> N
     assert not any(story.only(one).shown for one in uuids[:3])
 
 
+def test_instance_for_which_the_host_s_incident_stands_is_shown_while_its_recovery_waits() -> None:
+    """A person's Eviction leaves none of them off."""
+    story = Story()
+    uuids = [uuid(number) for number in range(3)]
+    story.run(*uuids)
+    for one in uuids:
+        story.see(Kind.ENDED_BY_BOOT, who=one)
+    story.plan()
+    hidden = story.known[uuids[0]]
+    (case,) = hidden.cases
+    waits = postponed(hidden, case.id, story.now, "recovery waits for Eviction x", alone=True)
+    assert (case.shown, waits.cases[0].shown, waits.cases[0].step) == (False, True, case.step)
+    assert not postponed(hidden, case.id, story.now, "libvirt").cases[0].shown
+
+
 @pytest.mark.parametrize(("there", "crashes"), [(11, 3), (2, 2)])
 def test_fewer_crashes_have_an_eviction_each(there: int, crashes: int) -> None:
     story = Story()

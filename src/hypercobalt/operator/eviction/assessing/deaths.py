@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
+from hypercobalt.api.eviction import EvictionInstance, EvictionMode
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.incident import Incident, IncidentType
+from hypercobalt.api.incident import Incident, IncidentType, Reaction
 from hypercobalt.compute.model import Server, ServerStatus
 
 _DEATHS: Final = frozenset(
@@ -44,6 +45,30 @@ def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tup
         else server
         for server in servers
     )
+
+
+def ran_until_it_died(server: Server, hypervisor: Hypervisor | None) -> bool:
+    """Whether a server that has died ran until then by its node agent's report, old or new.
+
+    libvirt calls each domain dead that it has not seen running since its host booted. An incident
+    that is only reported does not count: high availability has left that instance off.
+
+    Args:
+        server: on the host.
+        hypervisor: of the host. Its agent may not have reported since the host booted.
+    """
+    if hypervisor is None or not server.died:
+        return False
+    if any(one.id == server.id and one.active for one in hypervisor.status.instances):
+        return True
+    return any(
+        one.reaction != Reaction.REPORT and one.instance == server.id for one in _deaths(hypervisor)
+    )
+
+
+def is_to_run(entry: EvictionInstance) -> bool:
+    """Whether an instance that was moved cold ran until it died, and did not start on its host."""
+    return bool(entry.ran) and entry.mode == EvictionMode.COLD
 
 
 def has_just_died(

@@ -34,6 +34,9 @@ from hypercobalt.operator.eviction.model.states import (
 )
 from hypercobalt.operator.eviction.model.tracks import Unrecoverable
 
+_UNREPORTED: Final = (
+    "is off since a crash or a boot of its host; waiting for the node agent to report if it ran"
+)
 _GONE: Final = "left the host: deleted, or moved outside this Eviction"
 
 
@@ -76,8 +79,24 @@ def _movable(case: Case, server: Server, mode: Mode) -> Found:
         ), case.track
     if course is Course.COLD and server.paused:
         return Stranded("is paused and cannot be moved cold: unpause or stop it"), case.track
+    if course is Course.LEAVE and (found := _unreported(case, server)):
+        return found
     dead = course is Course.RECOVER and not (server.running or server.paused)
     return attempt(case, Mode.COLD if course is Course.COLD or dead else mode)
+
+
+def _unreported(case: Case, server: Server) -> Found | None:
+    """Wait for the report of whether an instance that is dead by libvirt ran; None for no wait.
+
+    Moved as it is, one that ran would stay off, and its node agent would lose track of it. Where
+    the compute service does not depend on the host, that report is why the server counts as dead.
+    """
+    if case.about.keeps_servers or not server.died or case.seen.entry.ran or case.attempts:
+        return None
+    state, track = waiting(case, _UNREPORTED)
+    if case.moment.at - track.since > case.policy.report_lag.total_seconds():
+        return None
+    return state, track
 
 
 # -- no longer on the host ---------------------------------------------------------------------

@@ -78,6 +78,8 @@ class Policy:
         restart_within: how long a restart may take.
         power_lag: how long the compute service may show a dead instance as running: Nova
             waits 15 s after libvirt's event.
+        report_lag: how long the node agent may take to report that an instance has died: it changes
+            the incidents in its status once in five seconds.
         planned_within: how long before an incident its owner may have made the request that led to
             it.
     """
@@ -104,6 +106,7 @@ class Policy:
     restart_waits: tuple[timedelta, ...] = tuple(timedelta(seconds=s) for s in (10, 30, 120))
     restart_within: timedelta = timedelta(seconds=120)
     power_lag: timedelta = timedelta(seconds=20)
+    report_lag: timedelta = timedelta(seconds=12)
     planned_within: timedelta = timedelta(minutes=2)
 
     def restart_wait(self, attempts: int) -> float:

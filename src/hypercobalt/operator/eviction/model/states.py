@@ -63,6 +63,7 @@ class Observed:
         sightings: reports of the node agents on its moves' targets, by host.
         requests: requests of its owner and administrators, newest first.
         held: the other Eviction that has it; "" for none.
+        ran: the server is off, and ran until it died by the node agent's report.
     """
 
     entry: EvictionInstance
@@ -74,6 +75,7 @@ class Observed:
     sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])
     requests: tuple[ServerAction, ...] = ()
     held: str = ""
+    ran: bool = False
 
     @property
     def move(self) -> Move | None:

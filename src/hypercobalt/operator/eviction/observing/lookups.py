@@ -7,6 +7,7 @@ from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode, InstancePhase
 from hypercobalt.compute.model import MoveKind, Server, ServerStatus
+from hypercobalt.operator.eviction.assessing.deaths import is_to_run
 from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.facts import Facts
 
@@ -45,7 +46,7 @@ def to_be_verified(situation: Situation) -> tuple[str, ...]:
         for entry in facts.status.instances
         if entry.id not in here | arriving
         and entry.phase not in _WELL
-        and (entry.mode in modes or entry.id in evacuated | failed)
+        and (entry.mode in modes or is_to_run(entry) or entry.id in evacuated | failed)
     )
 
 

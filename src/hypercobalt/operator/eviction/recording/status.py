@@ -155,7 +155,7 @@ def _ran(instance: Assessment) -> bool | None:
     if server is None or begun or server.task_state in REBUILDING:
         return ran
     if server.died:
-        return True if instance.mode is EvictionMode.EVACUATE else ran
+        return True if instance.mode is EvictionMode.EVACUATE or instance.observed.ran else ran
     return True if server.running else None
 
 

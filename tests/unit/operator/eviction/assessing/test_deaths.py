@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from tests.unit.operator.eviction.made import (
     NOW,
+    POLICY,
     entry,
     eviction,
     facts,
@@ -18,20 +19,31 @@ from tests.unit.operator.eviction.made import (
 
 from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.incident import Incident
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.assessing.deaths import reported, with_deaths
-from hypercobalt.operator.eviction.model.states import Crashed, Ready, Waiting
+from hypercobalt.operator.eviction.assessing.deaths import (
+    ran_until_it_died,
+    reported,
+    with_deaths,
+)
+from hypercobalt.operator.eviction.model.states import Assessment, Crashed, Ready, Waiting
+from hypercobalt.operator.eviction.model.tracks import FRESH, Track
 from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read
+from hypercobalt.operator.eviction.recording.status import entry_of
 
 OFF = server(status="SHUTOFF", running=False)
 
 
-def reporting(type_: str, instance: str | None = "a", seen: datetime | None = None) -> Hypervisor:
-    incident = Incident("x", type_, "Critical", instance=instance, lastSeen=seen)
+def reporting(
+    type_: str,
+    instance: str | None = "a",
+    seen: datetime | None = None,
+    reaction: str | None = None,
+) -> Hypervisor:
+    incident = Incident("x", type_, "Critical", instance=instance, lastSeen=seen, reaction=reaction)
     return Hypervisor(
         metadata=ObjectMeta(name="here"), status=HypervisorStatus(incidents=(incident,))
     )
@@ -90,6 +102,61 @@ def test_instance_that_has_died_is_started_before_it_leaves_unless_its_owner_sto
     of = facts(eviction(known), servers=(replace(OFF, died=True),), requests={"a": requests})
     (found,) = assess(situation(of), {})
     assert isinstance(found.state, state), found.state
+
+
+def listing(*, active: bool) -> Hypervisor:
+    """A host whose agent lists the instance, and has no incident."""
+    return Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        status=HypervisorStatus(instances=(Instance("a", "vm-a", active),)),
+    )
+
+
+DEAD = replace(OFF, died=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "host", "ran"),
+    [
+        pytest.param(DEAD, listing(active=True), True, id="its agent is silent since it ran"),
+        pytest.param(DEAD, reporting("EndedByBoot", reaction="Wait"), True, id="to be recovered"),
+        pytest.param(DEAD, reporting("Crash"), True, id="by an agent that gives no reaction"),
+        pytest.param(DEAD, reporting("Crash", reaction="Report"), False, id="left off"),
+        pytest.param(DEAD, reporting("Crash", "b"), False, id="another has crashed"),
+        pytest.param(DEAD, reporting("EndedByBoot", None), False, id="some have ended with it"),
+        pytest.param(DEAD, listing(active=False), False, id="was off before"),
+        pytest.param(DEAD, None, False, id="no Hypervisor"),
+        pytest.param(replace(OFF, died=False), listing(active=True), False, id="shut down"),
+        pytest.param(server(), listing(active=True), False, id="runs"),
+    ],
+)
+def test_instance_ran_until_it_died_where_its_node_agent_has_reported_so(
+    of: Server, host: Hypervisor | None, ran: bool
+) -> None:
+    assert ran_until_it_died(of, host) is ran
+
+
+def on_its_hosts_word(host: Hypervisor | None, track: Track = FRESH) -> Assessment:
+    """The state of a dead instance of an Eviction that has just begun, without Nova."""
+    of = facts(eviction(), servers=(DEAD,), hypervisor=host, keeps_servers=False)
+    (found,) = assess(situation(of), {"a": track})
+    return found
+
+
+@pytest.mark.parametrize("host", [listing(active=True), reporting("EndedByBoot", reaction="Wait")])
+def test_instance_that_ended_with_its_host_is_started_before_it_leaves(host: Hypervisor) -> None:
+    found = on_its_hosts_word(host)
+    assert isinstance(found.state, Crashed), found.state
+    assert entry_of(found, NOW.now).ran
+
+
+def test_instance_that_may_have_ended_with_its_host_waits_for_its_agent_s_report() -> None:
+    found = on_its_hosts_word(listing(active=False))
+    assert isinstance(found.state, Waiting), found.state
+    later = replace(found.track, since=found.track.since - POLICY.report_lag.total_seconds())
+    assert isinstance(on_its_hosts_word(listing(active=False), later).state, Waiting)
+    later = replace(later, since=later.since - 1)
+    assert isinstance(on_its_hosts_word(listing(active=False), later).state, Ready)
 
 
 def test_requests_of_crashed_instances_are_read_though_the_eviction_only_moves() -> None:

@@ -320,6 +320,32 @@ def test_crashed_instance_that_does_not_start_leaves_as_it_is() -> None:
     assert found.mode == "cold"
 
 
+def test_crashed_instance_that_did_not_start_before_it_left_is_started_where_it_is() -> None:
+    only, over = About(BEGAN, BEGAN, Course.LEAVE), move("confirmed", **COLD)
+    there = server(status="SHUTOFF", host="there")
+    known = entry(mode="cold", attempts=1, phase="Migrating", ran=True)
+    found = assess_one(seen(None, over, known=known, elsewhere=there), FRESH, only, POLICY, NOW)
+    assert remedy(found) == Restart(there)
+    begun = once_accepted(found, Restart(there), POLICY, NOW)
+    noted = entry_of(begun, NOW.now)
+    assert (noted.mode, noted.target, noted.ran) == ("restart", "there", True)
+    runs = seen(None, over, known=noted, elsewhere=server(host="there"))
+    assert isinstance(assess_one(runs, begun.track, only, POLICY, NOW).state, Restarted)
+    failed = entry(mode="restart", attempts=2, target="there", ran=True)
+    off = seen(None, over, known=failed, elsewhere=there)
+    given_up = assess_one(off, CALLED, only, POLICY, NOW).state
+    assert isinstance(given_up, Stranded)
+    assert "does not run there after 2 restarts" in given_up.message
+
+
+def test_instance_that_was_off_is_not_started_where_it_was_moved_to() -> None:
+    only, over = About(BEGAN, BEGAN, Course.LEAVE), move("confirmed", **COLD)
+    there = server(status="SHUTOFF", host="there")
+    known = entry(mode="cold", attempts=1, phase="Migrating")
+    of = seen(None, over, known=known, elsewhere=there)
+    assert isinstance(assess_one(of, FRESH, only, POLICY, NOW).state, Departed)
+
+
 def test_request_of_an_owner_delays_no_eviction_that_only_moves() -> None:
     of = seen(OFF, requests=(request("stop", 1),))
     assert isinstance(assess_one(of, FRESH, About(BEGAN, BEGAN), POLICY, NOW).state, Ready)
@@ -592,6 +618,12 @@ def test_requests_are_read_of_instances_that_may_be_restarted(
         pytest.param({}, entry(mode="evacuate", phase="Succeeded"), (), id="and seen there"),
         pytest.param({}, entry(mode="live", phase="Migrating"), (), id="moved live"),
         pytest.param({}, entry(mode="cold", phase="Migrating"), (), id="moved cold, as it was"),
+        pytest.param(
+            {},
+            entry(mode="cold", phase="Migrating", ran=True),
+            ("a",),
+            id="it ran, and did not start before it was moved",
+        ),
         pytest.param(RECOVERS, entry(mode="cold", phase="Migrating"), ("a",), id="it had crashed"),
         pytest.param(COLDLY, entry(mode="cold", phase="Migrating"), ("a",), id="it crashed often"),
         pytest.param(RECOVERS, entry(mode="restart", target="x"), ("a",), id="restarted there"),
