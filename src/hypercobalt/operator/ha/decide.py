@@ -326,6 +326,7 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Fen
         evidence=_silence(facts),
         mine=facts.mine,
         unconfirmed=is_unconfirmed(facts),
+        setup=facts.fence.version,
     )
     return fencing.next_step(plan.fencing, known, settings.pace, facts.now)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -173,6 +173,8 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
+        if hypervisor.fencing is not None and hypervisor.fencing.refused:
+            fence = replace(fence, version=await world.fences.version(node))
         reports = Reports(renewed_at, reported_at(node))
         asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
         asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
