@@ -21,8 +21,7 @@ _FENCED_SECONDS: Final = 2.0
 """Seconds for the read of a host that is proven dead, since a fence device may have lied."""
 
 _REMEMBERED: Final = 5.0
-"""Seconds for which a host's silence is kept: each server of a recovery would read it twice, and a
-host that is not proven dead takes its whole deadline."""
+"""Seconds for which a dead host's silence is kept: each of its servers would read it twice."""
 
 
 class Answers:
@@ -35,23 +34,24 @@ class Answers:
 
     def __init__(self, daemons: Daemons, clock: Clock) -> None:
         self._daemons, self._clock = daemons, clock
-        self._silent: dict[tuple[str, str], float] = {}  # (host, fenced boot)
+        self._silent: dict[tuple[str, str], float] = {}  # (host, boot) of those proven dead
         self._reads = SharedReads[tuple[str, str, str], tuple[Domain, ...] | None]()
 
     async def domains(self, place: Place) -> tuple[Domain, ...] | None:
-        """Return the domains on a host; None when silent now or a moment ago."""
+        """Return the domains on a host; None when silent, or fenced and silent a moment ago."""
         key = (place.name, place.control, place.fenced_boot)
         return await self._reads.get(key, lambda: self._listed(place))
 
     async def _listed(self, place: Place) -> tuple[Domain, ...] | None:
-        silent, now = (place.name, place.fenced_boot), self._clock.monotonic()
-        if now - self._silent.get(silent, -_REMEMBERED) < _REMEMBERED:
+        dead, now = (place.name, place.fenced_boot), self._clock.monotonic()
+        if place.fenced and now - self._silent.get(dead, -_REMEMBERED) < _REMEMBERED:
             return None
         try:
             async with asyncio.timeout(_FENCED_SECONDS if place.fenced else None):
                 return await daemon_of(self._daemons, place).domains(jobs=True)
         except (LibvirtError, TimeoutError):
-            self._silent[silent] = self._clock.monotonic()
+            if place.fenced:
+                self._silent[dead] = self._clock.monotonic()
             return None
 
 
