@@ -98,6 +98,18 @@ class Fencing(Struct, frozen=True):
             "the power is off already does not count any more, unless something confirms it."
         ),
     ] = None
+    refused: Annotated[
+        str | None,
+        Field(
+            "What the last attempt was refused for, until it is corrected: credentials, a right, "
+            "the outlet. The next attempt follows a change of the document or its Secrets, or "
+            "after five minutes."
+        ),
+    ] = None
+    refusedSetup: Annotated[
+        str | None,
+        Field("Version of the document and of the Secrets with which it was refused."),
+    ] = None
     rebootDeadline: Annotated[
         datetime | None,
         Field(

@@ -316,6 +316,7 @@ class FencedReason(StrEnum):
     PROVEN = "Proven"
     ATTEMPTING = "Attempting"
     FAILED = "Failed"
+    REFUSED = "Refused"  # failed, and a person has to correct the cause
     RETURNING = "Returning"  # it was proven dead, and reports another boot
     RELEASED = "Released"
 

@@ -80,6 +80,14 @@ class Hosts(Protocol):
         """
         ...
 
+    async def unstored(self, host: Host) -> frozenset[str]:
+        """Return servers that have left a dead host, but are recorded with that host alone.
+
+        If the host that has them died now, they would be lost with the record. None where the
+        service records them itself.
+        """
+        ...
+
     async def remove(self, host: Host) -> None:
         """Remove the host's service; nothing happens if it is gone.
 

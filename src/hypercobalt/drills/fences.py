@@ -19,8 +19,8 @@ from hypercobalt.lab.host import Host, Power
 _LONG = 20.0  # seconds in which nothing may be evacuated
 _LOCKS = 240.0  # seconds in which the locks of disks count as evidence
 _SHORT = 8.0  # seconds in which nothing may be evacuated, after an attempt that failed
-_ENDED = 4.5
-"""Seconds from the cable to the guests' end: 2.5 until the agent's next request is answered, 2."""
+_ENDED = 3.0
+"""Seconds from the cable to the end of the guests: 1 until the next request of the agent, 2."""
 _REFUSED = 3  # attempts after which a living host's instance would be given up
 
 

@@ -64,6 +64,7 @@ HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
     (_Type.FENCED, FencedReason.PROVEN): HaState.FENCED,
     (_Type.FENCED, FencedReason.ATTEMPTING): HaState.ATTEMPTING,
     (_Type.FENCED, FencedReason.FAILED): HaState.UNFENCED,
+    (_Type.FENCED, FencedReason.REFUSED): HaState.UNFENCED,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.GATES_CLOSED): HaState.GATES_CLOSED,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.MANY_HOSTS): HaState.MANY_HOSTS,
     (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.CRASH_LOOP): HaState.CRASH_LOOP,

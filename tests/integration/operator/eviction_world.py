@@ -107,6 +107,9 @@ class World:
     async def disable(self, host: Host, reason: str) -> None:
         raise NotImplementedError
 
+    async def unstored(self, host: Host) -> frozenset[str]:
+        raise NotImplementedError
+
     remove = remove_provider = force_down = take_back = enable
 
     async def has_provider(self, host: Host) -> bool:

@@ -57,6 +57,7 @@ class FakeFences:
 
     storage: dict[str, FakeFenceDevice] = field(default_factory=dict[str, FakeFenceDevice])
     power_lasts: timedelta = 20 * S
+    document: int = 1
 
     def setup(self, node: Node) -> Setup:
         power, storage = (self._of(node, cuts) for cuts in Cuts)
@@ -70,6 +71,10 @@ class FakeFences:
     async def devices(self, node: Node, cuts: Cuts) -> Sequence[tuple[FenceDevice, timedelta]]:
         found = self._of(node, cuts)
         return [(found, 5 * S)] if found is not None else []
+
+    async def version(self, node: Node) -> str:
+        del node
+        return str(self.document)
 
     def _of(self, node: Node, cuts: Cuts) -> FakeFenceDevice | None:
         kind = self.by_node if cuts is Cuts.POWER else self.storage

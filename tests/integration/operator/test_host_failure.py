@@ -197,6 +197,25 @@ async def test_device_that_refuses_proves_nothing_until_an_administrator_asserts
         await recovered(site, name)
 
 
+async def test_refused_attempt_is_named_at_once_and_repeated_when_the_secret_changes(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        dead.device.failure = FenceError("bmc: 401 Unauthorized", FenceFailure.REFUSED)
+        await dead.dies()
+        found = await dead.until("Fenced", "Unknown/Refused")
+        assert "bmc: 401 Unauthorized; correct the device" in message(found, "Fenced")
+        attempts = found.status.fencing.attempts if found.status.fencing else None
+        dead.device.failure = None
+        site.fences.document += 1
+        fenced = await dead.until("Fenced", "True/Proven")
+        assert fenced.status.fencing is not None
+        assert (attempts, fenced.status.fencing.attempts) == (1, 2)
+        await recovered(site, name)
+
+
 async def test_host_without_a_fence_device_is_blocked_with_the_reason(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

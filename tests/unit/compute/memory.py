@@ -122,7 +122,10 @@ class Memory:
         )
 
     def boot(self, host: str) -> None:
-        """Boot a host that was fenced; its agent reports the new boot."""
+        """Boot a host that was fenced, after the others' agents have stored what came to them."""
+        for name, one in self.places.items():
+            if name != host and one.up and not one.fenced and self.host(name).connected:
+                self.store(name)
         self.host(host).connect()
         self.places[host] = replace(self.places[host], fenced=False, up=True)
 

@@ -702,8 +702,29 @@ async def test_host_is_not_taken_into_service_while_another_one_may_have_its_ser
         with pytest.raises(UnreachableError, match=B):
             await _enable(service, A)
         world.host(B).connect()
+        with pytest.raises(UnreachableError, match="stay until the agents of their new hosts"):
+            await _enable(service, A)
+        world.store(B)
         await _enable(service, A)
     assert await world.where() == [("a", B, "running")]
+
+
+async def test_what_its_new_host_has_not_stored_is_recorded_with_the_dead_host_alone(
+    world: Memory,
+) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        host = await service.hosts.get(A)
+        assert host is not None
+        assert await service.hosts.unstored(host) == set()
+        await evacuate(service, B)
+        assert await service.hosts.unstored(host) == {VM}
+        world.store(B)
+        assert await service.hosts.unstored(host) == set()
+        world.host(B).disconnect()
+        del world.stored[B]
+        assert await service.hosts.unstored(host) == {VM}
 
 
 async def test_copy_that_was_never_started_goes_when_the_host_is_back(world: Memory) -> None:

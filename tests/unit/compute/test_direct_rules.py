@@ -244,9 +244,9 @@ def test_a_domain_of_thousands_of_disks_cannot_be_read() -> None:
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _condition(type_: str, status: str) -> Condition:
+def _condition(type_: str, status: str, reason: str = "Test") -> Condition:
     return Condition(
-        type=type_, status=status, lastTransitionTime=_THEN, reason="Test", message="as it is"
+        type=type_, status=status, lastTransitionTime=_THEN, reason=reason, message="as it is"
     )
 
 
@@ -304,6 +304,12 @@ def test_an_address_of_the_sixth_version_is_bracketed() -> None:
             "it takes no new instances",
             "",
         ),
+        (
+            _hypervisor(*_READY, _condition("DefinitionsStored", "False", "NotStored")),
+            "its agent stores nothing",
+            "",
+        ),
+        (_hypervisor(*_READY, _condition("DefinitionsStored", "False", "LeftOut")), "", ""),
     ],
 )
 def test_host_is_closed_or_disabled_by_its_hypervisor(

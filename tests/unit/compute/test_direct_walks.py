@@ -17,7 +17,9 @@ from tests.unit.compute.walks import (
     described,
     dies,
     failure,
+    node_is_deleted,
     random_walk,
+    seals_late,
     suspends,
 )
 
@@ -25,8 +27,10 @@ from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.compute.direct import remains, witnesses
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.outcome import ended_here
 from hypercobalt.compute.direct.returning import is_leftover
+from hypercobalt.compute.model import Host
 
 pytestmark = [pytest.mark.looptime, pytest.mark.timeout(60)]
 
@@ -72,10 +76,31 @@ def by_the_last_mark(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(evacuated, "earlier_of", earlier_of)
 
 
+def by_the_eviction_alone(patched: pytest.MonkeyPatch) -> None:
+    """A deleted Hypervisor goes once nothing is left on its host, whoever has stored that."""
+
+    async def nothing(self: DirectHosts, host: Host) -> frozenset[str]:
+        del self, host
+        return frozenset()
+
+    patched.setattr(DirectHosts, "unstored", nothing)
+
+
+def by_the_mark_alone(patched: pytest.MonkeyPatch) -> None:
+    """A host that is back forgets what was evacuated, whether its new host has stored it or not."""
+
+    async def always(self: witnesses.Witnesses, uuid: str, hosts: object) -> bool:
+        del self, uuid, hosts
+        return True
+
+    patched.setattr(witnesses.Witnesses, "is_stored", always)
+
+
 def as_it_is(patched: pytest.MonkeyPatch) -> None:
     del patched
 
 
+LATE: Final = (seals_late(B), dies(A), Walk.is_recovered)
 NEIGHBOUR: Final = (dies(A), Walk.is_recovered, answers_again(A), dies(B), Walk.is_recovered)
 
 
@@ -94,6 +119,18 @@ NEIGHBOUR: Final = (dies(A), Walk.is_recovered, answers_again(A), dies(B), Walk.
             (dies(A), Walk.is_recovered, dies(B), Walk.is_recovered, boots_again(B)),
             "is on",
             id="marks of the hosts before",
+        ),
+        pytest.param(
+            by_the_eviction_alone,
+            (*LATE, node_is_deleted(A), dies(B), Walk.is_recovered),
+            "was on kvm-2, and is off",
+            id="deleted with what its new host has not stored",
+        ),
+        pytest.param(
+            by_the_mark_alone,
+            (*LATE, boots_again(A), dies(B), Walk.is_recovered),
+            "was on kvm-2, and is off",
+            id="cleaned of what its new host has not stored",
         ),
         pytest.param(
             as_it_is, (suspends("a"), dies(A), Walk.is_recovered), "a was started", id="pauses"

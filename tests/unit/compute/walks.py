@@ -36,6 +36,10 @@ class Stage(StrEnum):
     DEAD = "dead"
     THAWED = "thawed"  # it was fenced by mistake, answers again, and has not booted
     BOOTED = "booted"  # and is not back in service
+    GONE = "gone"  # its Node was deleted, and so was its Hypervisor, with what its agent had stored
+
+
+_BACK: Final = frozenset({Stage.THAWED, Stage.BOOTED})
 
 
 @dataclass
@@ -52,6 +56,11 @@ class Walk:
     boots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(HOSTS, 1))
     home: dict[str, str] = field(default_factory=lambda: dict.fromkeys(GUESTS, A))
     wanted: set[str] = field(default_factory=lambda: set(GUESTS))
+    late: set[str] = field(default_factory=set[str])
+    """Hosts whose agents have not stored what is there now."""
+    again: set[str] = field(default_factory=set[str])
+    """Guests that their first host had again, as the second had died before it stored them: that
+    one keeps a copy that is off, which no mark tells from a guest of its own."""
 
     def __post_init__(self) -> None:
         self.service = self._made()
@@ -93,7 +102,7 @@ class Walk:
 
     async def boots_again(self, host: str) -> None:
         """The host boots, or has booted before; then its agent has its guests started."""
-        if self.stages[host] is Stage.SERVES:
+        if self.stages[host] in {Stage.SERVES, Stage.GONE}:
             return
         if self.stages[host] is not Stage.BOOTED:
             self.boots[host] += 1
@@ -116,13 +125,50 @@ class Walk:
                 with contextlib.suppress(HypercobaltError):
                     await self.service.moves.evacuate(server, targets[0])
                     if (await ended(self.service, server)).status == "done":
+                        self._note_again(server.name, host)
                         self.home[server.name] = targets[0]
         for guest in self.wanted:
-            waits = self.stages[self.home[guest]] in {Stage.THAWED, Stage.BOOTED}
+            waits = self.stages[self.home[guest]] in _BACK or self._is_kept(guest)
             assert waits or self._runs(guest), f"{guest} was on {self.home[guest]}, and is off"
 
+    def _is_kept(self, guest: str) -> bool:
+        """Whether a host that is not in service yet has it, since its new one has not stored it."""
+        back = [one for one in HOSTS if self.stages[one] in _BACK]
+        return not self._is_stored(guest) and any(
+            identity(guest) in self.world.host(one).here for one in back
+        )
+
+    def _is_stored(self, guest: str) -> bool:
+        stored = self.world.stored.get(self.home[guest])
+        return stored is not None and identity(guest) in stored.domains
+
+    def _note_again(self, guest: str, host: str) -> None:
+        if self.home[guest] != host and not self._is_stored(guest):
+            self.again.add(guest)
+
+    async def seals_late(self, host: str) -> None:
+        """The agent stores nothing for a while; nothing new is moved there."""
+        if self.stages[host] is Stage.SERVES:
+            self.late.add(host)
+
+    async def seals(self, host: str) -> None:
+        self.late.discard(host)
+
+    async def node_is_deleted(self, host: str) -> None:
+        """The machine does not come back; the Hypervisor goes once nothing depends on it."""
+        found = await self.service.hosts.get(host)
+        if self.stages[host] is not Stage.DEAD or found is None:
+            return
+        if await self.service.moves.servers(host) or await self.service.hosts.unstored(found):
+            return
+        self.stages[host] = Stage.GONE
+        self.late.discard(host)
+        del self.world.places[host]
+        self.world.stored.pop(host, None)
+        await self.another_leads()
+
     async def owner_suspends(self, guest: str) -> None:
-        for host in self._runs(guest):
+        for host in self._served(guest):
             self._set(host, guest, DomainState.PAUSED, PausedReason.USER)
 
     async def owner_resumes(self, guest: str) -> None:
@@ -130,7 +176,7 @@ class Walk:
             self._set(host, guest, DomainState.RUNNING, 0)
 
     async def owner_powers_off(self, guest: str) -> None:
-        for host in self._runs(guest):
+        for host in self._served(guest):
             self.wanted.discard(guest)
             self.world.host(host).stop(identity(guest), Stopped.SHUTDOWN)
 
@@ -138,6 +184,8 @@ class Walk:
         """Live, from where it runs."""
         (source,) = self._runs(guest) or ("",)
         if not source or source == target or self.stages[target] is not Stage.SERVES:
+            return
+        if target in self.late:
             return
         if self.world.host(source).here[identity(guest)].state is DomainState.PAUSED:
             return
@@ -167,20 +215,29 @@ class Walk:
         for _ in range(3):
             await self.is_recovered()
             await self.after()
+            self.late.clear()
             for host in HOSTS:
                 await self.boots_again(host)
                 await self.after()
-        assert set(self.stages.values()) == {Stage.SERVES}, self.stages
+        assert set(self.stages.values()) <= {Stage.SERVES, Stage.GONE}, self.stages
         for guest in GUESTS:
-            there = [one for one in HOSTS if identity(guest) in self.world.host(one).here]
-            assert len(there) == 1, f"{guest} is on {there}"
+            there = [one for one in self._left() if identity(guest) in self.world.host(one).here]
+            assert len(there) == 1 or guest in self.again, f"{guest} is on {there}"
             assert bool(self._runs(guest)) is (guest in self.wanted), f"{guest} on {there}"
 
     # Parts
 
     def _runs(self, guest: str) -> list[str]:
-        found = [self.world.host(one).here.get(identity(guest)) for one in HOSTS]
-        return [one for one, it in zip(HOSTS, found, strict=True) if it is not None and it.active]
+        hosts = self._left()
+        found = [self.world.host(one).here.get(identity(guest)) for one in hosts]
+        return [one for one, it in zip(hosts, found, strict=True) if it is not None and it.active]
+
+    def _served(self, guest: str) -> list[str]:
+        """Where it runs, on a host whose agent stores at once what its owner does."""
+        return [one for one in self._runs(guest) if one not in self.late]
+
+    def _left(self) -> list[str]:
+        return [one for one in HOSTS if self.stages[one] is not Stage.GONE]
 
     def _set(self, host: str, guest: str, state: DomainState, reason: int) -> None:
         here = self.world.host(host).here
@@ -193,17 +250,19 @@ class Walk:
             there.here[uuid] = replace(one, reason=int(reason))
         self.world.places[host] = replace(self.world.places[host], fenced=False, up=True)
         self.stages[host] = stage
+        self.late.discard(host)
 
     async def _restart(self, host: str) -> None:
         for server in await self.service.moves.servers(host):
             if server.name in self.wanted and not server.running:
                 with contextlib.suppress(HypercobaltError):
                     await self.service.moves.restart(server)
+                    self._note_again(server.name, host)
                     self.home[server.name] = host
 
     def _store(self) -> None:
         for host, stage in self.stages.items():
-            if stage is not Stage.SERVES:
+            if stage is not Stage.SERVES or host in self.late:
                 continue
             self.world.store(host)
             if self.forgets_pauses:
@@ -227,6 +286,14 @@ def boots_again(host: str) -> Event:
     return partial(Walk.boots_again, host=host)
 
 
+def seals_late(host: str) -> Event:
+    return partial(Walk.seals_late, host=host)
+
+
+def node_is_deleted(host: str) -> Event:
+    return partial(Walk.node_is_deleted, host=host)
+
+
 def suspends(guest: str) -> Event:
     return partial(Walk.owner_suspends, guest=guest)
 
@@ -243,6 +310,9 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     tuple(partial(Walk.owner_powers_off, guest=guest) for guest in GUESTS),
     tuple(partial(Walk.moves, guest=g, target=t) for g in GUESTS for t in HOSTS),
     (Walk.another_leads,),
+    tuple(map(seals_late, HOSTS)),
+    tuple(partial(Walk.seals, host=host) for host in HOSTS),
+    tuple(map(node_is_deleted, HOSTS)),
 )
 """All that may happen, each with its variants."""
 

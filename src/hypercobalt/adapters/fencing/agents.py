@@ -35,6 +35,18 @@ _IPMI: Final = frozenset(
     | {f"fence_ilo{version}" for version in (3, 4, 5)}
 )
 _GUID_BYTES: Final = 16
+_REFUSALS: Final = (
+    "You have to set login password",
+    "does not have the correct privileges",
+    "Can not find VM UUID",
+    "Unable to get PowerState",  # fence_redfish: an answer without a system, as with 401 and 404
+    "RAKP 2 HMAC is invalid",  # ipmitool: another password
+    "unauthorized name",  # ipmitool: another user
+    "nsufficient privilege",
+)
+"""Texts of agents about what a person has to correct. Source: `fail` in lib/fencing.py.in."""
+_NO_OUTLET: Final = "Unable to obtain correct plug status or plug is not available"
+"""After the login; but fence_ipmilan has no login, and prints this for whatever fails."""
 _STATES: Final = {(0, "Status: ON"): PowerState.ON, (2, "Status: OFF"): PowerState.OFF}
 
 
@@ -89,30 +101,20 @@ class AgentDevice:
         return state
 
     async def off(self, *, within: timedelta) -> None:
-        await self._switch(PowerState.OFF, within)
+        await self._order(PowerState.OFF, within)
 
     async def on(self, *, within: timedelta) -> None:
-        await self._switch(PowerState.ON, within)
+        await self._order(PowerState.ON, within)
 
-    async def _switch(self, wanted: PowerState, within: timedelta) -> None:
-        """Order a state unless the device reports it already, and read it afterwards.
+    async def _order(self, wanted: PowerState, within: timedelta) -> None:
+        """Order a state. The program reads the state itself, and ends once it is as ordered.
 
-        Programs do both themselves, but some end well before the host is off.
+        Some end well before that. Each program takes a second or more to start, so callers read the
+        state once, afterwards.
         """
-        loop = asyncio.get_running_loop()
-        end = loop.time() + within.total_seconds()
-
-        def left() -> timedelta:
-            return timedelta(seconds=max(end - loop.time(), 0))
-
-        if await self.power(within=left()) is wanted:
-            return
-        ended = await self._run(wanted.value, left())
+        ended = await self._run(wanted.value, within)
         if ended.code:
             raise self._failed(wanted.value, ended)
-        if (state := await self.power(within=left())) is not wanted:
-            text = f"{self.name}: switched {wanted}, but it reports {state}"
-            raise FenceError(text, FenceFailure.UNCONFIRMED)
 
     async def _run(self, action: str, within: timedelta) -> _Ended:
         given = _lines(action, self._device, self._credentials, within)
@@ -141,7 +143,7 @@ class AgentDevice:
                 f"{self.name}: {program} cannot be started: {error.strerror}; "
                 "install the package fence-agents"
             )
-            raise FenceError(text, FenceFailure.FAILED) from error
+            raise FenceError(text, FenceFailure.REFUSED) from error
         seconds = round(asyncio.get_running_loop().time() - began, 2)
         log.info(
             "fence_agent_ended", device=self.name, action=action, code=ended.code, seconds=seconds
@@ -152,8 +154,18 @@ class AgentDevice:
         text = _complaint(ended)
         if self._credentials.password:
             text = text.replace(self._credentials.password, "[password]")
+        failure = _failure(text, outlets=self._device.agent not in _IPMI)
         text = f"{self.name}: {action}: exit code {ended.code}: {text[:_SHOWN]}"
-        return FenceError(text, FenceFailure.FAILED)
+        return FenceError(text, failure)
+
+
+def _failure(text: str, *, outlets: bool) -> FenceFailure:
+    """What kind of failure an agent complains of."""
+    if any(one.lower() in text.lower() for one in _REFUSALS) or (outlets and _NO_OUTLET in text):
+        return FenceFailure.REFUSED
+    if "timed out" in text.lower() or "Connection lost" in text:
+        return FenceFailure.TIMED_OUT
+    return FenceFailure.FAILED
 
 
 def _complaint(ended: _Ended) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from hypercobalt.errors import TransientError
 
@@ -64,15 +64,21 @@ def _by_way(
 
 
 class FenceFailure(StrEnum):
-    """Why a call to a fence device gave no result; for metrics, not for decisions."""
+    """Why a call to a fence device gave no result."""
 
     TIMED_OUT = "TimedOut"
-    UNCONFIRMED = "Unconfirmed"
-    """The device took the order, but does not report the state that was ordered."""
+    """No answer, or none in time: the next call may be answered."""
+    REFUSED = "Refused"
+    """It stays so until a person corrects it: wrong credentials, a missing right, an unknown outlet
+    or system, a fence agent that is not installed."""
     FAILED = "Failed"
-    """Unreachable, wrong password, refused: fence agents distinguish these by their texts only."""
+    """Anything else; fence agents distinguish causes by their texts only, and not always."""
     NOT_THE_HOSTS = "NotTheHosts"
     """The device has not proven that it switches this host: it was given no order."""
+
+
+NEED_CORRECTION: Final = frozenset({FenceFailure.REFUSED, FenceFailure.NOT_THE_HOSTS})
+"""Failures that a repetition does not mend."""
 
 
 class FenceError(TransientError):
@@ -126,9 +132,9 @@ class FenceDevice(Protocol):
         ...
 
     async def off(self, *, within: timedelta) -> None:
-        """Switch off and return once the device reports it; at once where it is off already."""
+        """Order that, and return once the device has taken the order; read the state then."""
         ...
 
     async def on(self, *, within: timedelta) -> None:
-        """Switch on and return once the device reports it; at once where it is on already."""
+        """Order that, and return once the device has taken the order; read the state then."""
         ...

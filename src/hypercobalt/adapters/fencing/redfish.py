@@ -23,6 +23,7 @@ from hypercobalt.adapters.fencing.devices import Device
 from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure
 
 _ROOT: Final = "/redfish/v1"
+_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 _LONGEST: Final = 1024 * 1024  # bytes of an answer
 _HEADERS: Final = {
     "Accept": "application/json",
@@ -74,11 +75,15 @@ async def system_uuids(
     except (httpx2.HTTPError, httpx2.InvalidURL, msgspec.DecodeError, ssl.SSLError) as error:
         raise _failed(device, str(error) or type(error).__name__) from error
     except _UnexpectedError as error:
-        raise _failed(device, str(error)) from error
+        raise _failed(device, str(error), error.failure) from error
 
 
 class _UnexpectedError(Exception):
-    """The service answers what no Redfish service would."""
+    """The service answers what no Redfish service would, or refuses."""
+
+    def __init__(self, message: str, failure: FenceFailure = FenceFailure.FAILED) -> None:
+        super().__init__(message)
+        self.failure = failure
 
 
 async def _read(client: httpx2.AsyncClient, parameters: Mapping[str, str]) -> frozenset[str]:
@@ -102,7 +107,9 @@ async def _get(client: httpx2.AsyncClient, base: str, path: str) -> bytes:
         raise _UnexpectedError(f"it names no path on itself: {path[:80]!r}")
     async with client.stream("GET", f"{base}{path}") as answer:
         if answer.status_code != HTTPStatus.OK:
-            raise _UnexpectedError(f"GET {path[:80]}: {answer.status_code}")
+            refused = answer.status_code in _REFUSED
+            failure = FenceFailure.REFUSED if refused else FenceFailure.FAILED
+            raise _UnexpectedError(f"GET {path[:80]}: {answer.status_code}", failure)
         found = bytearray()
         async for part in answer.aiter_raw():
             found += part
@@ -119,6 +126,6 @@ def _tls(device: Device) -> ssl.SSLContext:
     return context
 
 
-def _failed(device: Device, why: str) -> FenceError:
+def _failed(device: Device, why: str, failure: FenceFailure = FenceFailure.FAILED) -> FenceError:
     text = f"{device.title}: UUID of the system cannot be read: {why[:200]}"
-    return FenceError(text, FenceFailure.FAILED)
+    return FenceError(text, failure)

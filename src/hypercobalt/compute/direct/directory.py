@@ -30,7 +30,11 @@ from hypercobalt.api.holders import (
     way_out,
 )
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor, is_fenced
-from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import (
+    AgentReportingReason,
+    DefinitionsStoredReason,
+    HypervisorConditionType,
+)
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size
@@ -261,6 +265,9 @@ def _why_closed(hypervisor: Hypervisor) -> str:
     accepts = get_condition(hypervisor.conditions, HypervisorConditionType.ACCEPTS_NEW_INSTANCES)
     if accepts is not None and accepts.status == "False":
         return f"it takes no new instances: {accepts.message}"
+    stored = get_condition(hypervisor.conditions, HypervisorConditionType.DEFINITIONS_STORED)
+    if stored is not None and stored.reason == DefinitionsStoredReason.NOT_STORED:
+        return f"what comes would be lost with the host: its agent stores nothing: {stored.message}"
     return "" if _is_up(hypervisor) else "its libvirtd does not answer"
 
 

@@ -14,7 +14,7 @@ from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
-from hypercobalt.compute.direct.remains import remains
+from hypercobalt.compute.direct.remains import only_record, remains
 from hypercobalt.compute.direct.returning import clean
 from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.compute.errors import ConflictError, RefusedError
@@ -102,6 +102,14 @@ class DirectHosts:
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
             await clean(self._daemons, self._witnesses, self.others(place.name), place)
+
+    async def unstored(self, host: Host) -> frozenset[str]:
+        """See the port. Agents store the definitions of what is on their own hosts."""
+        place = self.find(host.name)
+        if place is None or not place.fenced:
+            return frozenset()
+        with translated(f"host {place.name}"):
+            return await only_record(self._witnesses, place, self.others(place.name))
 
     async def remove(self, host: Host) -> None:
         place = self.find(host.name)

@@ -55,6 +55,40 @@ class Remains:
         return frozenset((*(one.uuid for one in self.domains), *self.stored.left_out))
 
 
+async def only_record(
+    witnesses: Witnesses, place: Place, others: Iterable[Place]
+) -> frozenset[str]:
+    """Return domains whose only definition that outlives their host is what `place` has stored.
+
+    They have left that host, and the agent of the host that has them has not stored them yet: if
+    it died now, nothing else would have their definitions. A host that neither answers nor is
+    proven dead may have any of them.
+
+    Args:
+        witnesses: see there.
+        place: a host that was fenced.
+        others: all other hosts.
+
+    Raises:
+        TransientError: its definitions cannot be read.
+    """
+    targets = tuple(others)
+    kept, copies = await witnesses.stored.of(place.name), await witnesses.copies(targets)
+    silent = any(one.name not in copies.answering and not one.fenced for one in targets)
+    found = set[str]()
+    for uuid in kept.domains:
+        there = copies.of(uuid)
+        if not there and not silent:
+            continue  # here still, or removed by its owner
+        moved_to = witnesses.records.moved_to(uuid, place.name)
+        ours = [
+            name for name, copy in there.items() if name == moved_to or is_leftover(place, (copy,))
+        ]
+        if not await witnesses.is_stored(uuid, ours):
+            found.add(uuid)
+    return frozenset(found)
+
+
 async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -> Remains:
     """Compare the stored definitions of a dead host with the domains of the other hosts.
 

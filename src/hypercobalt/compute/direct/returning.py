@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.adapters.libvirt.port import Daemons
@@ -17,9 +18,12 @@ from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
 from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
+
+_SHOWN: Final = 5  # names in a message
 
 
 def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
@@ -41,6 +45,9 @@ async def clean(
 ) -> None:
     """Undefine evacuated domains on a host that is back; nothing is started there.
 
+    A definition that no other host's agent has stored yet stays, too: the host that has the domain
+    now may die first.
+
     A silent host matters only to domains that no other host has: else two hosts that failed one
     after the other could wait for each other. A domain that one of them took over before it died is
     its own, though nothing has started it again yet.
@@ -55,10 +62,14 @@ async def clean(
     with translated(f"host {place.name}"):
         copies = await witnesses.copies(others)
     unproven = [one.name for one in others if one.name not in copies.answering and not one.fenced]
-    undecided = False
+    undecided, unstored = False, list[str]()
+    kept = await _stored_of(witnesses, place)
     for domain in here:
         known = copies.of(domain.uuid)
         if is_leftover(place, known.values()):
+            if domain.uuid in kept and not await witnesses.is_stored(domain.uuid, known):
+                unstored.append(domain.name)
+                continue
             await _forget(daemons, place, domain)
         elif unproven:
             undecided = True
@@ -66,8 +77,21 @@ async def clean(
             there = [(one, known[one.name]) for one in others if one.name in known]
             answer = [(one, copy) for one, copy in there if one.name in copies.answering]
             await _settle(daemons, place, domain, answer)
+    if unstored:
+        raise UnreachableError(
+            f"host {place.name}: the definitions of {', '.join(unstored[:_SHOWN])} stay until the "
+            "agents of their new hosts have stored them"
+        )
     if undecided:
         raise _unknown(place, unproven)
+
+
+async def _stored_of(witnesses: Witnesses, place: Place) -> frozenset[str]:
+    """Return UUIDs of the domains that the host's agent has stored; none where it stores none."""
+    try:
+        return frozenset((await witnesses.stored.of(place.name)).domains)
+    except TransientError:
+        return frozenset()
 
 
 def _unknown(place: Place, silent: Iterable[str]) -> UnreachableError:

@@ -67,6 +67,17 @@ class Witnesses:
                 found[domain.uuid][place.name] = domain
         return Copies(frozenset(answering), found)
 
+    async def is_stored(self, uuid: str, hosts: Iterable[str]) -> bool:
+        """Whether the agent of one of some hosts has stored the definition of a domain."""
+        for host in hosts:
+            try:
+                stored = await self.stored.of(host)
+            except TransientError:
+                continue
+            if uuid in stored.domains or uuid in stored.left_out:
+                return True
+        return False
+
     async def _last_of(self, place: Place) -> tuple[Domain, ...]:
         """Return the last known domains of a host that does not answer; known if it is dead."""
         if not place.fenced:

@@ -161,6 +161,9 @@ class FakeHosts:
         await self._world.call("hosts.take_back", host.name)
         self._up_again(host)
 
+    async def unstored(self, host: Host) -> frozenset[str]:
+        return frozenset()
+
     def _up_again(self, host: Host) -> None:
         self._known(host)
         if not self._moves.is_clean(host.name):

@@ -44,7 +44,7 @@ class Pace:
 
     Args:
         pause: wait after a failed attempt, multiplied by the number of attempts.
-        longest: upper bound of that wait.
+        longest: upper bound of that wait, and the wait after a refusal that nobody has mended.
     """
 
     pause: timedelta = timedelta(seconds=15)
@@ -84,6 +84,7 @@ class Facts:
         evidence: texts for people that explain this.
         mine: deadline of the attempt that this process has recorded and not called yet.
         unconfirmed: the device that has given the proof does not report the power any more.
+        setup: version of the devices' document and Secrets; "" where it is not known.
     """
 
     boot: str
@@ -98,6 +99,7 @@ class Facts:
     evidence: tuple[str, ...]
     mine: datetime | None
     unconfirmed: bool = False
+    setup: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ def _method(base: Fencing, facts: Facts) -> FencingMethod | None:
 def _earliest(base: Fencing, facts: Facts, pace: Pace) -> datetime | None:
     """Return the time before which no attempt may be recorded; None for no such time."""
     moments = [
-        None if _turns_to_storage(base, facts) else _pause_end(base, pace),
+        None if _turns_to_storage(base, facts) else _pause_end(base, facts, pace),
         base.unfenceDeadline,  # the call would undo an attempt by the storage
         base.rebootDeadline,  # and this one would undo an attempt by the power
     ]
@@ -265,12 +267,17 @@ def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) 
         method=method,
         device=means.devices,
         storageDevice=means.devices if storage else base.storageDevice,
+        refused=None,
+        refusedSetup=None,
         attempts=(base.attempts or 0) + 1,
         deadline=max(until, base.deadline) if base.deadline is not None else until,
     )
 
 
-def _pause_end(failed: Fencing, pace: Pace) -> datetime | None:
+def _pause_end(failed: Fencing, facts: Facts, pace: Pace) -> datetime | None:
     if failed.deadline is None or failed.phase != FencingPhase.FAILED or not failed.attempts:
         return None
+    if failed.refused:
+        changed = facts.setup not in {"", failed.refusedSetup}
+        return failed.deadline if changed else failed.deadline + pace.longest
     return failed.deadline + min(pace.pause * failed.attempts, pace.longest)

@@ -31,12 +31,18 @@ class Answer:
         text: for people.
         second: independent source that reports the same; "" for none.
         already: it was off without an order, so nothing has shown that the device obeys.
+        acts_late: an order was given, and may act yet.
+        refused: what a person has to correct before another attempt can succeed; "" for nothing.
+        setup: the document and Secrets that were used, to see whether they have been changed.
     """
 
     off: bool
     text: str
     second: str = ""
     already: bool = False
+    acts_late: bool = True
+    refused: str = ""
+    setup: str = ""
 
 
 def holds(stored: Fencing) -> bool:
@@ -109,7 +115,7 @@ def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
 def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
     """Return the record after the answer of a device: with a proof, or as a failed attempt.
 
-    The deadline stays: a device may switch off later than it answers.
+    The deadline stays if an order was given: a device may switch off later than it answers.
     """
     doubt = stored.contradictedBy if answer.already and not answer.second else None
     if answer.off and not doubt:
@@ -117,7 +123,17 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
         return confirmed(proven(stored, method, answer.text, now), answer.second)
     text = f"{answer.text}; not believed, since {doubt}" if doubt else answer.text
     evidence = with_evidence(stored.evidence, f"attempt {stored.attempts}: {text}")
-    return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
+    ended = stored.deadline
+    if ended is not None and not answer.acts_late:
+        ended = min(ended, now.replace(microsecond=0))
+    return replace(
+        stored,
+        phase=FencingPhase.FAILED,
+        deadline=ended,
+        refused=answer.refused[:_LONGEST] or None,
+        refusedSetup=answer.setup if answer.refused else None,
+        evidence=evidence,
+    )
 
 
 def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
@@ -212,6 +228,8 @@ def proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> F
         method=method,
         proof=proof[:_LONGEST],
         fencedAt=now.replace(microsecond=0),
+        refused=None,
+        refusedSetup=None,
         confirmedBy=None,
         contradictedBy=None,
         livesSince=None,

@@ -29,20 +29,22 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.fencing.guests import Ended, Guests, stop_all
 from hypercobalt.node_agent.status.parts import Board
-from hypercobalt.runtime import Backoff, Clock, Kube
+from hypercobalt.runtime import Clock, Kube
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 
 _RUNS: Final = frozenset({Lifecycle.STARTED, Lifecycle.RESUMED})
-_RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(milliseconds=500))
+_PACE: Final = timedelta(seconds=1)
+"""Interval between readings: one that was sent while the host was cut off is lost, so the next one
+begins beside it."""
 _ATTEMPT: Final = timedelta(seconds=2)
-"""Time for one reading: a request sent while the host was cut off is lost, or answered late."""
+"""Time for one reading."""
 _LONGEST: Final = timedelta(seconds=16)
 """Longest time for one reading of a slow API: readings that fail give later ones more time."""
 _SAME: Final = 100
-"""Failed readings after which the time for one doubles."""
+"""Failed readings after which the time for one, and the interval, double."""
 _LATE: Final = timedelta(seconds=2)
 """How long after it was due a renewal counts as missed."""
 
@@ -149,18 +151,35 @@ class FencingOrder:
 
         Read by a list of one: agents have no right to get a Hypervisor.
         """
-        self._missed = 0
-        while True:
-            within = min(_ATTEMPT * 2 ** (self._missed // _SAME), _LONGEST)
-            try:
-                async with asyncio.timeout(within.total_seconds()):
-                    listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
-            except (HypercobaltError, TimeoutError) as error:
-                if not self._missed:  # of an outage once, not each second
-                    why = str(error) or f"no answer within {within.total_seconds():g} s"
-                    log.warning("fencing_order_not_read", hypervisor=name, error=why)
-            else:
-                fencing = next((one.status.fencing for one in listed.items), None)
-                return fencing if is_ordered(fencing, self._boot) else None
-            await asyncio.sleep(_RETRY.wait(self._missed))
+        self._missed, begun = 0, 0
+        found: asyncio.Future[Fencing | None] = asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as readings:
+            running = set[asyncio.Task[None]]()
+            while not found.done():
+                scale = min(2 ** (self._missed // _SAME), _LONGEST // _ATTEMPT)
+                reading = readings.create_task(self._read(name, _ATTEMPT * scale, found))
+                running.add(reading)
+                begun += 1
+                reading.add_done_callback(running.discard)
+                await asyncio.wait((found,), timeout=(_PACE * scale).total_seconds())
+            for reading in running:
+                reading.cancel()
+        self._missed = max(self._missed, begun - 1)
+        fencing = found.result()
+        return fencing if is_ordered(fencing, self._boot) else None
+
+    async def _read(
+        self, name: str, within: timedelta, found: asyncio.Future[Fencing | None]
+    ) -> None:
+        """Read the order once; a failure is counted, and logged once of an outage."""
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
+        except (HypercobaltError, TimeoutError) as error:
+            if not self._missed:
+                why = str(error) or f"no answer within {within.total_seconds():g} s"
+                log.warning("fencing_order_not_read", hypervisor=name, error=why)
             self._missed += 1
+        else:
+            if not found.done():
+                found.set_result(next((one.status.fencing for one in listed.items), None))

@@ -67,7 +67,7 @@ def notes(hypervisor: Hypervisor, after: Part) -> Iterable[Note]:
 
 def _note(one: Condition) -> Iterable[Note]:
     if one.type == _Type.FENCED:
-        bad = one.reason in {FencedReason.FAILED, FencedReason.PROVEN}
+        bad = one.reason in {FencedReason.FAILED, FencedReason.REFUSED, FencedReason.PROVEN}
         yield Note("Warning" if bad else "Normal", f"Fencing{one.reason}", one.message)
     elif one.status == "True":
         yield Note("Warning", "RecoveryBlocked", one.message)
@@ -79,6 +79,8 @@ def _state(fencing: Fencing, *, returns: bool) -> tuple[str, FencedReason]:
     holds = fencing.phase != FencingPhase.FENCED or fencing.livesSince is None
     if not holds and returns:
         return "Unknown", FencedReason.RETURNING
+    if fencing.phase == FencingPhase.FAILED and fencing.refused:
+        return "Unknown", FencedReason.REFUSED
     return _FENCED[fencing.phase if holds else FencingPhase.FAILED]
 
 
@@ -98,6 +100,11 @@ def _text(fencing: Fencing, *, returns: bool) -> str:
             return f"Attempt {fencing.attempts} by {fencing.device} may still {what}"
         case FencingPhase.RELEASED:
             return "The host is back"
+        case FencingPhase.FAILED if fencing.refused:
+            return (
+                f"Boot {fencing.bootID} is not proven dead: {fencing.refused}; correct the device, "
+                "its entry in the document or its Secret: a change there is tried at once"
+            )
         case _:
             return f"Boot {fencing.bootID} is not proven dead: {last}"
 

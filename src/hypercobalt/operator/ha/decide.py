@@ -64,6 +64,7 @@ OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 
 _Type = HypervisorConditionType
 _Why = RecoveryBlockedReason
+_SHOWN: Final = 5  # instances in a message
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -326,6 +327,7 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Fen
         evidence=_silence(facts),
         mine=facts.mine,
         unconfirmed=is_unconfirmed(facts),
+        setup=facts.fence.version,
     )
     return fencing.next_step(plan.fencing, known, settings.pace, facts.now)
 
@@ -374,7 +376,11 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
 
 def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """Handle a host with nothing left to recover; a termination that was under way continues."""
-    plan = replace(plan, blocked=(_Why.NOT_NEEDED, "None of its instances is left on the host"))
+    text = "None of its instances is left on the host"
+    if facts.unstored:
+        named = ", ".join(sorted(facts.unstored)[:_SHOWN])
+        text += f"; it stays until the agents of their new hosts have stored {named}"
+    plan = replace(plan, blocked=(_Why.NOT_NEEDED, text))
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
         return then(plan, SetMaintenance(before))

@@ -136,9 +136,10 @@ class FenceDevicesReconciler:
         if record is not None and record.proven and record.systemUUID in bound.question.claims:
             return frozenset({record.systemUUID}), ""
         try:
-            return await read_systems(await self._fences.opened(bound.device), LONGEST)
+            read = await read_systems(await self._fences.opened(bound.device), LONGEST)
         except HypercobaltError as error:
             return frozenset(), str(error)
+        return read.found, read.unread
 
     async def _write(self, hypervisor: Hypervisor, finding: Finding) -> Result:
         """Write the condition and the records, and an Event where the host is newly refused."""

@@ -44,6 +44,8 @@ class Facts:
         mine: see `hypercobalt.ha.host_failure.fencing.Facts`.
         now: the only clock of a decision.
         question: to peers, with their answers; None: none counts.
+        unstored: servers that have left the host, and are recorded with it alone; None: not known.
+            Read only while the Hypervisor is being deleted.
         fell: other hosts that are proven dead, and when each fell silent; {} unless this one is.
     """
 
@@ -64,6 +66,7 @@ class Facts:
     mine: datetime | None
     now: datetime
     question: Question | None = None
+    unstored: frozenset[str] | None = frozenset()
     fell: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
 

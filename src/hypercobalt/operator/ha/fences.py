@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
 from hypercobalt.adapters.fencing.port import (
+    NEED_CORRECTION,
     Cuts,
     FenceDevice,
     FenceError,
@@ -49,11 +50,13 @@ class Setup:
         power: devices that switch its power.
         storage: devices that cut it off from its storage.
         problem: why none can be used; "" where they can.
+        version: see `Fences.version`; "" where it was not read.
     """
 
     power: Means = field(default_factory=Means)
     storage: Means = field(default_factory=Means)
     problem: str = ""
+    version: str = ""
 
 
 class Fences(Protocol):
@@ -68,6 +71,13 @@ class Fences(Protocol):
 
         Raises:
             HypercobaltError: a device's credentials cannot be read.
+        """
+        ...
+
+    async def version(self, node: Node) -> str:
+        """Return what changes whenever the document or a Secret of the host's devices does.
+
+        "" where that cannot be read now.
         """
         ...
 
@@ -106,9 +116,8 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
         # Some of them may be silent, so this is one way at most.
         return Answer(True, f"{names} reports that {what} is off already", already=True)
     found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
-    return Answer(
-        False, f"{names} {found}, and {reached_by} alone reports that the host answers: no order"
-    )
+    text = f"{names} {found}, and {reached_by} alone reports that the host answers: no order"
+    return Answer(False, text, acts_late=False)
 
 
 async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: LeaderGuard) -> Answer:
@@ -120,24 +129,24 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
         within: for all of them; what has not answered then counts as refused.
         guard: raises when this process does not lead any more; called right before each order.
     """
-    texts: list[str] = []
+    attempt = _Attempt(_WHAT[cuts], guard)
     way: Devices | None = None
-    second, orders = "", 0
-
-    def counted() -> None:
-        nonlocal orders
-        orders += 1
-        guard()
-
+    second = ""
     try:
         async with asyncio.timeout(within.total_seconds()):
-            way = await _by_any(devices, _WHAT[cuts], texts, counted)
+            way = await attempt.by_any(devices)
             second = await _confirmed(way, devices, _WHAT[cuts]) if way else ""
     except TimeoutError:
         if not way:
-            texts.append(f"no answer within {within.total_seconds():.0f} s")
-    text = "; ".join(texts) or "no fence device is set up"
-    return Answer(bool(way), text, second, already=bool(way) and not orders)
+            attempt.texts.append(f"no answer within {within.total_seconds():.0f} s")
+    return Answer(
+        bool(way),
+        "; ".join(attempt.texts) or "no fence device is set up",
+        second,
+        already=bool(way) and not attempt.orders,
+        acts_late=bool(attempt.open),
+        refused="" if way else "; ".join(attempt.refused),
+    )
 
 
 async def give_back(devices: Devices, within: timedelta, guard: LeaderGuard) -> str:
@@ -221,7 +230,9 @@ async def read_state(devices: Devices, cuts: Cuts) -> PowerState | None:
 
 
 async def _state(devices: Iterable[FenceDevice]) -> PowerState | None:
-    return combined([(device.alternative, await _read(device)) for device in devices])
+    every = tuple(devices)
+    read = await asyncio.gather(*(_read(device) for device in every))
+    return combined([(one.alternative, state) for one, state in zip(every, read, strict=True)])
 
 
 async def _read(device: FenceDevice, within: timedelta = READ) -> PowerState | None:
@@ -246,44 +257,62 @@ async def _confirmed(way: Devices, devices: Devices, what: str) -> str:
     return ""
 
 
-async def _by_any(
-    devices: Devices, what: str, texts: list[str], guard: LeaderGuard
-) -> Devices | None:
-    """Cut a host off by all devices of the first alternative that works."""
-    for alternative in dict.fromkeys(device.alternative for device, _ in devices):
-        way = [one for one in devices if one[0].alternative == alternative]
-        done: list[str] = []
-        if await _by_all(way, what, done, guard):
-            # An outlet may have been switched on again before the last one was off.
-            if len(way) == 1 or await _state(device for device, _ in way) is PowerState.OFF:
-                texts[:] = done
-                return way
-            done.append(f"read again, not every device reports {what} as off")
-        texts.extend(done)
-    return None
+@dataclass
+class _Attempt:
+    """The calls of one attempt to cut a host off.
 
+    Args:
+        what: thing that the host is cut off from, for people.
+        guard: see `switch_off`.
+        texts: results.
+        orders: number of orders given.
+        open: devices whose order may act yet: not read as off since.
+        refused: failures that a person has to correct.
+    """
 
-async def _by_all(devices: Devices, what: str, texts: list[str], guard: LeaderGuard) -> bool:
-    """Cut a host off by every device."""
-    for device, timeout in devices:
-        try:
-            off, text = await _by(device, what, timeout, guard)
-        except FenceError as error:
-            off, text = False, str(error)
-        texts.append(text)
-        if not off:
-            return False
-    return bool(devices)
+    what: str
+    guard: LeaderGuard
+    texts: list[str] = field(default_factory=list[str])
+    orders: int = 0
+    open: set[str] = field(default_factory=set[str])
+    refused: list[str] = field(default_factory=list[str])
 
+    async def by_any(self, devices: Devices) -> Devices | None:
+        """Cut the host off by all devices of the first alternative that works."""
+        for alternative in dict.fromkeys(device.alternative for device, _ in devices):
+            way = [one for one in devices if one[0].alternative == alternative]
+            done: list[str] = []
+            if await self._by_all(way, done):
+                # An outlet may have been switched on again before the last one was off.
+                if len(way) == 1 or await _state(device for device, _ in way) is PowerState.OFF:
+                    self.texts[:] = done
+                    return way
+                done.append(f"read again, not every device reports {self.what} as off")
+            self.texts.extend(done)
+        return None
 
-async def _by(
-    device: FenceDevice, what: str, within: timedelta, guard: LeaderGuard
-) -> tuple[bool, str]:
-    # A device may refuse to switch off what is off, so the state is read first.
-    if await device.power(within=READ) is PowerState.OFF:
-        return True, f"{device.name} reports that {what} is off already"
-    guard()
-    await device.off(within=within)
-    if await device.power(within=READ) is not PowerState.OFF:
-        return False, f"{device.name} has switched {what} off, but reports it on"
-    return True, f"{device.name} has switched {what} off and reports it off"
+    async def _by_all(self, devices: Devices, texts: list[str]) -> bool:
+        for device, timeout in devices:
+            try:
+                off, text = await self._by(device, timeout)
+            except FenceError as error:
+                off, text = False, str(error)
+                if error.failure in NEED_CORRECTION:
+                    self.refused.append(text)
+            texts.append(text)
+            if not off:
+                return False
+        return bool(devices)
+
+    async def _by(self, device: FenceDevice, within: timedelta) -> tuple[bool, str]:
+        # A device may refuse to switch off what is off, so the state is read first.
+        if await device.power(within=READ) is PowerState.OFF:
+            return True, f"{device.name} reports that {self.what} is off already"
+        self.guard()
+        self.orders += 1
+        self.open.add(device.name)
+        await device.off(within=within)
+        if await device.power(within=READ) is not PowerState.OFF:
+            return False, f"{device.name} has switched {self.what} off, but reports it on"
+        self.open.discard(device.name)
+        return True, f"{device.name} has switched {self.what} off and reports it off"

@@ -85,7 +85,8 @@ def is_over(facts: Facts) -> bool:
     """Whether its Hypervisor no longer has to be kept.
 
     That is when the host does not count as dead, answers and has its storage; of a deleted one when
-    nothing is left on the host, or nothing is done about it. Nothing but the record shows that an
+    nothing is left on the host and all that has left is stored elsewhere, or nothing is done about
+    it. Nothing but the record shows that an
     attempt may still switch the host off, or that it has to get its storage back: it is kept until
     the former is over, and for the latter as long as the host answers.
     """
@@ -97,4 +98,5 @@ def is_over(facts: Facts) -> bool:
     if not (counts_as_dead or cut_off or is_silent(facts)):
         return True
     gets_it_back = cut_off and not is_silent(facts)
-    return going is not None and (facts.abandoned or (is_empty(facts) and not gets_it_back))
+    settled = is_empty(facts) and facts.unstored == frozenset() and not gets_it_back
+    return going is not None and (facts.abandoned or settled)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -173,6 +173,8 @@ class Observation:
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
+        if hypervisor.fencing is not None and hypervisor.fencing.refused:
+            fence = replace(fence, version=await world.fences.version(node))
         reports = Reports(renewed_at, reported_at(node))
         asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
         asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
@@ -180,6 +182,7 @@ class Observation:
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
         unfit = (no_boot or fence.problem) if needs_fence else ""
+        unstored = await self._unstored(hypervisor, compute.host)
         subject = self._subject(hypervisor, silence, unfit)
         return Facts(
             hypervisor=hypervisor,
@@ -205,6 +208,7 @@ class Observation:
             mine=mine,
             now=now,
             question=signs.question,
+            unstored=unstored,
             fell=self._fell() if is_fenced(hypervisor) and evictions else {},
         )
 
@@ -248,6 +252,17 @@ class Observation:
             newest.setdefault(move.server, move)
         failed = [(one.server, one.updated, one.message) for one in newest.values() if one.in_use]
         return held(failed, stored.fencedAt)
+
+    async def _unstored(self, hypervisor: Hypervisor, host: Host | None) -> frozenset[str] | None:
+        """Return what the Hypervisor must not be deleted for yet; see `Facts`."""
+        if hypervisor.metadata.deletionTimestamp is None or not is_fenced(hypervisor):
+            return frozenset()
+        if host is None:
+            return None
+        try:
+            return await self._world.compute.hosts.unstored(host)
+        except ComputeError:
+            return None
 
     def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:
         """Return the host as the gates see it, with why it may not be recovered or fenced."""

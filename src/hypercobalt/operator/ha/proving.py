@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from hypercobalt.adapters.fencing.port import FenceDevice, FenceError, FenceFailure, PowerState
 from hypercobalt.logs import get_logger
@@ -66,21 +66,36 @@ class ProvenDevice:
         if self._refusal is None:
             return within
         began = asyncio.get_running_loop().time()
-        reported, unread = await read_systems(self._device, min(within / 2, LONGEST))
-        if why := self._refusal(reported, unread):
-            raise FenceError(f"{self.name}: not used: {why}", FenceFailure.NOT_THE_HOSTS)
+        read = await read_systems(self._device, min(within / 2, LONGEST))
+        if why := self._refusal(read.found, read.unread):
+            failure = read.failure or FenceFailure.NOT_THE_HOSTS
+            raise FenceError(f"{self.name}: not used: {why}", failure)
         self._refusal = None
         took = timedelta(seconds=asyncio.get_running_loop().time() - began)
         return max(within - took, timedelta(0))
 
 
-async def read_systems(device: FenceDevice, within: timedelta) -> tuple[frozenset[str], str]:
-    """Read the UUIDs that a device may mean, and why they could not be read; "" where they were."""
+class Systems(NamedTuple):
+    """Result of reading whose a device is.
+
+    Args:
+        found: the UUIDs that it may mean.
+        unread: why they could not be read; "" where they were.
+        failure: the kind of that; None where they were read.
+    """
+
+    found: frozenset[str]
+    unread: str = ""
+    failure: FenceFailure | None = None
+
+
+async def read_systems(device: FenceDevice, within: timedelta) -> Systems:
+    """Read the UUIDs that a device may mean."""
     began = asyncio.get_running_loop().time()
     try:
-        found, unread = await device.systems(within=within), ""
+        read = Systems(await device.systems(within=within))
     except FenceError as error:
-        found, unread = frozenset[str](), str(error)
+        read = Systems(frozenset(), str(error), error.failure)
     seconds = round(asyncio.get_running_loop().time() - began, 2)
-    log.info("fence_device_identified", device=device.name, seconds=seconds, problem=unread)
-    return found, unread
+    log.info("fence_device_identified", device=device.name, seconds=seconds, problem=read.unread)
+    return read

@@ -25,7 +25,12 @@ from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Host
-from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
+from hypercobalt.errors import (
+    ConfigurationError,
+    HypercobaltError,
+    TerminalError,
+    TransientError,
+)
 from hypercobalt.ha.host_failure import fencing_record, rebooting, unfencing
 from hypercobalt.ha.host_failure.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
@@ -283,14 +288,20 @@ class HostFailureReconciler:
         within = (record.deadline or now) - now
         cuts = Cuts.STORAGE if record.method == FencingMethod.STORAGE else Cuts.POWER
         node = await self._world.kube.get(Node, name) or vanished(facts.hypervisor)
+        fences = self._world.fences
+        setup = await fences.version(node)  # before the call: a later change counts
         try:
-            devices = await self._world.fences.devices(node, cuts)
+            devices = await fences.devices(node, cuts)
             if reached_by:
                 answer = await read_off(devices, cuts, within, reached_by)
             else:
                 answer = await switch_off(devices, cuts, within, self._guard)
+        except ConfigurationError as error:
+            text = str(error)
+            answer = fencing_record.Answer(False, text, acts_late=False, refused=text)
         except HypercobaltError as error:
             answer = fencing_record.Answer(False, str(error))
+        answer = replace(answer, setup=setup)
         self._guard()
         self._metrics.fences.labels("off" if answer.off else "failed").inc()
         log.warning("host_fenced", hypervisor=name, cuts=cuts, off=answer.off, answer=answer.text)

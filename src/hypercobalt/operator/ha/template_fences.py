@@ -6,6 +6,7 @@ device that has reported another system than the host's.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +26,7 @@ from hypercobalt.adapters.fencing.port import Credentials, Cuts, FenceDevice
 from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.errors import ConfigurationError
+from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.ha.host_failure.fencing import Means
 from hypercobalt.operator.ha.device_identity import (
     Question,
@@ -42,6 +43,7 @@ BY_DEVICE = "fence-device"
 """Index of Hypervisors, by the connections of their fence devices."""
 
 _READS = 2
+_VERSION = 16  # characters
 
 Open = Callable[[Device, Credentials], FenceDevice]
 """Makes the client of a device."""
@@ -120,6 +122,16 @@ class TemplateFences:
             for one in found
             if one.device.cuts is cuts
         ]
+
+    async def version(self, node: Node) -> str:
+        try:
+            found = [one.device for one in self.bound(node)]
+            secrets = sorted({one.secret for one in found if one.secret})
+            read = [await self._kube.get(Secret, one, self._namespace) for one in secrets]
+        except HypercobaltError:
+            return ""
+        metas = [(one.metadata.uid, one.metadata.resourceVersion) if one else None for one in read]
+        return hashlib.sha256(repr((found, metas)).encode()).hexdigest()[:_VERSION]
 
     def bound(self, node: Node) -> tuple[Bound, ...]:
         """Return the devices of a host.

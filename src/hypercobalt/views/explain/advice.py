@@ -232,6 +232,14 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.FENCED, "Returning"): (
         Remedy("nothing; the operator returns the host to service once it is healthy"),
     ),
+    (_Type.FENCED, "Refused"): (
+        Remedy("correct what the message names: the device, its document or its Secret"),
+        POWER,
+        Remedy(
+            "once the host is certainly off, assert that its last boot is dead",
+            f"kubectl annotate hypervisor {{node}} {ASSERTED_DEAD}={{boot}}",
+        ),
+    ),
     (_Type.FENCED, "Failed"): (
         POWER,
         Remedy(

@@ -13,6 +13,7 @@ from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import Device
 from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure, PowerState
 
+NO_OUTLET = "Failed: Unable to obtain correct plug status or plug is not available"
 WITHIN = timedelta(seconds=20)
 
 AGENT = f"""#!{sys.executable}
@@ -74,32 +75,18 @@ async def test_the_state_is_read(stub: Stub, state: PowerState) -> None:
     assert await stub.device().power(within=WITHIN) is state
 
 
-async def test_a_host_that_is_off_already_is_ordered_nothing(stub: Stub) -> None:
-    stub.state = "off"
+async def test_order_is_one_call_of_the_agent_which_reads_the_state_itself(stub: Stub) -> None:
     await stub.device().off(within=WITHIN)
-    assert len(stub.calls) == 1
-
-
-async def test_switching_off_reads_the_state_before_and_after(stub: Stub) -> None:
-    await stub.device().off(within=WITHIN)
-    assert [call.split("'action': '")[1].split("'")[0] for call in stub.calls] == [
-        "status",
-        "off",
-        "status",
-    ]
-
-
-async def test_switching_on_reads_the_state_before_and_after(stub: Stub) -> None:
-    stub.state = "off"
+    assert stub.state == "off"
     await stub.device().on(within=WITHIN)
     assert stub.state == "on"
+    assert len(stub.calls) == 2
 
 
-async def test_an_order_that_changes_nothing_is_unconfirmed(stub: Stub) -> None:
-    stub.behave("if action == 'off': sys.exit(0)")
-    with pytest.raises(FenceError, match="reports on") as failed:
+async def test_order_that_the_agent_does_not_carry_out_fails(stub: Stub) -> None:
+    stub.behave("if action == 'off': sys.exit(1)")
+    with pytest.raises(FenceError, match="off: exit code 1"):
         await stub.device().off(within=WITHIN)
-    assert failed.value.failure is FenceFailure.UNCONFIRMED
 
 
 @pytest.mark.parametrize("code", [1, 2])
@@ -112,6 +99,29 @@ async def test_a_failure_has_the_agents_own_words_without_the_password(
         await stub.device().power(within=WITHIN)
     text = f"bmc 192.0.2.7: status: exit code {code}: Unable to login as admin:[password]"
     assert (str(failed.value), failed.value.failure) == (text, FenceFailure.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("agent", "problem", "failure"),
+    [
+        ("stub", "Failed: You have to set login password", FenceFailure.REFUSED),
+        ("stub", "Unable to get PowerState: https://192.0.2.7:443/redfish", FenceFailure.REFUSED),
+        ("stub", "Failed: The user does not have the correct privileges", FenceFailure.REFUSED),
+        ("stub", NO_OUTLET, FenceFailure.REFUSED),
+        ("ipmilan", NO_OUTLET, FenceFailure.FAILED),
+        ("ipmilan", "Error: RAKP 2 HMAC is invalid", FenceFailure.REFUSED),
+        ("stub", "Connection timed out", FenceFailure.TIMED_OUT),
+        ("stub", "Connection lost", FenceFailure.TIMED_OUT),
+        ("stub", "Unable to connect/login to fencing device", FenceFailure.FAILED),
+    ],
+)
+async def test_refusal_is_told_from_an_answer_that_does_not_come(
+    stub: Stub, agent: str, problem: str, failure: FenceFailure
+) -> None:
+    stub.behave(f'print("ERROR: {problem}", file=sys.stderr); sys.exit(1)')
+    with pytest.raises(FenceError) as failed:
+        await stub.device(f"fence_{agent}").power(within=WITHIN)
+    assert failed.value.failure is failure
 
 
 async def test_a_state_that_is_claimed_with_the_wrong_exit_code_is_no_state(stub: Stub) -> None:

@@ -256,6 +256,37 @@ def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
     assert not is_under_way(after, DEADLINE)
 
 
+def test_attempt_that_has_ordered_nothing_is_over_with_its_answer() -> None:
+    after = answered(ATTEMPT, Answer(False, "bmc: no answer within 20 s", acts_late=False), NOW)
+    assert not is_under_way(after, NOW)
+    assert step(after) == WaitUntil(NOW + PACE.pause)
+
+
+REFUSED = answered(
+    ATTEMPT,
+    Answer(False, "bmc: 401", acts_late=False, refused="bmc: 401", setup="v1"),
+    NOW,
+)
+
+
+@pytest.mark.parametrize("setup", ["v1", ""])
+def test_refused_attempt_is_repeated_slowly_while_nothing_is_corrected(setup: str) -> None:
+    facts = replace(DEAD, setup=setup)
+    assert next_step(REFUSED, facts, PACE, NOW) == WaitUntil(NOW + PACE.longest)
+    assert isinstance(next_step(REFUSED, facts, PACE, NOW + PACE.longest), Record)
+
+
+def test_refused_attempt_is_repeated_at_once_with_another_document_or_secret() -> None:
+    again = step(REFUSED, replace(DEAD, setup="v2"))
+    assert isinstance(again, Record)
+    assert (again.fencing.phase, again.fencing.refused) == ("Attempting", None)
+
+
+def test_refused_attempt_that_may_act_late_is_not_repeated_before_its_deadline() -> None:
+    late = answered(ATTEMPT, Answer(False, "b: 401", refused="b: 401", setup="v1"), NOW)
+    assert next_step(late, replace(DEAD, setup="v2"), PACE, NOW) == WaitUntil(DEADLINE)
+
+
 @pytest.mark.parametrize(
     ("phase", "method", "late"),
     [

@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 CUT = 100.0
 """Seconds for which nothing of the API reaches the host."""
+LATEST = 1.1
+"""Seconds after the cut at which the guests are ended: a reading begins each second."""
 DEAD = Fencing(phase=FencingPhase.FENCED, method=FencingMethod.BMC, bootID="b1")
 
 
@@ -43,12 +45,21 @@ class Away:
     """An API that takes requests and answers none until the cut is over."""
 
     fencing: Fencing | None = DEAD
+    takes: float = 0.0
+    back: float = CUT
     asked: int = 0
+    open: int = 0
+    together: int = 0
 
     async def list(self, *_: object, **__: object) -> Listed:
-        self.asked += 1
-        if asyncio.get_running_loop().time() < CUT:
-            await asyncio.Event().wait()  # lost on the way: no later answer to it
+        self.asked, self.open = self.asked + 1, self.open + 1
+        self.together = max(self.together, self.open)
+        try:
+            if asyncio.get_running_loop().time() < self.back:
+                await asyncio.Event().wait()  # lost on the way: no later answer to it
+            await asyncio.sleep(self.takes)
+        finally:
+            self.open -= 1
         return Listed((own(self.fencing),))
 
 
@@ -106,7 +117,7 @@ async def test_host_that_was_cut_off_ends_its_guests_within_two_seconds_of_the_f
 ):
     site = Site()
     with pytest.raises(TimeoutError):
-        await site.runs(CUT + 2.8)  # an answer is possible from CUT on: a reading lasts 2 s
+        await site.runs(CUT + LATEST)  # an answer is possible from CUT on
     assert (site.guests, site.watch.restarts) == (0, 1)
 
 
@@ -124,8 +135,33 @@ async def test_agent_whose_lease_is_renewed_reads_nothing_and_waits_for_its_watc
     assert (site.api.asked, site.guests) == (0, 1)
 
 
-async def test_api_that_is_away_is_asked_once_in_two_seconds_at_most() -> None:
+async def test_api_that_is_away_is_asked_once_in_a_second_at_most() -> None:
     site = Site()
     with pytest.raises(TimeoutError):
         await site.runs(CUT)
-    assert 30 < site.api.asked <= CUT / 2
+    assert CUT / 2 < site.api.asked <= CUT
+    assert site.api.together <= 2
+
+
+async def test_readings_of_an_api_that_stays_away_become_rarer() -> None:
+    site = Site()
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT)
+    before, site.api.back = site.api.asked, 10_000.0
+    with pytest.raises(TimeoutError):
+        await site.runs(2_000)
+    assert site.api.asked - before < 500
+
+
+async def test_watch_is_begun_anew_after_one_lost_reading() -> None:
+    site = Site(Away(back=12.5))
+    with pytest.raises(TimeoutError):
+        await site.runs(12.5 + LATEST)
+    assert (site.guests, site.watch.restarts, site.api.asked) == (0, 1, 2)
+
+
+async def test_answer_to_an_earlier_reading_counts_while_later_ones_wait() -> None:
+    site = Site(Away(takes=1.8))
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT + 1.8 + LATEST)
+    assert site.guests == 0

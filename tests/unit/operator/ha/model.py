@@ -152,6 +152,7 @@ class World:
         landing: an evacuation was accepted, and its target has not started the server yet.
         registered: there is a Node; a kubelet registers it when it starts.
         known: there is a Hypervisor.
+        setup: version of the fence devices' document and Secrets.
         by_hand: a person has to give the host its storage back: no record has it any more.
     """
 
@@ -188,6 +189,7 @@ class World:
     registered: bool = True
     known: bool = True
     by_hand: bool = False
+    setup: int = 1
     ready: str = "True"
     healthy_since: datetime = NOW
     bug: Bug = field(default_factory=Bug)
@@ -558,8 +560,14 @@ class World:
             self.cut = False
 
     def _of_power(self, operator: Operator) -> fencing_record.Answer:
-        if self.refuses or self.mute:
-            return fencing_record.Answer(False, "409 Conflict, or no answer")
+        if self.mute:
+            return fencing_record.Answer(False, "no answer")
+        if self.refuses:
+            operator.call = None  # it was answered, and nothing was ordered
+            why = "401 Unauthorized"
+            return fencing_record.Answer(
+                False, why, acts_late=False, refused=why, setup=str(self.setup)
+            )
         if not self.lies:
             self.take_effect(operator)
         return fencing_record.Answer(self._power() is PowerState.OFF, "power is read")
@@ -609,6 +617,7 @@ class World:
             fence=Setup(
                 fencing.Means("bmc", LASTS),
                 fencing.Means("san", LASTS) if self.storage else fencing.Means(),
+                version=str(self.setup),
             ),
             stopped=stopped(self.hypervisor),
             asserted=asserted.text if not asserted.doubt else "",

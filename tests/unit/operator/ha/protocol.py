@@ -105,6 +105,7 @@ class Recovery:
 
     def device(self, refuses: bool) -> None:
         self.world.refuses = refuses
+        self.world.setup += not refuses  # it is mended by another password
 
     def device_answers(self, nothing: bool) -> None:
         self.world.falls_silent(nothing)

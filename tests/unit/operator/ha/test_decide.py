@@ -1055,6 +1055,16 @@ LEFT_CUT = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None, deadli
         ),
         pytest.param(DOWN, True, {}, False, id="instances are left on a dead host"),
         pytest.param(DOWN, True, {"host": EMPTY}, True, id="nothing is left there"),
+        pytest.param(
+            DOWN, True, {"host": EMPTY, "unstored": frozenset({"a"})}, False, id="not stored yet"
+        ),
+        pytest.param(
+            DOWN,
+            True,
+            {"host": EMPTY, "unstored": None},
+            False,
+            id="not known if stored",
+        ),
         pytest.param(DOWN, False, {"host": EMPTY}, False, id="dead, empty, and not deleted"),
         pytest.param(DOWN, True, {"host": EMPTY, "verdict": Well()}, True, id="back, and empty"),
         pytest.param(

@@ -110,6 +110,41 @@ async def test_host_counts_as_off_only_when_a_device_reads_it_so(
     assert answer.already is (off and not any(orders))
 
 
+def refusing(name: str = "feed-b") -> FakeFenceDevice:
+    device = FakeFenceDevice(name)
+    device.failure = FenceError(f"{name}: 401", FenceFailure.REFUSED)
+    return device
+
+
+class Deaf(FakeFenceDevice):
+    """A device that reports its state, and does not answer orders."""
+
+    async def off(self, *, within: timedelta) -> None:
+        self.orders.append(PowerState.OFF)
+        raise FenceError(f"{self.name}: no answer", FenceFailure.TIMED_OUT)
+
+
+@pytest.mark.parametrize(
+    ("devices", "late", "refused"),
+    [
+        pytest.param([refusing()], False, "feed-b: 401", id="refused at the first reading"),
+        pytest.param([broken()], False, "", id="not reached"),
+        pytest.param([Deaf("feed-a")], True, "", id="an order without an answer"),
+        pytest.param([Lying("bmc 1")], True, "", id="an order without effect"),
+        pytest.param(
+            [FakeFenceDevice("feed-a"), refusing()], False, "feed-b: 401", id="one feed is off"
+        ),
+        pytest.param([Deaf("feed-a", alternative="a"), refusing()], True, "feed-b: 401", id="both"),
+    ],
+)
+async def test_failed_attempt_names_what_is_refused_and_whether_an_order_may_act(
+    devices: list[FakeFenceDevice], late: bool, refused: str
+) -> None:
+    given: list[tuple[FenceDevice, timedelta]] = [(one, S) for one in devices]
+    answer = await switch_off(given, Cuts.POWER, 10 * S, unguarded)
+    assert (answer.off, answer.acts_late, answer.refused) == (False, late, refused)
+
+
 @pytest.mark.parametrize(
     ("devices", "off", "text", "orders"),
     [
@@ -340,7 +375,9 @@ async def test_host_that_one_peer_reaches_gets_no_order(
 async def test_reading_of_a_device_that_hangs_ends_in_time() -> None:
     found = await read_off([(Hung("bmc"), S)], Cuts.POWER, 0.05 * S, "kvm-b")
     assert found == Answer(
-        False, "bmc does not answer, and kvm-b alone reports that the host answers: no order"
+        False,
+        "bmc does not answer, and kvm-b alone reports that the host answers: no order",
+        acts_late=False,
     )
 
 
@@ -368,7 +405,8 @@ class Hung(FakeFenceDevice):
 async def test_device_that_never_answers_is_no_proof_and_named_with_what_came_before() -> None:
     given = [(broken("bmc"), S), (Hung("pdu 2", alternative="pdu"), S)]
     answer = await switch_off(given, Cuts.POWER, 5 * S, unguarded)
-    assert answer == Answer(False, "bmc 1: unreachable; no answer within 5 s")
+    text = "bmc 1: unreachable; no answer within 5 s"
+    assert answer == Answer(False, text, acts_late=False)
 
 
 class HungOn(FakeFenceDevice):

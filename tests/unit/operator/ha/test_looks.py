@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
@@ -57,6 +58,29 @@ async def test_steps_of_a_recovery_wait_once_for_a_dead_host(service: Service) -
     for _ in range(5):
         assert await service.at() == LISTED
     assert service.clock.monotonic() - began == DEADLINE.total_seconds()
+
+
+async def test_next_look_begins_beside_the_steps_and_counts_from_its_end(service: Service) -> None:
+    await service.at()
+    service.clock.advance(SHORTLY)
+    assert await service.at() == LISTED
+    await asyncio.sleep(0)
+    assert service.calls == 2
+    service.clock.advance(SHORTLY)
+    assert await service.at() == LISTED
+    service.lives = True
+    service.clock.advance(LATER)
+    assert await service.at() == FRESH
+
+
+async def test_host_that_answers_a_look_beside_the_steps_is_not_silent_any_more(
+    service: Service,
+) -> None:
+    await service.at()
+    service.lives = True
+    assert await service.at() == LISTED
+    await asyncio.sleep(0)
+    assert await service.at() == FRESH
 
 
 async def test_a_look_that_was_not_answered_counts_for_some_seconds(service: Service) -> None:

@@ -72,6 +72,9 @@ class Site:
         self.requested.append(cuts)
         return [(self.device, timedelta(seconds=60))]
 
+    async def version(self, node: Node) -> str:
+        raise NotImplementedError
+
     async def after(self, seconds: float) -> Power:
         self.clock.advance(timedelta(seconds=seconds))
         return await self.power.of("kvm-a")
