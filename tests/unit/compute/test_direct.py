@@ -21,7 +21,7 @@ from tests.unit.compute.memory import ALLOWED, C, Fixed, Memory, identity, place
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
-from hypercobalt.adapters.libvirt.vocabulary import Suspended
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason, Suspended
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -316,7 +316,8 @@ async def test_a_definition_that_stayed_behind_is_removed_not_moved(world: Memor
     await world.add("a", disk="shared")
     running = world.host(A).here[identity("a")]
     world.host(C).put(running)
-    world.host(A).put(replace(running, active=False, state=DomainState.SHUTOFF))
+    left = replace(running, active=False, state=DomainState.SHUTOFF, reason=ShutoffReason.MIGRATED)
+    world.host(A).put(left)
     async with world.service() as service:
         server = await named(service, A, "a")
         await service.moves.cold_migrate(server, B)

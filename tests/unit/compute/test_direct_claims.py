@@ -16,6 +16,7 @@ from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct.claims import disks_taken, ports_taken
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Move
 
@@ -159,13 +160,29 @@ async def test_cold_move_touches_no_definition_that_no_move_has_made(
     await made.moves.cold_migrate(server, B)
     move = await ended(made, server)
     await made.close()
-    assert move.status == "error"
+    assert (move.status, move.claimed_by) == ("error", there)
     assert f"is defined on {there} as well" in move.message
     assert world.host(there).here[identity("victim")] == victim
     assert world.host(A).here
 
 
 @pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
+@pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
+async def test_cold_move_believes_no_host_that_runs_a_guest_of_its_uuid(
+    world: Memory, there: str
+) -> None:
+    """A captured host runs what it likes: the guest has left only if its own host has seen that."""
+    world.host(there).put(guest("victim", THEIRS))
+    world.host(A).put(guest("victim", OWN, runs=False))
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.cold_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", there)
+    assert identity("victim") in world.host(A).here
+
+
 async def test_live_move_goes_to_no_host_that_has_a_guest_of_its_uuid(
     world: Memory, there: str
 ) -> None:
@@ -177,12 +194,45 @@ async def test_live_move_goes_to_no_host_that_has_a_guest_of_its_uuid(
     await made.moves.live_migrate(server, B)
     move = await ended(made, server)
     await made.close()
-    assert move.status == "error"
+    assert (move.status, move.claimed_by) == ("error", there)
     assert not world.host(A).calls["migrate"]
     assert world.host(there).here[identity("victim")] == victim
 
 
 @pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("begun", [False, True], ids=["refused", "begun"])
+async def test_live_move_believes_no_target_that_runs_a_guest_which_ended_at_home(
+    world: Memory, monkeypatch: pytest.MonkeyPatch, *, begun: bool
+) -> None:
+    """The target is captured, and waits for the guest's owner to shut it down."""
+    source, captured = world.host(A), world.host(B)
+    source.put(guest("victim", OWN))
+    made = service(world)
+    server = await named(made, A, "victim")
+
+    def shut_down() -> None:
+        captured.put(guest("victim", THEIRS))
+        source.stop(identity("victim"), ShutoffReason.SHUTDOWN)
+
+    async def migrate(*about: object) -> None:
+        shut_down()
+        raise LibvirtRefusedError(f"{about}: the domain is not running")
+
+    async def shares(*about: object, **more: object) -> bool:
+        if not begun:
+            shut_down()
+        return begun
+
+    monkeypatch.setattr(source, "migrate", migrate)
+    monkeypatch.setattr(Sharing, "shares", shares)
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", B)
+    assert identity("victim") in source.here
+    assert not source.here[identity("victim")].active
+
+
 async def test_ports_of_another_hosts_guest_stay_where_they_are(
     world: Memory, *, runs: bool
 ) -> None:
@@ -212,6 +262,17 @@ async def test_ports_that_two_guests_have_are_not_settled(world: Memory) -> None
 
 
 async def test_guest_of_the_same_uuid_elsewhere_keeps_its_ports(world: Memory) -> None:
+async def test_port_between_two_hosts_is_settled_on_no_third_one(world: Memory) -> None:
+    network = Network()
+    network.between = {PORT: (A, B)}
+    world.host(A).put(guest("victim", OWN, ports=(PORT,)))
+    world.host(C).put(guest("victim", THEIRS, ports=(PORT,)))
+    made = service(world, network)
+    await made.moves.servers(A)
+    await made.close()
+    assert network.bound == {PORT: (A,)}
+
+
     network = Network()
     world.host(C).put(guest("victim", THEIRS, runs=False, ports=(PORT,)))
     world.host(A).put(guest("victim", OWN, runs=False, ports=(PORT,)))

@@ -15,7 +15,7 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
-from hypercobalt.compute.direct.claims import ClaimedError, disks_taken
+from hypercobalt.compute.direct.claims import ClaimedError, claimant, disks_taken
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
@@ -60,7 +60,7 @@ class Evacuation:
             if self._domain.active and await self._start():
                 await self._define(pending=False)
         except TransientError as exc:
-            by = exc.by if isinstance(exc, ClaimedError) else ""
+            by = claimant(exc)
             in_use = isinstance(exc, DiskInUseError)
             self._site.record(self._move, "error", str(exc), claimed_by=by, in_use=in_use)
         else:
