@@ -31,7 +31,7 @@ from tests.sockets import left_to_the_collector
 LONG = "ATTACKER_STEPS" in os.environ
 STEPS = int(os.environ.get("ATTACKER_STEPS", "0"))
 SEED = int(os.environ.get("ATTACKER_SEED", "0")) or time.time_ns() // 10**9
-"""Of the first runs; the next ones have the next number."""
+"""Seed of the first ten runs; the next ten have the next number."""
 EACH = 30
 """Rules of one run; most write several times."""
 RUNS = {"embedded": 2, "real": 1}
