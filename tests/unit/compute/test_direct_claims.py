@@ -13,6 +13,7 @@ from tests.unit.compute.memory import ALLOWED, BOOT, C, Memory, Present, identit
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.claims import disks_taken, ports_taken
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.service import DirectService
@@ -231,6 +232,29 @@ async def test_live_move_believes_no_target_that_runs_a_guest_which_ended_at_hom
     assert (move.status, move.claimed_by) == ("error", B)
     assert identity("victim") in source.here
     assert not source.here[identity("victim")].active
+
+
+async def test_live_move_that_was_refused_deletes_no_disk_of_a_guest_that_is_removed(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, captured = world.host(A), world.host(B)
+    local = Disk("vda", path="/local/vms/mine.img")
+    source.files.add(local.path)
+    source.put(guest("victim", local))
+    made = service(world)
+    server = await named(made, A, "victim")
+
+    async def refuse(*about: object) -> None:
+        captured.put(guest("victim", local))
+        source.here.pop(identity("victim"), None)
+        raise LibvirtRefusedError(f"{about}: no such port")
+
+    monkeypatch.setattr(port_claims, "bind", refuse)
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", B)
+    assert local.path in source.files
 
 
 @pytest.mark.parametrize("runs", [True, False])

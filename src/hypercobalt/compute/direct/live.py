@@ -164,10 +164,11 @@ class LiveMove:
         """
         if outcome is MoveOutcome.TWICE:
             return not self._begun
-        if outcome is not MoveOutcome.ARRIVED or here is None or here.active:
+        if outcome is not MoveOutcome.ARRIVED or (here is not None and here.active):
             return False
-        was_ended = not self._begun or here.reason in _ENDED
-        return was_ended and here.reason != ShutoffReason.MIGRATED
+        if here is None or here.reason == ShutoffReason.MIGRATED:
+            return here is None and not self._begun
+        return not self._begun or here.reason in _ENDED
 
     async def _finish(self, outcome: MoveOutcome, seen: dict[str, HostView]) -> None:
         site, source, target = self._site, self._source, self._target
