@@ -21,7 +21,9 @@ from tests.conformance.captured.attacks import (
     ATTACKS,
     COHERENT,
     DEFINITIONS,
+    REACTIONS,
     Attack,
+    Attacks,
     definitions,
     hostile,
 )
@@ -70,6 +72,8 @@ _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname
 _AGAIN: Final = 6.0
 PATIENCE: Final = 180
 """Seconds within which a host is offboarded, as far as that depends on what it writes."""
+_UNTIL_NEW: Final = 60
+"""Seconds within which a failing host's status shows something new, or nothing for long."""
 _WATCHED: Final = 0.3
 """Seconds of real time for the first events of a watch."""
 
@@ -144,19 +148,47 @@ class CapturedHost(RuleBasedStateMachine):
     @rule(data=st.data())
     @counted
     def writes(self, data: st.DataObject) -> None:
-        self._writes(data)
+        self._writes(data, ATTACKS)
 
     @rule(data=st.data())
     @counted
     def writes_more(self, data: st.DataObject) -> None:
         """Hypothesis takes rules in turn: an attacker writes oftener than hosts fail."""
-        self._writes(data)
+        self._writes(data, ATTACKS)
 
-    def _writes(self, data: st.DataObject) -> None:
+    @precondition(lambda self: self.is_agent and bool(self.silent))
+    @rule(data=st.data())
+    @counted
+    def reacts(self, data: st.DataObject) -> None:
+        """Write in the moment in which the status of a silent host shows something new.
+
+        Between two steps of the operator lie a few seconds, which a wait of any length misses.
+        """
+        self._step(self._turns(self.silent[0]))
+        self._writes(data, REACTIONS)
+
+    async def _turns(self, name: str) -> None:
+        before = await self._shown(name)
+
+        async def is_new() -> bool:
+            return bool(await self._shown(name) != before)
+
+        await self.site.until(is_new, _UNTIL_NEW)
+
+    async def _shown(self, name: str) -> Json:
+        """What the operator shows of a host's failure; messages and times change with each pass."""
+        status = ((await self.site.object(f"{HYPERVISORS}/{name}")) or {}).get("status", {})
+        phases = [status.get(key, {}).get("phase") for key in ("recovery", "fencing")]
+        states = [
+            (one["type"], one["status"], one["reason"]) for one in status.get("conditions", ())
+        ]
+        return [status.get("unhealthySince"), *phases, *states]
+
+    def _writes(self, data: st.DataObject, attacks: Mapping[str, Attacks]) -> None:
         each = st.sampled_from(OF_A_HOST if self.credential == WHOLE_HOST else (self.credential,))
         for _ in range(data.draw(st.integers(1, 5))):
             credential = data.draw(each)
-            self.sends(*data.draw(ATTACKS[credential], label=credential), credential=credential)
+            self.sends(*data.draw(attacks[credential], label=credential), credential=credential)
 
     @precondition(lambda self: self.is_agent)
     @rule(write=COHERENT, patient=st.booleans())
