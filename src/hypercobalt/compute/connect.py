@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.direct.starts import Starts
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
@@ -22,6 +23,9 @@ from hypercobalt.errors import ConfigurationError
 
 class ReadDefinitions(Protocol):
     """Reader of the definitions that hosts' agents have stored; see `direct.definitions.Stored`."""
+
+    @property
+    def starts(self) -> Starts: ...
 
     async def of(self, host: str) -> HostDefinitions: ...
 

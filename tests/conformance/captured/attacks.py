@@ -41,6 +41,7 @@ from hypercobalt.api.fencing import ASSERTED_DEAD
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.peers import PROBE
 from hypercobalt.lab import rights
+from hypercobalt.operator.definitions.starts import STARTS
 from hypercobalt.operator.ha.facts import BEFORE
 from hypercobalt.operator.shared.evictions import FINALIZER
 from hypercobalt.operator.shared.node_facts import (
@@ -95,13 +96,21 @@ _FENCING: Final = st.builds(
 STOPPED: Final[Json] = {"bootID": "$boot", "startedAt": "$ordered", "at": "$now", "count": 1}
 
 
-def _condition(type_: str, status: str, reason: str) -> Json:
+_EXTREMES: Final = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+"""Times that no duration can be taken from, or added to."""
+_QUANTITIES: Final = ("1e999999999", "-5", "100E")
+"""Amounts that no host has."""
+_ESCAPES: Final = "\x1b]0;x\x07\x1b[2J\r\nnext"
+"""What a terminal obeys."""
+
+
+def _condition(type_: str, status: str, reason: str, at: str = "$past", text: str = "") -> Json:
     return {
         "type": type_,
         "status": status,
         "reason": reason,
-        "message": "",
-        "lastTransitionTime": "$past",
+        "message": text,
+        "lastTransitionTime": at,
     }
 
 
@@ -118,6 +127,7 @@ CONDITIONS: Final = (
     _condition("RecoveryBlocked", "True", "ManyHosts"),
     _condition("HypervisorDisabled", "False", "Succeeded"),
     _condition("AcceptsNewInstances", "True", "NodeHealthy"),
+    *(_condition("LibVirtConnection", "True", "Ok", at, _ESCAPES) for at in _EXTREMES),
 )
 _ON_STORAGE: Final[Json] = {
     "id": "io-1",
@@ -152,7 +162,14 @@ _STATUS: Final[Mapping[str, st.SearchStrategy[Json]]] = {
     "numInstances": st.sampled_from([0, 0, 9999]),
     "hostUUID": st.just("$their uuid"),
     "bootID": st.sampled_from(["$new boot", "$their boot"]),
-    "effectiveCapacity": st.just({"cpu": "100000", "memory": "100Ti"}),
+    "effectiveCapacity": st.sampled_from(
+        [
+            {"cpu": "100000", "memory": "100Ti"},
+            *({"cpu": one, "memory": one} for one in _QUANTITIES),
+        ]
+    ),
+    "bootedAt": st.sampled_from(_EXTREMES),
+    "diagnostics": st.just({"url": f"https://{_ESCAPES}@x/", "certificateSHA256": _ESCAPES}),
     "recentBoots": st.just(["$past", "$past", "$now"]),
     "peerReports": st.just([{"host": "$victim", "answers": True, "asked": "$now"}]),
     "definitionsKey": st.just("AAAA"),
@@ -225,6 +242,7 @@ _METADATA: Final = st.sampled_from(
         {"annotations": {ASSERTED_DEAD: "$their boot"}},
         {"annotations": {BEFORE: "termination"}},
         {"annotations": {"kvm.cloud.sap/fencing-record": _RECORD}},
+        {"annotations": {STARTS: "{}"}},
         {"annotations": {HA_ENABLED: "false"}},
         {"annotations": {PROBE: '[{"name":"${victim}","address":"${address}","asked":"${now}"}]'}},
         {"annotations": {holders.ADDRESS: "$their address"}},
@@ -667,8 +685,8 @@ def _node(host: str, change: Body, status: bool) -> Attack:
     return (Request("PATCH", f"{NODES}/{host}{'/status' if status else ''}", change),)
 
 
-def _says(type_: str, status: str) -> Json:
-    stamps = {"lastHeartbeatTime": "$now", "lastTransitionTime": "$now"}
+def _says(type_: str, status: str, at: str = "$now") -> Json:
+    stamps = {"lastHeartbeatTime": at, "lastTransitionTime": at}
     return {"type": type_, "status": status, "reason": "x", "message": "", **stamps}
 
 
@@ -700,6 +718,8 @@ _NODE: Final = st.sampled_from(
         {"metadata": {"labels": {"lab.node-restriction.kubernetes.io/bmc": "ipmi"}}},
         {"metadata": {"labels": {ZONE_LABEL: "zone-of-none"}}},
         {"spec": {"unschedulable": True}},
+        *({"status": {"conditions": [_says("Ready", "True", at)]}} for at in _EXTREMES),
+        *({"status": {"capacity": {"cpu": one, "memory": one}}} for one in _QUANTITIES),
         {"status": {"conditions": [_says("Ready", "True"), _says("MemoryPressure", "True")]}},
     ]
 )
@@ -742,6 +762,15 @@ _OPERATOR: Final = st.one_of(
         ]
     ),
 )
+
+_REACTION: Final = st.one_of(_EVICTION, _EVICTION, _RECOVERY, COHERENT, _LEASE)
+REACTIONS: Final[Mapping[str, Attacks]] = {
+    NODE_AGENT: _REACTION,
+    UNBOUND: _REACTION,
+    OVS_AGENT: _OVS_AGENT,
+    KUBELET: _KUBELET,
+}
+"""What may stop a recovery that is under way."""
 
 ATTACKS: Final[Mapping[str, Attacks]] = {
     NODE_AGENT: _NODE_AGENT,

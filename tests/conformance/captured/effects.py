@@ -156,9 +156,19 @@ class Effects:
         ended = deed.host == CAPTURED and deed.what in {"undefine", "destroy"}
         if ended and not self._was_brought(deed.about):
             return ""  # the copy that the captured host has made: its own harm
+        if deed.what == "undefine" and owner != CAPTURED and self._is_last(deed):
+            return f"the only definition of a guest of {owner} was undefined on {deed.host}"
         if deed.what in _OF_GUESTS and owner != CAPTURED and owner not in self.befallen:
             return f"{deed.what} on {deed.host} of a guest of {owner}, which no fault has befallen"
         return ""
+
+    def _is_last(self, deed: Deed) -> bool:
+        """Whether no other host has the guest, but for copies that the captured host has made."""
+        return not any(
+            deed.about in self.site.machines.at(host.uri).here
+            for host in self.site.hosts.values()
+            if host.name != deed.host and (host.name != CAPTURED or self._was_brought(deed.about))
+        )
 
     def _of_definition(self, deed: Deed) -> str:
         if deed.what == "define" and deed.host != CAPTURED and guests.CAPTURED in deed.text:

@@ -189,6 +189,15 @@ def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
     machine.returns(OTHERS[1])
 
 
+def _drain_that_copies_meet(machine: CapturedHost) -> None:
+    """Nothing has moved to the captured host because that runs something of the UUID."""
+    name = OTHERS[3]
+    for number in range(2):
+        machine.has_a_copy(name, guests.Copy(number, "runs"))
+    machine.is_drained(name)
+    machine.is_recovered_in_time()
+
+
 def _events_of_others(machine: CapturedHost) -> None:
     machine.sends(*attacks.REWRITTEN)
     machine.sends(*attacks.REPORTED)
@@ -237,6 +246,7 @@ KNOWN: Final = (
     ),
     (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
     (
+        Known("copies of guests that move", 9, "direct", NODE_AGENT, _drain_that_copies_meet),
         Known("a name of a recovery", 6, "direct", NODE_AGENT, _recovery_whose_name_is_taken),
         Known("a copy of a guest", 1, "direct", NODE_AGENT, _recovery_that_a_copy_ends),
         Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),

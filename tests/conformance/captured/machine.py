@@ -7,11 +7,12 @@ fail and come back, and the operator is restarted. What that brings about is jud
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import warnings
 from collections import Counter
-from collections.abc import Coroutine, Mapping
-from typing import ClassVar, Final, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -20,7 +21,9 @@ from tests.conformance.captured.attacks import (
     ATTACKS,
     COHERENT,
     DEFINITIONS,
+    REACTIONS,
     Attack,
+    Attacks,
     definitions,
     hostile,
 )
@@ -46,7 +49,22 @@ from tests.conformance.wire import Json
 
 from hypercobalt.api.peers import Probe
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+Rule = Callable[Concatenate["CapturedHost", P], None]
+
+
+def counted(method: Rule[P]) -> Rule[P]:
+    """Count the runs of a rule."""
+
+    @functools.wraps(method)
+    def run(self: CapturedHost, /, *given: P.args, **named: P.kwargs) -> None:
+        self.ran[method.__name__] += 1
+        method(self, *given, **named)
+
+    return run
+
 
 _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname")
 """Fields by which a host claims what is another's."""
@@ -54,6 +72,8 @@ _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname
 _AGAIN: Final = 6.0
 PATIENCE: Final = 180
 """Seconds within which a host is offboarded, as far as that depends on what it writes."""
+_UNTIL_NEW: Final = 60
+"""Seconds within which a failing host's status shows something new, or nothing for long."""
 _WATCHED: Final = 0.3
 """Seconds of real time for the first events of a watch."""
 
@@ -62,6 +82,9 @@ class CapturedHost(RuleBasedStateMachine):
     """See the module.
 
     Attributes:
+        steps: what was done to all sites, one by one: a rule takes none, one or several.
+        ran: how often each rule has run.
+        codes: answers by credential, method and code.
         collects: what was found, with the number of steps until then; None fails at the first.
     """
 
@@ -70,6 +93,7 @@ class CapturedHost(RuleBasedStateMachine):
     runner: ClassVar[asyncio.Runner]
     credentials: ClassVar[tuple[str, ...]] = CREDENTIALS
     steps: ClassVar[int] = 0
+    ran: ClassVar[Counter[str]] = Counter()
     codes: ClassVar[Counter[str]] = Counter()
     collects: ClassVar[dict[str, int] | None] = None
 
@@ -122,19 +146,53 @@ class CapturedHost(RuleBasedStateMachine):
     # -- the attacker --------------------------------------------------------------------------
 
     @rule(data=st.data())
+    @counted
     def writes(self, data: st.DataObject) -> None:
+        self._writes(data, ATTACKS)
+
+    @rule(data=st.data())
+    @counted
+    def writes_more(self, data: st.DataObject) -> None:
+        """Hypothesis takes rules in turn: an attacker writes oftener than hosts fail."""
+        self._writes(data, ATTACKS)
+
+    @precondition(lambda self: self.is_agent and bool(self.silent))
+    @rule(data=st.data())
+    @counted
+    def reacts(self, data: st.DataObject) -> None:
+        """Write in the moment in which the status of a silent host shows something new.
+
+        Between two steps of the operator lie a few seconds, which a wait of any length misses.
+        """
+        self._step(self._turns(self.silent[0]))
+        self._writes(data, REACTIONS)
+
+    async def _turns(self, name: str) -> None:
+        before = await self._shown(name)
+
+        async def is_new() -> bool:
+            return bool(await self._shown(name) != before)
+
+        await self.site.until(is_new, _UNTIL_NEW)
+
+    async def _shown(self, name: str) -> Json:
+        """What the operator shows of a host's failure; messages and times change with each pass."""
+        status = ((await self.site.object(f"{HYPERVISORS}/{name}")) or {}).get("status", {})
+        phases = [status.get(key, {}).get("phase") for key in ("recovery", "fencing")]
+        states = [
+            (one["type"], one["status"], one["reason"]) for one in status.get("conditions", ())
+        ]
+        return [status.get("unhealthySince"), *phases, *states]
+
+    def _writes(self, data: st.DataObject, attacks: Mapping[str, Attacks]) -> None:
         each = st.sampled_from(OF_A_HOST if self.credential == WHOLE_HOST else (self.credential,))
         for _ in range(data.draw(st.integers(1, 5))):
             credential = data.draw(each)
-            self.sends(*data.draw(ATTACKS[credential], label=credential), credential=credential)
-
-    @rule(data=st.data())
-    def writes_more(self, data: st.DataObject) -> None:
-        """Hypothesis takes rules in turn: an attacker writes oftener than hosts fail."""
-        self.writes(data)
+            self.sends(*data.draw(attacks[credential], label=credential), credential=credential)
 
     @precondition(lambda self: self.is_agent)
     @rule(write=COHERENT, patient=st.booleans())
+    @counted
     def writes_coherently(self, write: Attack, patient: bool) -> None:
         """What only means something together; and it may wait for what comes of it."""
         self.sends(*write, credential=self._agent)
@@ -144,6 +202,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: self.is_agent and self.is_direct)
     @rule(write=DEFINITIONS)
+    @counted
     def writes_definitions_of(self, write: Definitions) -> None:
         self.site.hosts[CAPTURED].stores = False
         own = self._do(self.site.rest.good("GET", f"{HYPERVISORS}/{CAPTURED}"))
@@ -151,6 +210,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: self.is_agent)
     @rule(answers=st.booleans())
+    @counted
     def answers_probes_with(self, answers: bool) -> None:
         async def answer(asked: tuple[Probe, ...]) -> None:
             reports: Json = [
@@ -164,6 +224,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: self.is_agent and self.is_direct)
     @rule(what=st.sampled_from([*guests.HOSTILE, "arguments"]))
+    @counted
     def lies_about_definitions(self, what: str) -> None:
         """Its libvirt gives a hostile definition to whoever moves a guest."""
         libvirt = self.site.machines.at(self.site.hosts[CAPTURED].uri)
@@ -181,6 +242,7 @@ class CapturedHost(RuleBasedStateMachine):
             st.booleans(),
         ),
     )
+    @counted
     def has_a_copy(self, name: str, copy: guests.Copy) -> None:
         """Its libvirtd has a domain with the UUID of another host's guest."""
         own = self.site.machines.at(self.site.hosts[CAPTURED].uri)
@@ -194,12 +256,14 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: self.is_direct)
     @rule()
+    @counted
     def ends_its_guests(self) -> None:
         """Its root may: nothing runs where the attacker says that nothing runs."""
         self.site.ends_guests(CAPTURED)
 
     @precondition(lambda self: self.last is not None)
     @rule()
+    @counted
     def persists(self) -> None:
         """Repeat the last writes until the end: what the operator puts right is wrong again."""
         assert self.last is not None
@@ -261,6 +325,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.silent)
     @rule(name=st.sampled_from(OTHERS))
+    @counted
     def dies(self, name: str) -> None:
         self.effects.befallen.add(name)
         self.effects.fails(name)
@@ -269,6 +334,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.silent)
     @rule(name=st.sampled_from(OTHERS))
+    @counted
     def falls_silent(self, name: str) -> None:
         if name != CAPTURED:
             self.effects.befallen.add(name)
@@ -278,6 +344,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: bool(self.silent))
     @rule()
+    @counted
     def silent_host_returns(self) -> None:
         self.returns(self.silent[0])
 
@@ -286,6 +353,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.silent)
     @rule(name=st.sampled_from(OTHERS))
+    @counted
     def is_drained(self, name: str) -> None:
         """An administrator has another host emptied, alive."""
         if not self.effects.drained:
@@ -295,6 +363,7 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: bool(self.silent))
     @rule()
+    @counted
     def operator_restarts(self) -> None:
         async def restart() -> None:
             await self.site.stop_operator()
@@ -304,16 +373,19 @@ class CapturedHost(RuleBasedStateMachine):
 
     @precondition(lambda self: self.site.hosts[CAPTURED].reports)
     @rule()
+    @counted
     def captured_host_falls_silent(self) -> None:
         self.falls_silent(CAPTURED)
 
     @precondition(lambda self: not self.site.hosts[CAPTURED].reports)
     @rule()
+    @counted
     def captured_host_returns(self) -> None:
         self.returns(CAPTURED)
 
     @precondition(lambda self: not self.leaving)
     @rule(forgotten=st.booleans())
+    @counted
     def captured_host_is_to_leave(self, forgotten: bool) -> None:
         """Its administrator has it terminated; with Nova, its service may be gone by then."""
         self.leaving = True
@@ -322,6 +394,7 @@ class CapturedHost(RuleBasedStateMachine):
         self._step(self.site.terminate(CAPTURED))
 
     @rule(seconds=st.sampled_from([1, 15, 60, 120]))
+    @counted
     def passes(self, seconds: int) -> None:
         """Let time pass, and look at everything."""
 

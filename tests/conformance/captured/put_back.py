@@ -25,6 +25,7 @@ from hypercobalt.api.fencing import Fencing, proves_dead, recorded
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct import directory, evacuation, remains
 from hypercobalt.compute.direct.carrying import Carrying
+from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure import fencing_record
@@ -159,6 +160,10 @@ def _copies_that_prove(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(evacuation, "has_left", has_left)
 
 
+def _copies_that_have_moved(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(ColdMove, "_has_left", lambda self, place: bool(self and place))
+
+
 def _definitions_as_they_are(patched: pytest.MonkeyPatch) -> None:
     def written(
         self: Carrying, xml: str, uuid: str, *, copies: bool = False, mark: Evacuated | None = None
@@ -259,6 +264,14 @@ MUTANTS: Final = (
         "not recovered within",
         ("a copy of a guest",),
         rules=_copies_that_prove,
+    ),
+    Mutant(
+        "a copy that runs has moved there",
+        9,
+        NODE_AGENT,
+        "the only definition of a guest",
+        ("copies of guests that move",),
+        rules=_copies_that_have_moved,
     ),
     Mutant(
         "agents patch Secrets",

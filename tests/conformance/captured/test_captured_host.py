@@ -1,17 +1,19 @@
 """An attacker that holds one credential of one host harms that host alone: docs/security.md.
 
-Short and the same each time; `ATTACKER_STEPS=20000` is long and random, on each server. Hypothesis
-keeps what failed in its database and prints how to repeat it.
+Short and the same each time; `ATTACKER_STEPS=20000` is long and random, on each server. It prints
+the seed of each ten runs: `ATTACKER_SEED` repeats them from there. Hypothesis keeps what failed in
+its database besides.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.captured import credentials
 from tests.conformance.captured.credentials import NODE_AGENT
@@ -28,6 +30,8 @@ from tests.sockets import left_to_the_collector
 
 LONG = "ATTACKER_STEPS" in os.environ
 STEPS = int(os.environ.get("ATTACKER_STEPS", "0"))
+SEED = int(os.environ.get("ATTACKER_SEED", "0")) or time.time_ns() // 10**9
+"""Seed of the first ten runs; the next ten have the next number."""
 EACH = 30
 """Rules of one run; most write several times."""
 RUNS = {"embedded": 2, "real": 1}
@@ -121,10 +125,18 @@ def test_credential_of_one_host_harms_that_host_alone(captured: type[CapturedHos
     if not LONG:
         _run(captured, RUNS[captured.server.name])
         return
-    began = captured.steps
-    while (done := captured.steps - began) < STEPS:
-        print(f"{captured.server.name}: {done} of {STEPS} steps", flush=True)  # noqa: T201 - with -s
-        _run(captured, 10)
+    first, began, runs = captured.steps, time.monotonic(), 0
+    captured.ran.clear()
+    while (done := captured.steps - first) < STEPS:
+        _told(captured, f"{done} of {STEPS} steps, seed {SEED + runs}")
+        _run(seed(SEED + runs)(captured), 10)
+        runs += 1
+    seconds = time.monotonic() - began
+    _told(captured, f"{done} steps in {seconds:.0f} s, seeds {SEED} to {SEED + runs - 1}")
+
+
+def _told(captured: type[CapturedHost], what: str) -> None:
+    print(f"{captured.server.name}: {what}; {dict(captured.ran.most_common())}", flush=True)  # noqa: T201 - with -s
 
 
 def _run(captured: type[CapturedHost], examples: int) -> None:

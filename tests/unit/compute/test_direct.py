@@ -21,7 +21,7 @@ from tests.unit.compute.memory import ALLOWED, C, Fixed, Memory, identity, place
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
-from hypercobalt.adapters.libvirt.vocabulary import Suspended
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason, Suspended
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -255,6 +255,40 @@ async def test_a_source_that_does_not_answer_is_waited_for(world: Memory) -> Non
         assert (await ended(service, server)).status == "error"
 
 
+@pytest.mark.parametrize("host", [A, B], ids=["source", "target"])
+async def test_move_whose_host_restarts_meanwhile_has_not_arrived(world: Memory, host: str) -> None:
+    await world.add("a", disk="shared", slow=True)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+
+        async def arrives() -> bool:
+            return identity("a") in world.host(B).jobs
+
+        await until(arrives)
+        world.host(host).stop(identity("a"))
+        assert (await ended(service, server)).status == "error"
+    left = "running" if host == B else "shut off"
+    assert await world.where() == [("a", A, left)]
+
+
+async def test_move_that_fails_by_a_fault_of_the_operator_ends(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the instance is under way for ever, and its host is never empty."""
+    await world.add("a")
+
+    async def broken(*about: object) -> None:
+        raise KeyError(about)
+
+    monkeypatch.setattr(world.host(A), "migrate", broken)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        move = await ended(service, server)
+    assert (move.status, move.message) == ("error", "fault of the operator (KeyError); see its log")
+
+
 async def test_vm_that_a_migration_left_paused_is_resumed(world: Memory) -> None:
     await world.add("a")
     host = world.host(A)
@@ -312,7 +346,8 @@ async def test_a_definition_that_stayed_behind_is_removed_not_moved(world: Memor
     await world.add("a", disk="shared")
     running = world.host(A).here[identity("a")]
     world.host(C).put(running)
-    world.host(A).put(replace(running, active=False, state=DomainState.SHUTOFF))
+    left = replace(running, active=False, state=DomainState.SHUTOFF, reason=ShutoffReason.MIGRATED)
+    world.host(A).put(left)
     async with world.service() as service:
         server = await named(service, A, "a")
         await service.moves.cold_migrate(server, B)

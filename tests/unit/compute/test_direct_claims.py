@@ -13,11 +13,14 @@ from tests.unit.compute.memory import ALLOWED, BOOT, C, Memory, Present, identit
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.claims import disks_taken, ports_taken
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.model import Move
+from hypercobalt.errors import TransientError
 
 pytestmark = pytest.mark.looptime
 
@@ -159,10 +162,26 @@ async def test_cold_move_touches_no_definition_that_no_move_has_made(
     await made.moves.cold_migrate(server, B)
     move = await ended(made, server)
     await made.close()
-    assert move.status == "error"
+    assert (move.status, move.claimed_by) == ("error", there)
     assert f"is defined on {there} as well" in move.message
     assert world.host(there).here[identity("victim")] == victim
     assert world.host(A).here
+
+
+@pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
+async def test_cold_move_believes_no_host_that_runs_a_guest_of_its_uuid(
+    world: Memory, there: str
+) -> None:
+    """A captured host runs what it likes: the guest has left only if its own host has seen that."""
+    world.host(there).put(guest("victim", THEIRS))
+    world.host(A).put(guest("victim", OWN, runs=False))
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.cold_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", there)
+    assert identity("victim") in world.host(A).here
 
 
 @pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
@@ -177,9 +196,65 @@ async def test_live_move_goes_to_no_host_that_has_a_guest_of_its_uuid(
     await made.moves.live_migrate(server, B)
     move = await ended(made, server)
     await made.close()
-    assert move.status == "error"
+    assert (move.status, move.claimed_by) == ("error", there)
     assert not world.host(A).calls["migrate"]
     assert world.host(there).here[identity("victim")] == victim
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["refused", "begun"])
+async def test_live_move_believes_no_target_that_runs_a_guest_which_ended_at_home(
+    world: Memory, monkeypatch: pytest.MonkeyPatch, *, begun: bool
+) -> None:
+    """The target is captured, and waits for the guest's owner to shut it down."""
+    source, captured = world.host(A), world.host(B)
+    source.put(guest("victim", OWN))
+    made = service(world)
+    server = await named(made, A, "victim")
+
+    def shut_down() -> None:
+        captured.put(guest("victim", THEIRS))
+        source.stop(identity("victim"), ShutoffReason.SHUTDOWN)
+
+    async def migrate(*about: object) -> None:
+        shut_down()
+        raise LibvirtRefusedError(f"{about}: the domain is not running")
+
+    async def shares(*about: object, **more: object) -> bool:
+        if not begun:
+            shut_down()
+        return begun
+
+    monkeypatch.setattr(source, "migrate", migrate)
+    monkeypatch.setattr(Sharing, "shares", shares)
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", B)
+    assert identity("victim") in source.here
+    assert not source.here[identity("victim")].active
+
+
+async def test_live_move_that_was_refused_deletes_no_disk_of_a_guest_that_is_removed(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, captured = world.host(A), world.host(B)
+    local = Disk("vda", path="/local/vms/mine.img")
+    source.files.add(local.path)
+    source.put(guest("victim", local))
+    made = service(world)
+    server = await named(made, A, "victim")
+
+    async def refuse(*about: object) -> None:
+        captured.put(guest("victim", local))
+        source.here.pop(identity("victim"), None)
+        raise LibvirtRefusedError(f"{about}: no such port")
+
+    monkeypatch.setattr(port_claims, "bind", refuse)
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", B)
+    assert local.path in source.files
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -209,6 +284,17 @@ async def test_ports_that_two_guests_have_are_not_settled(world: Memory) -> None
     await made.moves.servers(A)
     await made.close()
     assert network.bound == {}
+
+
+async def test_port_between_two_hosts_is_settled_on_no_third_one(world: Memory) -> None:
+    network = Network()
+    network.between = {PORT: (A, B)}
+    world.host(A).put(guest("victim", OWN, ports=(PORT,)))
+    world.host(C).put(guest("victim", THEIRS, ports=(PORT,)))
+    made = service(world, network)
+    await made.moves.servers(A)
+    await made.close()
+    assert network.bound == {PORT: (A,)}
 
 
 async def test_guest_of_the_same_uuid_elsewhere_keeps_its_ports(world: Memory) -> None:
@@ -359,21 +445,31 @@ async def tried_in_vain(world: Memory, made: DirectService) -> None:
     captured.put(replace(kept[0], active=True, state=DomainState.RUNNING))
 
 
-async def test_target_that_was_tried_in_vain_hides_no_guest_of_a_dead_host(world: Memory) -> None:
+@pytest.mark.parametrize("restarts", [False, True], ids=["same process", "operator restarts"])
+async def test_target_that_was_tried_in_vain_hides_no_guest_of_a_dead_host(
+    world: Memory, *, restarts: bool
+) -> None:
     """It has our seal that the guest was on its way there."""
     made = service(world)
     await tried_in_vain(world, made)
+    if restarts:
+        await made.close()
+        made = service(world)
     assert [one.name for one in await made.moves.servers(A)] == ["victim"]
     move = await evacuated(made, "victim")
     await made.close()
     assert (move.status, move.claimed_by) == ("error", C)
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["same process", "operator restarts"])
 async def test_target_that_was_tried_in_vain_takes_nothing_from_a_host_that_is_back(
-    world: Memory,
+    world: Memory, *, restarts: bool
 ) -> None:
     made = service(world)
     await tried_in_vain(world, made)
+    if restarts:
+        await made.close()
+        made = service(world)
     world.boot(A)
     host = await made.hosts.get(A)
     assert host is not None
@@ -383,17 +479,58 @@ async def test_target_that_was_tried_in_vain_takes_nothing_from_a_host_that_is_b
 
 
 async def test_target_that_was_taken_before_the_present_one_shows_nothing(world: Memory) -> None:
-    """Also where the failure of the first start was not seen."""
+    """Also where the failure of the first start was not seen, and to every later process."""
     marks = Marks(world)
     first = await marks.sealed(identity("victim"), Evacuated(A, BOOT, pending=True))
     second = await marks.sealed(identity("victim"), Evacuated(A, BOOT, pending=True))
     runs = guest("victim", OWN)
-    found = await marks.only_ours([replace(runs, evacuated=one) for one in (first, second)])
-    assert [one.evacuated for one in found] == [None, second]
-    (of_the_last_process,) = await Marks(world).only_ours([replace(runs, evacuated=first)])
-    assert of_the_last_process.evacuated == first
+    for process in (marks, Marks(world)):
+        found = await process.only_ours([replace(runs, evacuated=one) for one in (first, second)])
+        assert [one.evacuated for one in found] == [None, second]
     off = replace(guest("victim", OWN, runs=False), evacuated=first)
     assert await marks.only_ours([off]) == (off,), "what is to be undefined is found by it"
+
+
+async def test_start_that_has_ended_is_over_though_its_end_cannot_be_recorded(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks, mark = Marks(world), Evacuated(A, BOOT, pending=True)
+    sealed = await marks.sealed(identity("victim"), mark)
+
+    async def unreachable(*about: str) -> None:
+        raise TransientError(f"{about}: the API server does not answer")
+
+    monkeypatch.setattr(world.starts, "note", unreachable)
+    await marks.ended(identity("victim"), mark)
+    (found,) = await marks.only_ours([replace(guest("victim", OWN), evacuated=sealed)])
+    assert found.evacuated is None
+
+
+async def test_nothing_is_started_whose_beginning_cannot_be_recorded(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+
+    async def unreachable(*about: str) -> None:
+        raise TransientError("the API server does not answer")
+
+    monkeypatch.setattr(world.starts, "note", unreachable)
+    made = service(world)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.message) == ("error", "the API server does not answer")
+    assert identity("victim") not in world.host(B).here
+
+
+async def test_record_has_only_starts_that_are_under_way(world: Memory) -> None:
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    made = service(world)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert move.succeeded
+    assert world.starts.of(A, BOOT) == {}
 
 
 @pytest.mark.parametrize("was_on", [True, False], ids=["it ran", "it was off"])

@@ -341,13 +341,16 @@ class FakeLibvirt(FakeDomains):
                 await asyncio.sleep(self._peers.seconds.get(uuid, 0.1) / _STEPS)
                 self._check_connected()
                 target._check_connected()
+                if uuid not in self.jobs or uuid not in target.jobs:  # its host was restarted
+                    raise LibvirtError("migration: end of file while reading data")
             arrived = True
         except asyncio.CancelledError:
             raise LibvirtRefusedError("migration out job: canceled by client") from None
         finally:
             self._moving.pop(uuid, None)
             self._hurried.discard(uuid)
-            del self.jobs[uuid], target.jobs[uuid]
+            self.jobs.pop(uuid, None)
+            target.jobs.pop(uuid, None)
             left_over = self if arrived else target
             left_over.here.pop(uuid, None)
             if arrived:

@@ -35,6 +35,11 @@ class ClaimedError(TransientError):
         self.by = by
 
 
+def claimant(error: TransientError) -> str:
+    """Return the host that has something of the domain as well; "" where that is not why."""
+    return error.by if isinstance(error, ClaimedError) else ""
+
+
 class Taken(NamedTuple):
     """A thing that another domain has as well.
 

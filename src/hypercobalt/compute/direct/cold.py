@@ -14,8 +14,10 @@ from dataclasses import replace
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.carrying import NotCarriedError
+from hypercobalt.compute.direct.claims import ClaimedError, claimant
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.shared_disks import files
@@ -32,7 +34,7 @@ def moving_from(host: str) -> Evacuated:
     return Evacuated(host, _COLD, pending=True)
 
 
-class ColdMoveError(TransientError):
+class ColdMoveError(ClaimedError):
     """The domain is not in the required state; it stays where it was."""
 
 
@@ -65,18 +67,18 @@ class ColdMove:
                 await self._transfer()
                 await self._bind(self._target)
         except ColdMoveError as exc:
-            await self._stay(str(exc))
+            await self._stay(str(exc), exc.by)
         except TransientError as exc:
-            self._site.record(self._move, "error", str(exc))
+            self._site.record(self._move, "error", str(exc), claimed_by=claimant(exc))
         else:
             self._site.record(self._move, "confirmed")
 
-    async def _stay(self, why: str) -> None:
+    async def _stay(self, why: str, by: str) -> None:
         try:
             await self._bind(self._source)
         except TransientError as exc:
             why = f"{why}; {exc}"
-        self._site.record(self._move, "error", why)
+        self._site.record(self._move, "error", why, claimed_by=by)
 
     async def _bind(self, *hosts: Place) -> None:
         await port_claims.bind(self._site, self._domain, tuple(host.name for host in hosts))
@@ -85,22 +87,29 @@ class ColdMove:
         """Take back copies of other attempts; return whether the domain has moved live before.
 
         Raises:
-            ColdMoveError: a host does not report whether it has the domain, or is moving it.
+            ColdMoveError: a host does not report whether it has the domain, is moving it, or has
+                one of that UUID that no move has brought there.
         """
         site, uuid = self._site, self._domain.uuid
         others = site.hosts.others(self._source.name)
         for place, view, found in await site.look_everywhere(uuid, others):
-            if view is HostView.RUNS:
+            if view is HostView.RUNS and self._has_left(place):
                 site.records.change(self._move, site.clock.now(), target=place.name)
                 await site.daemon(self._source).undefine(uuid)
                 return True
-            if view is HostView.OFF and (found is None or found.evacuated != self._mark):
-                raise ColdMoveError(also_on(self._domain, place))
-            if view is HostView.OFF and place.name != self._target.name:
+            is_off = view is HostView.OFF
+            if view is HostView.RUNS or (is_off and (not found or found.evacuated != self._mark)):
+                raise ColdMoveError(also_on(self._domain, place), place.name)
+            if is_off and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
             elif view not in {HostView.ABSENT, HostView.OFF, HostView.FENCED}:
                 raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}")
         return False
+
+    def _has_left(self, place: Place) -> bool:
+        """Whether the domain has moved there live, by its own host or a move of this process."""
+        moved_to = self._site.records.moved_to(self._domain.uuid, self._source.name)
+        return self._domain.reason == ShutoffReason.MIGRATED or moved_to == place.name
 
     async def _transfer(self) -> None:
         site, source, target, uuid = self._site, self._source, self._target, self._domain.uuid

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.definitions import HostDefinitions
+from hypercobalt.compute.direct.starts import Starts, StartsInMemory
 from hypercobalt.errors import TransientError
 
 NOTHING: Final = HostDefinitions()
@@ -24,7 +25,12 @@ class NotStoredError(TransientError):
 
 
 class Stored(Protocol):
-    """The definitions of hosts that may be dead."""
+    """The definitions of hosts that may be dead, and what marks their domains elsewhere."""
+
+    @property
+    def starts(self) -> Starts:
+        """The record of their domains' starts on other hosts."""
+        ...
 
     async def of(self, host: str) -> HostDefinitions:
         """Return the definitions of a host.
@@ -45,6 +51,9 @@ class Stored(Protocol):
 
 class NotStored:
     """Definitions of a site that stores none: nothing about a dead host is known."""
+
+    def __init__(self) -> None:
+        self.starts: Starts = StartsInMemory()
 
     async def of(self, host: str) -> HostDefinitions:
         raise NotStoredError(f"host {host}: the definitions of its domains are not stored")
@@ -67,6 +76,7 @@ class StoredByAgents:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read, self._clock = read, clock
+        self.starts = read.starts
         self._known: dict[str, tuple[float, HostDefinitions]] = {}
         self._keys: tuple[float, tuple[bytes, ...]] = (0.0, ())
         self._reading = asyncio.Lock()

@@ -15,7 +15,7 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
-from hypercobalt.compute.direct.claims import ClaimedError, disks_taken
+from hypercobalt.compute.direct.claims import ClaimedError, claimant, disks_taken
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
@@ -57,10 +57,12 @@ class Evacuation:
             await self._check_hosts()
             await port_claims.bind(self._site, self._domain, (self._target.name,))
             await self._define(pending=self._domain.active)
-            if self._domain.active and await self._start():
-                await self._define(pending=False)
+            if self._domain.active:
+                if await self._start():
+                    await self._define(pending=False)
+                await self._end()
         except TransientError as exc:
-            by = exc.by if isinstance(exc, ClaimedError) else ""
+            by = claimant(exc)
             in_use = isinstance(exc, DiskInUseError)
             self._site.record(self._move, "error", str(exc), claimed_by=by, in_use=in_use)
         else:
@@ -140,6 +142,9 @@ class Evacuation:
         xml = self._site.carrying.written(self._dead.xml, uuid, mark=mark)
         await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
+    async def _end(self) -> None:
+        await self._site.marks.ended(self._domain.uuid, self._marked(pending=True))
+
     async def _start(self) -> bool:
         """Start the domain, and return whether it is still there: its owner may have removed it.
 
@@ -158,7 +163,7 @@ class Evacuation:
             if begun and self._is_ended(view, found):
                 return found is not None
             if view is HostView.OFF:
-                self._site.marks.failed(uuid, self._marked(pending=True))
+                await self._end()
                 await daemon.undefine(uuid)
             raise
         view, found = await self._site.look(self._target, uuid)

@@ -25,7 +25,7 @@ async def settle_ports(site: Site) -> None:
     listed = await site.listed(places)
     for place in places:
         for domain in listed.get(place.name, ()):
-            ports = [port for port in domain.devices.ports if port in between]
+            ports = [one for one in domain.devices.ports if place.name in between.get(one, ())]
             is_here = view_of(domain) in {HostView.RUNS, HostView.OFF}
             if ports and (why := ports_taken(domain, listed)):
                 log.warning("ports_not_settled", server=domain.uuid, host=place.name, why=why.text)

@@ -14,7 +14,9 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState, MigrationOptions
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import obstacles, port_claims
+from hypercobalt.compute.direct.claims import ClaimedError, claimant
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide
 from hypercobalt.compute.direct.records import BytesLeft
@@ -29,6 +31,10 @@ log = get_logger(__name__)
 
 _LOOK_AGAIN: Final = 1.0
 """Seconds between two reads: the connections to the hosts carry no events."""
+
+_ENDED: Final = frozenset({ShutoffReason.SHUTDOWN, ShutoffReason.DESTROYED})
+"""Ends that somebody has ordered on the source. A crash may be that of a source daemon which was
+stopped in the last step of a migration."""
 
 _WORDS: Final = {
     MoveOutcome.TWICE: "it runs on {source} and on {target}: stop one of them at once",
@@ -57,16 +63,18 @@ class LiveMove:
         self._source, self._target, self._tls = source, target, tls
         self._copied: tuple[Disk, ...] = ()
         self._made: list[Disk] = []  # copies whose files were not on the target before
-        self._why = ""
+        self._why, self._claimed_by = "", ""
+        self._begun = False
 
     async def run(self) -> None:
         """Move the domain, and follow the move to its end."""
         try:
             options = await self._prepare()
             self._site.record(self._move, "running")
+            self._begun = True
             await self._site.daemon(self._source).migrate(self._domain.uuid, options)
         except TransientError as exc:
-            self._why = explained(exc)
+            self._why, self._claimed_by = explained(exc), claimant(exc)
         await self.follow()
 
     async def follow(self) -> None:
@@ -88,7 +96,7 @@ class LiveMove:
             self._domain.uuid, site.hosts.others(source.name)
         ):
             if view in {HostView.OFF, HostView.RUNS, HostView.HELD}:
-                raise ConflictError(also_on(self._domain, place))
+                raise ClaimedError(also_on(self._domain, place), place.name)
         running, defined = await self._documents()
         for layer in obstacles.layers(self._domain):
             if not await site.sharing.shares(layer, source, target, fresh=True):
@@ -137,12 +145,30 @@ class LiveMove:
         )
         if domain and domain.moving_out:
             site.records.progress(self._move, progress(domain), site.clock.now())
+            self._begun = True
         outcome = decide(here, there)
+        if self._is_another(outcome, domain):
+            self._claimed_by, outcome = self._target.name, MoveOutcome.STAYED
         if outcome is MoveOutcome.UNKNOWN:
             self._site.record(
                 self._move, None, f"{self._source.name} is {here}, {self._target.name} is {there}"
             )
         return outcome, {"source": here, "target": there}
+
+    def _is_another(self, outcome: MoveOutcome, here: Domain | None) -> bool:
+        """Whether the target runs one that no migration has brought: it may be captured.
+
+        Args:
+            outcome: by the views of both hosts.
+            here: the domain on the source.
+        """
+        if outcome is MoveOutcome.TWICE:
+            return not self._begun
+        if outcome is not MoveOutcome.ARRIVED or (here is not None and here.active):
+            return False
+        if here is None or here.reason == ShutoffReason.MIGRATED:
+            return here is None and not self._begun
+        return not self._begun or here.reason in _ENDED
 
     async def _finish(self, outcome: MoveOutcome, seen: dict[str, HostView]) -> None:
         site, source, target = self._site, self._source, self._target
@@ -177,10 +203,12 @@ class LiveMove:
         cancelled = "canceled by client" in self._why
         words = _WORDS[outcome].format(source=self._source.name, target=self._target.name)
         why = f"{words}: {self._why}" if self._why else words
-        self._site.record(self._move, "cancelled" if cancelled else "error", why)
+        status = "cancelled" if cancelled else "error"
+        self._site.record(self._move, status, why, claimed_by=self._claimed_by)
 
     def adopt(self) -> None:
         """Take over a migration that another process began; its copied disks are the local ones."""
+        self._begun = True
         self._site.record(self._move, "running")
         self._copied = obstacles.local_disks(
             self._domain, lambda disk: self._site.sharing.is_shared(disk, self._source.name)

@@ -9,10 +9,9 @@ Any definition may be the first thing that another process sees after a crash, s
 it, and nothing has to be recorded elsewhere.
 
 A pending mark is given to a target before anything is started there, and says that the start was
-begun. Of one domain this process has one such mark at a time, with a number of its own: once the
+begun. It has a number, which is recorded as long as that start is under way (`starts`): once the
 start has failed, or another target was taken, that mark on a target that kept the definition and
-runs it now proves nothing. A new process takes the marks that the last one has left for begun
-starts.
+runs it now proves nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +27,10 @@ import msgspec
 
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.compute.direct.definitions import Stored
+from hypercobalt.errors import TransientError
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
 
 _PURPOSE: Final = b"hypercobalt evacuated\0"
 
@@ -36,19 +39,19 @@ class Marks:
     """Seals marks, and distinguishes this operator's marks from others.
 
     Args:
-        stored: source of the keys.
+        stored: source of the keys, and the record of starts.
     """
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
-        self._begun: dict[tuple[str, str, str], str] = {}
-        """Seal of the last pending mark, by UUID, host and boot; "" once its start has failed."""
+        self._ended = set[str]()
+        """Numbers of starts that have ended, whether that could be recorded or not."""
 
     async def sealed(self, uuid: str, mark: Evacuated) -> Evacuated:
         """Return a mark for a domain of that UUID.
 
         Raises:
-            TransientError: the keys cannot be read.
+            TransientError: the keys cannot be read, or the start that it announces not recorded.
         """
         keys = await self._stored.mark_keys()
         if not keys:
@@ -56,13 +59,19 @@ class Marks:
         if not mark.pending:
             return replace(mark, seal=_seal(keys[0], uuid, mark))
         number = secrets.token_hex(8)
-        seal = f"{number}.{_seal(keys[0], uuid, mark, number)}"
-        self._begun[uuid, mark.host, mark.boot] = seal
-        return replace(mark, seal=seal)
+        await self._stored.starts.note(mark.host, mark.boot, uuid, number)
+        return replace(mark, seal=f"{number}.{_seal(keys[0], uuid, mark, number)}")
 
-    def failed(self, uuid: str, mark: Evacuated) -> None:
-        """Note that the start announced by a pending mark has failed."""
-        self._begun[uuid, mark.host, mark.boot] = ""
+    async def ended(self, uuid: str, mark: Evacuated) -> None:
+        """Note that the start announced by a pending mark has failed, or was marked as done."""
+        starts = self._stored.starts
+        if not (number := starts.of(mark.host, mark.boot).get(uuid)):
+            return
+        self._ended.add(number)
+        try:
+            await starts.note(mark.host, mark.boot, uuid, "")
+        except TransientError as exc:
+            log.warning("end_of_start_not_recorded", server=uuid, host=mark.host, error=str(exc))
 
     async def only_ours(self, domains: Iterable[Domain]) -> tuple[Domain, ...]:
         """Return the same domains of any host, without marks that this operator has not sealed.
@@ -89,7 +98,9 @@ class Marks:
         )
 
     def _is_void(self, uuid: str, mark: Evacuated) -> bool:
-        return self._begun.get((uuid, mark.host, mark.boot), mark.seal) != mark.seal
+        number = mark.seal.rpartition(".")[0]
+        begun = self._stored.starts.of(mark.host, mark.boot).get(uuid)
+        return number != begun or number in self._ended
 
 
 def _is_ours(uuid: str, mark: Evacuated, keys: Iterable[bytes]) -> bool:

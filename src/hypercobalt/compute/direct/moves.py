@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Coroutine
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.compute.direct import dead, leftovers, servers
@@ -154,7 +155,7 @@ class DirectMoves:
         if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
             self._check_capacity(server, domain, to)
             move = self._begin(domain, MoveKind.LIVE, source, to)
-            self._start(LiveMove(self._site, move, domain, source, to, tls=self._tls).run())
+            self._start(move, LiveMove(self._site, move, domain, source, to, tls=self._tls).run())
 
     async def cold_migrate(self, server: Server, target: str = "") -> None:
         source, domain = await self._movable(server)
@@ -166,7 +167,7 @@ class DirectMoves:
         if not self._site.records.under_way(server.id):
             self._check_capacity(server, domain, to)
             move = self._begin(domain, MoveKind.COLD, source, to)
-            self._start(ColdMove(self._site, move, domain, source, to).run())
+            self._start(move, ColdMove(self._site, move, domain, source, to).run())
 
     async def restart(self, server: Server) -> None:
         place = self._place(server.host)
@@ -211,7 +212,7 @@ class DirectMoves:
         if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
             self._check_capacity(server, found.domain, to)
             move = self._begin(found.domain, MoveKind.EVACUATION, source, to)
-            self._start(Evacuation(self._site, move, found, to).run())
+            self._start(move, Evacuation(self._site, move, found, to).run())
 
     async def confirm(self, server: Server) -> None:
         """Refuse: no move waits for this, as the source forgets the domain when the move ends.
@@ -369,18 +370,21 @@ class DirectMoves:
         await self._learn(source, (domain,))
         adopted = LiveMove(self._site, move, domain, source, target, tls=self._tls)
         adopted.adopt()
-        self._start(adopted.follow())
+        self._start(move, adopted.follow())
         return move
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, move: Move, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name="move")
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, move))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, move: Move, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            log.error("move_failed", exc_info=error)
+            log.error("move_failed", server=move.server, exc_info=error)
+            # Nobody follows it any more: the next attempt finds what is where, as after a crash.
+            fault = f"fault of the operator ({type(error).__name__}); see its log"
+            self._site.record(move, "error", fault)
 
 
 def _called(server: Server) -> str:

@@ -11,6 +11,7 @@ from hypercobalt.operator.definitions.publishing import (
     worth_a_pass,
 )
 from hypercobalt.operator.definitions.reader import DefinitionsReader
+from hypercobalt.operator.definitions.starts import RecordedStarts
 from hypercobalt.operator.shared.hypervisors import Shared
 from hypercobalt.runtime import Controller, Manager, primary
 
@@ -38,4 +39,5 @@ def add_definitions(
             watches=(primary(shared.informer, when=worth_a_pass), follower.source.watch),
         )
     )
-    return DefinitionsReader(kube, namespaces, keys.read, hypervisors.get)
+    starts = RecordedStarts(kube, hypervisors)
+    return DefinitionsReader(kube, namespaces, keys.read, hypervisors.get, starts)

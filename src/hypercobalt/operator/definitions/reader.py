@@ -18,6 +18,7 @@ from hypercobalt.api.definitions import HostDefinitions, unpack
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.sealed_definitions import MOST_CHARACTERS, SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner
+from hypercobalt.compute.direct.starts import Starts
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Kube
 
@@ -71,6 +72,7 @@ class DefinitionsReader:
         namespaces: where agents keep theirs.
         keys: the operator's, as they are in the API: another process may have made them.
         hypervisor: returns a Hypervisor that the operator knows.
+        starts: the record of the domains' starts elsewhere.
     """
 
     def __init__(
@@ -79,9 +81,11 @@ class DefinitionsReader:
         namespaces: Iterable[str],
         keys: Keys,
         hypervisor: Callable[[str], Hypervisor | None],
+        starts: Starts,
     ) -> None:
         self._kube, self._namespaces = kube, tuple(dict.fromkeys(namespaces))
         self._keys, self._hypervisor = keys, hypervisor
+        self.starts = starts
 
     async def of(self, host: str) -> HostDefinitions:
         """Return the definitions of a host.

@@ -98,6 +98,46 @@ def test_host_that_is_not_to_leave_stays(spec: HypervisorSpec) -> None:
     assert decide(facts(EVICTED, NO_AGENTS, spec=spec)) == Plan(Next.NOTHING)
 
 
+FORGED = (condition("Offboarded", "True", "Offboarded"),)
+"""As a captured host writes it where no policy stops it: no step before has been taken."""
+
+
+@pytest.mark.parametrize("servers", [0, 1], ids=["empty", "with a server"])
+async def test_forged_end_removes_at_most_the_own_service_of_an_empty_host(servers: int) -> None:
+    """It is found by the host's name, whatever ids the host claims."""
+    compute = FakeCompute(lambda: NOW)
+    own, victim = (compute.world.add_host(name) for name in ("kvm-a", "kvm-b"))
+    for number in range(servers):
+        compute.moves.add(Server(str(number), "vm", own.name, "ACTIVE", size=Size(1, 1024, 0)))
+    claimed = facts(
+        *FORGED,
+        spec=LEAVING,
+        host=await compute.hosts.get(own.name),
+        hypervisorId=victim.hypervisor_id,
+        serviceId=victim.service_id,
+    )
+    assert decide(claimed).next is Next.LOOK_AGAIN
+    await Offboarding(compute).run(claimed)
+    left = {own.name, victim.name} if servers else {victim.name}
+    assert set(compute.world.hosts) == left
+    assert victim.hypervisor_id in compute.world.traits
+
+
+async def test_forged_end_of_a_host_without_a_service_removes_nothing() -> None:
+    compute = FakeCompute(lambda: NOW)
+    victim = compute.world.add_host("kvm-b")
+    claimed = facts(
+        *FORGED,
+        spec=LEAVING,
+        host=None,
+        hypervisorId=victim.hypervisor_id,
+        serviceId=victim.service_id,
+    )
+    await Offboarding(compute).run(claimed)
+    assert set(compute.world.hosts) == {victim.name}
+    assert victim.hypervisor_id in compute.world.traits
+
+
 UNKNOWN = condition("Registered", "False", "NotRegistered")
 
 

@@ -1,4 +1,4 @@
-"""Hosts that claim something of an instance whose host is dead, so that it is not started. Pure.
+"""Hosts that claim something of an instance, so that it is neither moved nor evacuated. Pure.
 
 Which of the two hosts is in the right, only a person can see; so the claim is shown on both.
 """
@@ -30,12 +30,12 @@ class Claim(NamedTuple):
 
 
 def claims(moves: Iterable[Move], since: datetime, source: str) -> tuple[Claim, ...]:
-    """The claims for which an instance was last not started elsewhere.
+    """The claims for which an instance was last not brought elsewhere.
 
     Args:
-        moves: away from the dead host, newest first.
+        moves: away from its host, newest first.
         since: older ones do not count.
-        source: the dead host.
+        source: its host.
     """
     newest = dict[str, Move]()
     for move in moves:

@@ -1,0 +1,48 @@
+"""Starts of a dead host's domains on other hosts that were begun and have not ended.
+
+A start is known by the number in the seal of its pending mark (`marks`). The record outlives the
+process: a target that once failed to start a domain keeps the mark of that attempt, and must not
+be believed by the next process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Starts(Protocol):
+    """The record, which no host can write."""
+
+    def of(self, host: str, boot: str) -> Mapping[str, str]:
+        """Return the numbers of the starts under way, by UUID of the domain.
+
+        Args:
+            host: that is dead.
+            boot: its fenced boot.
+        """
+        ...
+
+    async def note(self, host: str, boot: str, uuid: str, number: str) -> None:
+        """Record the start of a domain in place of an earlier one; the number "" ends it.
+
+        Raises:
+            TransientError: it cannot be recorded.
+        """
+        ...
+
+
+class StartsInMemory:
+    """A record that is lost with its process."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], dict[str, str]] = {}
+
+    def of(self, host: str, boot: str) -> Mapping[str, str]:
+        return self._numbers.get((host, boot), {})
+
+    async def note(self, host: str, boot: str, uuid: str, number: str) -> None:
+        there = self._numbers.setdefault((host, boot), {})
+        there.pop(uuid, None)
+        if number:
+            there[uuid] = number
