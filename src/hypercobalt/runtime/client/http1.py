@@ -186,15 +186,17 @@ class _Connection:
                 data = await self._reader.read(_PIECE)
             if not data:
                 raise asyncio.IncompleteReadError(b"", None)
-            if piece := chunks.feed(data):
-                yield piece
-            if self.gather_seconds and len(data) < _PIECE and not chunks.ended:
-                await self._gather()
+            while data:
+                if piece := chunks.feed(data):
+                    yield piece
+                gathers = self.gather_seconds and not chunks.ended
+                data = await self._gather() if gathers else b""
 
-    async def _gather(self) -> None:
+    async def _gather(self) -> bytes:
         """Let bytes arrive for a moment, without being woken for each of them.
 
-        The kernel reports the socket when much has come, or it has ended.
+        The kernel reports the socket when much has come, or it has ended. Returns a whole piece as
+        soon as there is one, because a full buffer would hold the server up; else nothing.
 
         Source: socket(7), SO_RCVLOWAT.
         """
@@ -202,7 +204,12 @@ class _Connection:
         with suppress(OSError):  # it is closed: the next read shows that
             socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, _PIECE)
         try:
-            await asyncio.sleep(self.gather_seconds)
+            async with asyncio.timeout(self.gather_seconds):
+                return await self._reader.readexactly(_PIECE)
+        except TimeoutError:
+            return b""  # what has come stays in the buffer
+        except asyncio.IncompleteReadError as exc:
+            return exc.partial
         finally:
             with suppress(OSError):
                 socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, 1)
