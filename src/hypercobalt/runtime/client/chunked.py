@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 _LONGEST: Final = 65536  # bytes of a line: a size with its extensions, or a trailer
-_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+_HEX: Final = b"0123456789abcdefABCDEF"
 
 
 class Chunked:
@@ -52,6 +52,10 @@ class Chunked:
                 break
             self._line(data[at:end])
             at = end + 2
+            closing = at + self._left
+            if self._left and data[closing : closing + 2] == b"\r\n":  # all of it is there
+                found.append(data[at:closing])
+                at, self._left = closing + 2, 0
         return b"".join(found)
 
     def _keep(self, rest: bytes) -> None:
@@ -68,7 +72,7 @@ class Chunked:
             self.ended = not line
         else:
             size = line.partition(b";")[0].strip()
-            if not size or not _HEX.issuperset(size):
+            if not size or size.translate(None, _HEX):
                 raise ValueError(f"{size[:16]!r} is no size of a chunk")
             self._left = int(size, 16)
             self._trailers = not self._left
