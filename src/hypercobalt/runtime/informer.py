@@ -167,7 +167,7 @@ class Informer(Generic[T]):
             async with asyncio.timeout(None) as self._watching:
                 await self._watch()
         except TimeoutError as error:
-            raise WatchClosedError(f"watch {self.selection.about}: begun anew") from error
+            raise WatchClosedError(f"watch {self.selection.about}: restarted") from error
         finally:
             self._watching = None
 
