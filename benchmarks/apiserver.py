@@ -12,7 +12,6 @@ system's temporary directory. "client" is the share of one CPU that this client 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -36,8 +35,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import uvloop
+from benchmarks.harness import arguments, memory_mib, report, table
 from benchmarks.rawhttp import RawClient
-from benchmarks.runtime_sample import describe, table, write_json
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import TOKEN, Server, real_server
 from tests.conformance.targets import embedded_server
@@ -193,13 +192,7 @@ async def latency(server: Server, results: Results, watchers: int, writes: int) 
 
 
 def resident_mib(server: Server) -> float:
-    lines = [
-        line
-        for pid in server.pids
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-        if line.startswith("VmRSS:")
-    ]
-    return sum(int(line.split()[1]) for line in lines) / 1024
+    return sum(map(memory_mib, server.pids))
 
 
 async def warm_up(pool: list[RawClient], numbers: Iterator[int], seconds: float) -> None:
@@ -295,8 +288,7 @@ def durable_writes_per_second(parent: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--many", type=int, default=10_000)
     options = parser.parse_args()
@@ -319,11 +311,8 @@ def main() -> None:
         for name, value in ours.values.items()
     ]
     print(table(["measurement", "embedded", "real", "embedded/real", "client"], rows))
-    busy = os.getloadavg()
     print(f"\nthe disk makes {disk:,.0f} small writes durable per second")
-    print(f"load averages of the machine, of which this run is a part: {busy}")
-    document = describe() | {
-        "loadAverages": busy,
+    document = {
         "durableWritesPerSecond": disk,
         "bytesPerHypervisor": len(named(0)[1]),
         "embedded": ours.values,
@@ -332,7 +321,7 @@ def main() -> None:
         "rounds": {"embedded": ours.rounds, "real": theirs.rounds},
         "clientShareOfOneCpu": {"embedded": ours.client, "real": theirs.client},
     }
-    write_json(options.json, document)
+    report(options.json, document)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the host is dead.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report_figures
 
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.drills.record import Record
@@ -107,13 +106,11 @@ async def measure(vms: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--vms", type=int, default=20)
     options = parser.parse_args()
     found = asyncio.run(measure(options.vms))
-    print(table(("figure", "value"), [(name, f"{value:.2f}") for name, value in found.items()]))
-    write_json(options.json, found | describe())
+    report_figures(options.json, found)
 
 
 if __name__ == "__main__":

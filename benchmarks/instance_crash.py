@@ -10,7 +10,6 @@ libvirt's own event is measured by `node_agent.py`.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -24,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.empty_server import empty_server
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report, table
 from benchmarks.simulated_cloud import Cloud, simulated_cloud
 from prometheus_client import CollectorRegistry
 
@@ -128,8 +127,7 @@ async def measure(kubeconfig: Path, crashes: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--crashes", type=int, default=9, help="at most 10 a minute are no storm")
     options = parser.parse_args()
     with empty_server() as kubeconfig:
@@ -140,7 +138,7 @@ def main() -> None:
         "worst_seconds": round(max(times), 3),
     }
     print(table(tuple(found), [tuple(map(str, found.values()))]))
-    write_json(options.json, found | describe())
+    report(options.json, found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ each 20 ms from outside the host.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import statistics
@@ -21,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report_figures
 
 from hypercobalt.drills.instances import kill
 from hypercobalt.drills.record import Record
@@ -77,13 +76,11 @@ async def measure(crashes: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--crashes", type=int, default=9, help=f"at most {VMS}")
     options = parser.parse_args()
     found = asyncio.run(measure(min(options.crashes, VMS)))
-    print(table(("figure", "value"), [(name, f"{value:.2f}") for name, value in found.items()]))
-    write_json(options.json, found | describe())
+    report_figures(options.json, found)
 
 
 if __name__ == "__main__":

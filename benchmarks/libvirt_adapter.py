@@ -8,7 +8,6 @@ Needs root, and the packages that `cobalt lab up` installs. The measured process
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import signal
@@ -20,7 +19,7 @@ from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report, table
 from tests.lab.kit.hand import Hand
 from tests.lab.kit.libvirtd import Daemon, private_libvirtd
 
@@ -76,15 +75,14 @@ def run(domains: int, running: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--domains", type=int, default=200)
     parser.add_argument("--running", type=int, default=50)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = run(options.domains, options.running)
     print(table(("figure", "value"), [(name, f"{value:.2f}") for name, value in found.items()]))
     sizes = {"domains": options.domains, "running": options.running}
-    write_json(options.json, describe() | {"libvirt_adapter": sizes | found})
+    report(options.json, {"libvirt_adapter": sizes | found})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ so they are a little longer than the time that matters: until the status is stor
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import logging
@@ -25,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report, table
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
@@ -253,10 +252,9 @@ async def measure(lab: Lab, guests: int) -> dict[str, dict[str, float]]:
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--guests", type=int, default=50)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     configure_logs(level=logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="cobalt-bench-") as directory:
@@ -274,7 +272,7 @@ async def main() -> None:
     ]
     print(table(("what", "figure", "value"), rows))
     if options.json:
-        write_json(options.json, {**describe(), **found})
+        report(options.json, found)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ instance at a time, whatever the parallelism.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -27,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.empty_server import empty_server
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report_runs
 from benchmarks.simulated_cloud import Cloud, simulated_cloud
 from prometheus_client import CollectorRegistry
 
@@ -168,8 +167,7 @@ def run(instances: int, hosts: int, parallelism: int | None, each: float) -> Res
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--instances", type=int, nargs="+", default=[20, 100, 500])
     parser.add_argument("--hosts", type=int, default=8)
     parser.add_argument("--parallelism", type=int)
@@ -179,8 +177,7 @@ def main() -> None:
         asdict(run(count, options.hosts, options.parallelism, options.seconds))
         for count in options.instances
     ]
-    print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
-    write_json(options.json, {"results": results} | describe())
+    report_runs(options.json, results)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ wait to be registered. Once the others are Ready the operator is left alone for 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import sys
@@ -22,9 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.empty_server import empty_server
+from benchmarks.harness import arguments, report_runs
 from benchmarks.operator_nodes import Good, add_nodes, operator
 from benchmarks.operator_onboarding import AGGREGATES, ZONES, Agents, is_ready, wanted
-from benchmarks.runtime_sample import describe, table, write_json
 from benchmarks.simulated_cloud import simulated_cloud
 from msgspec.structs import replace
 
@@ -129,8 +128,7 @@ def run(nodes: int, waiting: int, minutes: float, *, with_agents: bool) -> Resul
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--waiting", type=int, nargs="+", default=[0, 692])
     parser.add_argument("--minutes", type=float, default=3.0)
@@ -140,8 +138,7 @@ def main() -> None:
         asdict(run(options.nodes, waiting, options.minutes, with_agents=options.agents))
         for waiting in options.waiting
     ]
-    print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
-    write_json(options.json, {"results": results} | describe())
+    report_runs(options.json, results)
 
 
 if __name__ == "__main__":

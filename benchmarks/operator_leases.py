@@ -9,7 +9,6 @@ python benchmarks/operator_leases.py [--hosts 1000 10000] [--rounds 10] [--json 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -21,7 +20,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report, table
 
 from hypercobalt.api.coordination import LeaseGlance
 from hypercobalt.operator.agents.leases import AgentLeases
@@ -94,10 +93,9 @@ async def measure(hosts: int, rounds: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--hosts", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = {hosts: asyncio.run(measure(hosts, options.rounds)) for hosts in options.hosts}
     rows = [
@@ -105,7 +103,7 @@ def main() -> None:
         for hosts, cost in found.items()
     ]
     print(table(("hosts", "renewals/s", "µs each", "of a core"), rows))
-    write_json(options.json, {"microseconds": found} | describe())
+    report(options.json, {"microseconds": found})
 
 
 def _share(hosts: int, microseconds: float) -> float:

@@ -9,7 +9,6 @@ the start of the process until the last object is as it should be.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx2
 from benchmarks.empty_server import empty_server
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, cpu_seconds, memory_mib, report_runs
 from tests.conformance.targets import COBALT
 
 from hypercobalt.api.certificate import Certificate
@@ -90,14 +89,10 @@ class Operator:
             await asyncio.sleep(QUIET)  # no event marks the last change
 
     def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None
-        return int(found[1]) / 1024
+        return memory_mib(self.process.pid)
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.process.pid)
 
 
 @contextlib.asynccontextmanager
@@ -273,14 +268,12 @@ def run(count: int, idle: float) -> Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--idle", type=float, default=20.0)
     options = parser.parse_args()
     results = [asdict(run(count, options.idle)) for count in options.nodes]
-    print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
-    write_json(options.json, {"results": results} | describe())
+    report_runs(options.json, results)
 
 
 if __name__ == "__main__":

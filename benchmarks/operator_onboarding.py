@@ -15,7 +15,6 @@ Beside it are the figures of the existing operator, measured that way on such a 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import statistics
@@ -28,8 +27,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.empty_server import empty_server
+from benchmarks.harness import arguments, report, table
 from benchmarks.operator_nodes import QUIET, Goal, Good, add_nodes, node, operator
-from benchmarks.runtime_sample import describe, table, write_json
 from benchmarks.simulated_cloud import Cloud, simulated_cloud
 
 from hypercobalt.api.conditions import is_true, set_condition
@@ -180,8 +179,7 @@ def run(count: int, idle: float, longest: float) -> Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--idle", type=float, default=20.0)
     parser.add_argument("--longest", type=float, default=1800.0, help="seconds")
@@ -189,7 +187,7 @@ def main() -> None:
     results = [asdict(run(count, options.idle, options.longest)) for count in options.nodes]
     rows = [(name, *(str(result[name]) for result in results)) for name in results[0]]
     print(table(rows[0], rows[1:]))
-    write_json(options.json, {"results": results} | describe())
+    report(options.json, {"results": results})
 
 
 if __name__ == "__main__":

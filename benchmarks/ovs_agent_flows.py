@@ -16,7 +16,6 @@ the CPU time that the thread took until the answer, as it does not grow with the
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -38,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx2
 from benchmarks.empty_server import empty_server
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, cpu_seconds, memory_mib, report, table
 from tests.following import follow
 from tests.integration.agent.process import Process, lines_until, started, stopped
 from tests.integration.ovs.central import Central
@@ -214,19 +213,6 @@ async def drain(process: Process) -> None:
         pass
 
 
-def cpu_of(pid: int) -> float:
-    """Milliseconds of CPU of all threads of a process."""
-    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(one.read_text().split()[0]) for one in files) / 1e6
-
-
-def memory_of(pid: int) -> dict[str, float]:
-    """MiB, by the kernel's names."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    pairs = (line.split(":", 1) for line in lines)
-    return {name: int(rest.split()[0]) / 1024 for name, rest in pairs if rest.endswith(" kB")}
-
-
 async def written(kubeconfig: Path, seconds: float) -> int:
     """How often the OVSNode is written in that time."""
     async with (
@@ -247,9 +233,9 @@ async def scrape(url: str, pid: int, flows: int, seconds: float) -> list[tuple[f
     end = time.monotonic() + seconds
     async with httpx2.AsyncClient(timeout=30) as client:
         while time.monotonic() < end:
-            began, ran = time.monotonic(), cpu_of(pid)
+            began, ran = time.monotonic(), 1000 * cpu_seconds(pid)
             page = (await client.get(url)).raise_for_status().text
-            found.append((1000 * (time.monotonic() - began), cpu_of(pid) - ran))
+            found.append((1000 * (time.monotonic() - began), 1000 * cpu_seconds(pid) - ran))
             assert f'ovs_vswitchd_bridge_flows_total{{bridge="br-int"}} {flows:.1f}' in page
             await asyncio.sleep(SCRAPES)  # as Prometheus does
     return found
@@ -265,11 +251,11 @@ async def measure(
     idle: bool,
 ) -> Result:
     loop, vswitchd = asyncio.get_running_loop(), daemons.pid(VSWITCHD)
-    arguments = (str(daemons.control(VSWITCHD)), vswitchd, seconds)
+    probed = (str(daemons.control(VSWITCHD)), vswitchd, seconds)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        begun = cpu_of(vswitchd)
-        without = await loop.run_in_executor(pool, probe, *arguments)
-        switch_without = (cpu_of(vswitchd) - begun) / seconds / 10
+        begun = 1000 * cpu_seconds(vswitchd)
+        without = await loop.run_in_executor(pool, probe, *probed)
+        switch_without = (1000 * cpu_seconds(vswitchd) - begun) / seconds / 10
         async with Kube(load_connection(kubeconfig)) as kube:
             await kube.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
         async with (
@@ -277,26 +263,29 @@ async def measure(
             agent(kubeconfig, daemons, cgroup, 300 if idle else 30) as (process, url),
         ):
             flows = total(await follow(kube, OVSNode, NODE, is_read, seconds=READY))
-            begun, own, start = cpu_of(vswitchd), cpu_of(process.pid), time.monotonic()
+            begun, own, start = (
+                1000 * cpu_seconds(vswitchd),
+                1000 * cpu_seconds(process.pid),
+                time.monotonic(),
+            )
             felt, scrapes, writes = await asyncio.gather(
-                loop.run_in_executor(pool, probe, *arguments),
+                loop.run_in_executor(pool, probe, *probed),
                 scrape(url, process.pid, flows, 0 if idle else seconds),
                 written(kubeconfig, seconds),
             )
             took = time.monotonic() - start
-            memory = memory_of(process.pid)
             result = Result(
                 ports,
                 flows,
                 os.getloadavg()[1],
-                memory["VmRSS"],
-                memory["VmHWM"],
-                memory["RssAnon"],
+                memory_mib(process.pid),
+                memory_mib(process.pid, "VmHWM"),
+                memory_mib(process.pid, "RssAnon"),
                 peak_of(cgroup),
-                (cpu_of(process.pid) - own) / took / 10,
+                (1000 * cpu_seconds(process.pid) - own) / took / 10,
                 scrapes,
                 writes,
-                (switch_without, (cpu_of(vswitchd) - begun) / took / 10),
+                (switch_without, (1000 * cpu_seconds(vswitchd) - begun) / took / 10),
                 without,
                 felt,
             )
@@ -350,12 +339,11 @@ def rows(found: Result) -> list[tuple[str, str]]:
 
 async def main() -> None:
     """Measure, print, and write the file."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--ports", type=int, default=200)
     parser.add_argument("--flows", type=int, default=200_000)
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--idle", action="store_true")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ovs-"))  # a socket's path has 107 characters at most
     daemons = Daemons(folder)
@@ -376,7 +364,7 @@ async def main() -> None:
         daemons.close()
         shutil.rmtree(folder)
     print(table(("figure", "value"), rows(found)))
-    write_json(options.json, {**describe(), **asdict(found)})
+    report(options.json, asdict(found))
 
 
 if __name__ == "__main__":

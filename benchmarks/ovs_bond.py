@@ -29,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import write_json
+from benchmarks.harness import report
 
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.lab.lab import Lab, Setup, down
@@ -145,7 +145,7 @@ async def main() -> None:
             f"link {what} -> stored: p50 {statistics.median(times):.0f} ms, p95 {cut[-1]:.0f} ms, "
             f"worst {max(times):.0f} ms, of {len(times)}; load {os.getloadavg()[0]:.0f}"
         )
-    write_json(options.json, {**found})
+    report(options.json, found)
 
 
 if __name__ == "__main__":

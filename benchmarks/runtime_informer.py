@@ -5,7 +5,6 @@ python benchmarks/runtime_informer.py [--count 10000] [--json FILE]
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import sys
@@ -13,13 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import (
-    bodies,
-    describe,
-    resident_bytes,
-    table,
-    write_json,
-)
+from benchmarks.harness import arguments, report, table
+from benchmarks.runtime_sample import bodies, resident_bytes
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.runtime import Cache
@@ -43,15 +37,14 @@ async def measure(count: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     size, memory = asyncio.run(measure(options.count))
     row = (str(options.count), f"{size:.0f}", f"{memory:.0f}", f"{memory / size:.2f}")
     print(table(("objects", "JSON bytes", "memory bytes", "ratio"), [row]))
     document = {"count": options.count, "json_bytes": size, "memory_bytes": memory}
-    write_json(options.json, document | describe())
+    report(options.json, document)
 
 
 if __name__ == "__main__":

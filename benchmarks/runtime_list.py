@@ -24,13 +24,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import (
-    SAMPLES,
-    bodies,
-    describe,
-    table,
-    write_json,
-)
+from benchmarks.harness import arguments, report, table
+from benchmarks.runtime_sample import SAMPLES, bodies
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
@@ -172,9 +167,8 @@ def compare(kind: str, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--kind", choices=SAMPLES, help=argparse.SUPPRESS)
     parser.add_argument("--client", choices=CLIENTS, help=argparse.SUPPRESS)
@@ -187,7 +181,7 @@ def main() -> None:
     else:
         seconds = {kind: compare(kind, options.count) for kind in SAMPLES}
         document: dict[str, object] = {"count": options.count, "seconds": seconds}
-        write_json(options.json, document | describe())
+        report(options.json, document)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ python benchmarks/runtime_reconcile.py [--count 50000] [--json FILE]
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.harness import arguments, report, table
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ObjectMeta
@@ -77,16 +76,15 @@ async def measure(count: int, concurrency: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--count", type=int, default=50_000)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     configure_logs(level=logging.WARNING)
     rates = {n: asyncio.run(measure(options.count, n)) for n in (1, 10)}
     rows = [(str(n), f"{rate:.0f}") for n, rate in rates.items()]
     print(table(("workers", "passes/s"), rows))
     document: dict[str, object] = {"count": options.count, "passes_per_second": rates}
-    write_json(options.json, document | describe())
+    report(options.json, document)
 
 
 if __name__ == "__main__":

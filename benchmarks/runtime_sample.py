@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -80,37 +79,6 @@ def _list(items: Sequence[bytes], token: str) -> bytes:
     meta = json.dumps({"resourceVersion": "1", "continue": token})
     head = '{"apiVersion":"v1","kind":"List","metadata":'
     return f'{head}{meta},"items":['.encode() + b",".join(items) + b"]}"
-
-
-def describe() -> dict[str, object]:
-    """The machine and the interpreter."""
-    return {
-        "machine": {
-            "cpus": os.cpu_count(),
-            "arch": platform.machine(),
-            "kernel": platform.release(),
-            "python": platform.python_version(),
-        }
-    }
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns, the first to the left and the others to the right."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in (head, *rows)
-    ]
-    return "\n".join(lines)
-
-
-def write_json(path: Path | None, document: dict[str, object]) -> None:
-    """Write the result to the path of the option."""
-    if path is not None:
-        path.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def resident_bytes() -> int:

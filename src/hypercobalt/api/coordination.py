@@ -10,7 +10,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar, Final
 
-from hypercobalt.api.meta import Object, ResourceInfo, Struct
+from msgspec import field
+
+from hypercobalt.api.meta import (
+    ManagedFieldsEntry,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    ResourceInfo,
+    Struct,
+)
 from hypercobalt.api.times import MicroTime
 
 OPERATOR_LEASE: Final = "4c28796a.cloud.sap"
@@ -43,11 +52,20 @@ class GlanceSpec(Struct, frozen=True):
     renewTime: str = ""
 
 
+class GlanceMeta(ObjectMeta, frozen=True):
+    """Metadata without what takes most of the time to decode: no wire field has these names."""
+
+    creationTimestamp: datetime | None = field(default=None, name="-creationTimestamp")
+    ownerReferences: tuple[OwnerReference, ...] = field(default=(), name="-ownerReferences")
+    managedFields: tuple[ManagedFieldsEntry, ...] = field(default=(), name="-managedFields")
+
+
 class LeaseGlance(Object, frozen=True):
     """A Lease as a watcher of thousands reads it: a fifth of the time that `Lease` takes."""
 
     resource: ClassVar[ResourceInfo] = Lease.resource
 
+    metadata: GlanceMeta = GlanceMeta()
     spec: GlanceSpec = GlanceSpec()
 
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
+from msgspec.structs import force_setattr
+
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.schema import Field, Limits
 
@@ -124,6 +126,21 @@ class PeerReport(Struct, frozen=True):
         bool,
         Field("Whether a program there has answered; a kernel's answer does not count."),
     ]
-    asked: Annotated[str | None, Field("Name of the probe request, as in the annotation.")] = None
+    request: Annotated[
+        str | None,
+        Field("Name of the probe request, as in the annotation.", limits=Limits(max_length=128)),
+    ] = None
     evidence: Annotated[str | None, Field("The probed program and its answer.")] = None
     checkedAt: Annotated[datetime | None, Field("When it was probed.")] = None
+    asked: Annotated[
+        str | None,
+        Field(
+            "Former name of `request`, for operators and agents that know only that.",
+            limits=Limits(max_length=128),
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        name = self.request or self.asked
+        force_setattr(self, "request", name)
+        force_setattr(self, "asked", name)

@@ -184,7 +184,8 @@ class OVNController(Struct, frozen=True):
         str | None, Field("Address of this end of tunnels; several have commas between them.")
     ] = None
     encapType: Annotated[
-        str | None, Field("Encapsulation of tunnels, such as `geneve`; several likewise.")
+        str | None,
+        Field("Encapsulation of tunnels, such as `geneve`; several have commas between them."),
     ] = None
     bridgeMappings: Annotated[
         tuple[BridgeMapping, ...],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from hypercobalt.api.hypervisor import Hypervisor
 
@@ -25,12 +26,21 @@ class Probe(msgspec.Struct, frozen=True):
     Args:
         name: of its Hypervisor.
         address: where its programs answer.
-        asked: name of the request; the report has it, too.
+        request: name of the request; the report has it, too.
+        asked: its former name: older agents and operators read and write only that.
     """
 
     name: str
     address: str
-    asked: str
+    request: str = ""
+    asked: str = ""
+
+    def __post_init__(self) -> None:
+        name = self.request or self.asked
+        if not name:
+            raise ValueError("a probe needs a request")
+        force_setattr(self, "request", name)
+        force_setattr(self, "asked", name)
 
 
 def probes(hypervisor: Hypervisor) -> tuple[Probe, ...]:

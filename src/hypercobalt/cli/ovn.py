@@ -114,7 +114,7 @@ def _of_controller(report: ControllerReport) -> Iterator[str]:
         )
         yield ""
     yield from table(
-        ("COMPUTED", "ANEW", "BY CHANGE", "IN VAIN"),
+        ("COMPUTED", "IN FULL", "BY CHANGE", "ABORTED"),
         (
             (one.name, str(one.recompute), str(one.compute), str(one.abort))
             for one in report.engine[:_PARTS]

@@ -54,7 +54,7 @@ async def api_dies(stage: Stage) -> None:
     async with deployment(stage):
         await recovered(stage, "kvm-1", vms, began)
         if not await run_on():
-            raise DrillError("a guest that ran elsewhere already was started anew")
+            raise DrillError("a guest that ran elsewhere already was started again")
 
 
 async def flaps(stage: Stage) -> None:

@@ -187,7 +187,7 @@ def _diskless(*, until_void: bool) -> Callable[[Stage], Awaitable[None]]:
             return any("writes to no disk" in (one.message or "") for one in found)
 
         await stage.until(
-            f"{lone} waits for its host; its Eviction says why", waits, within=RECOVERY
+            f"{lone} waits for its host; its Eviction shows why", waits, within=RECOVERY
         )
 
         async def are_refused() -> bool:

@@ -64,7 +64,7 @@ async def management_cut(stage: Stage) -> None:
     if pids & stage.pids(vms):
         raise DrillError("a guest was not moved")
     if restarted := [vm for vm in vms if len(stage.ledger(vm).boots) > 1]:
-        raise DrillError(f"started anew instead of moved live: {', '.join(restarted)}")
+        raise DrillError(f"restarted instead of moved live: {', '.join(restarted)}")
     await stage.do("kvm-1 reaches the API server again", host.run("iptables", "-D", *rule))
     await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
 

@@ -70,15 +70,21 @@ class Cache(Generic[T]):
 
     def put(self, obj: T) -> T | None:
         """Take an object in, and return the object that it replaces."""
-        self._slim(obj)
         key = key_of(obj)
         old = self._objects.get(key)
-        self._unindex(key, old)
+        self.replace(key, old, obj)
+        return old
+
+    def replace(self, key: str, old: T | None, obj: T) -> None:
+        """Take an object in for `old`, which is that of the key; None if there is none."""
+        self._slim(obj)
         self._objects[key] = obj
+        if not self._functions:
+            return
+        self._unindex(key, old)
         for name, function in self._functions.items():
             for value in function(obj):
                 self._indexes[name].setdefault(value, {})[key] = None
-        return old
 
     def drop(self, key: str) -> T | None:
         """Drop an object and return it."""

@@ -167,7 +167,7 @@ class Informer(Generic[T]):
             async with asyncio.timeout(None) as self._watching:
                 await self._watch()
         except TimeoutError as error:
-            raise WatchClosedError(f"watch {self.selection.about}: begun anew") from error
+            raise WatchClosedError(f"watch {self.selection.about}: restarted") from error
         finally:
             self._watching = None
 
@@ -185,12 +185,13 @@ class Informer(Generic[T]):
             idle=self._idle,
             gather=self._gather,
         ) as events:
-            self._hear()
+            self._received_at = clock()
             async for event in events:
-                self._hear()
+                self._received_at = clock()
                 self.take(event)
                 self._version = event.resource_version or self._version
-                self._works()
+                if self._failures:
+                    self._works()
         if clock() - started < _TOO_SHORT:
             # A server in trouble may accept watches only to end them: do not spin with it.
             raise WatchClosedError(f"watch {of.about}: ended at once")
@@ -204,7 +205,7 @@ class Informer(Generic[T]):
             if old is not None:
                 self._delete(event.key, event.object or old)
         elif event.object is not None:
-            self._put(event.object)
+            self._put(event.key, event.object)
         elif event.change is not Change.BOOKMARK:
             self._skip(event.key, event.problem)
 
@@ -219,18 +220,18 @@ class Informer(Generic[T]):
             if last is not None:
                 self._delete(key, last)
         for obj in result.items:
-            self._put(obj)
+            self._put(key_of(obj), obj)
 
-    def _put(self, obj: T) -> None:
-        known = self.cache.by_key(key_of(obj))
+    def _put(self, key: str, obj: T) -> None:
+        known = self.cache.by_key(key)
         meta = obj.metadata
         if known is not None and known.metadata.uid != meta.uid:
             # Deleted and made again while we did not look: two objects, so two events.
-            self._delete(key_of(obj), known)
+            self._delete(key, known)
             known = None
         if known is not None and known.metadata.resourceVersion == meta.resourceVersion:
             return
-        self.cache.put(obj)
+        self.cache.replace(key, known, obj)
         if known is None:
             self._objects.set(len(self.cache))
         for handler in self._handlers:

@@ -268,7 +268,7 @@ async def test_host_that_answers_only_a_new_request_migrates(
 
 async def reports_on(kube: Kube, peer: str, host: str, asked: str, *, answers: bool) -> None:
     """What the agent of a peer writes about a host."""
-    report = PeerReport(host=host, answers=answers, asked=asked, evidence="libvirt (TLS)")
+    report = PeerReport(host=host, answers=answers, request=asked, evidence="libvirt (TLS)")
     mine = HypervisorStatus(peerReports=(report,), conditions=())
     peers = kube.as_manager("peers")
     meta = ObjectMeta(name=peer)
@@ -282,9 +282,9 @@ async def answers_for_ever(kube: Kube, liars: dict[str, bool], host: str) -> Non
         for peer, answers in liars.items():
             found = await kube.get(Hypervisor, peer)
             for probe in probes(found) if found is not None else ():
-                if probe.name == host and answered.get(peer) != probe.asked:
-                    answered[peer] = probe.asked
-                    await reports_on(kube, peer, host, probe.asked, answers=answers)
+                if probe.name == host and answered.get(peer) != probe.request:
+                    answered[peer] = probe.request
+                    await reports_on(kube, peer, host, probe.request, answers=answers)
         await asyncio.sleep(0.05)
 
 
@@ -348,7 +348,7 @@ async def test_peer_that_reaches_a_program_stops_the_fence(
         (probe,) = probes(probed)
         assert (probe.name, probe.address) == (name, address_of(name))
         for one in site.hosts[1:]:
-            await reports_on(kube, one.name, name, probe.asked, answers=True)
+            await reports_on(kube, one.name, name, probe.request, answers=True)
         found = await until(
             kube,
             Hypervisor,

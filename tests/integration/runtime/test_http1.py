@@ -203,6 +203,26 @@ async def test_chunks_that_arrive_within_a_moment_are_read_together() -> None:
     assert len(together) < len(apart) / 3
 
 
+async def test_more_than_the_buffers_hold_does_not_wait_for_the_end_of_the_moment() -> None:
+    """A server that sends faster than that would be held up, and a watch fall behind for good."""
+    sent = b"10000\r\n%b\r\n" % bytes(65536) * 64  # far more than socket and stream buffer
+    async with serving(OK + b"Transfer-Encoding: chunked\r\nSilent: 1\r\n\r\n" + sent) as (
+        server,
+        pool,
+    ):
+        extensions = {"timeout": SECONDS, GATHER: 3600.0}
+        request = httpx2.Request("GET", f"http://127.0.0.1:{server.port}/", extensions=extensions)
+        response = await pool.handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        read = 0
+        async with asyncio.timeout(10):
+            async for piece in response.stream:
+                read += len(piece)
+                if read >= len(sent) // 2:
+                    break
+        await response.aclose()
+
+
 async def test_connection_that_ends_while_its_chunks_gather_is_an_error() -> None:
     async with serving(OK + b"Transfer-Encoding: chunked\r\nUntil-End: 1\r\n\r\n1\r\na\r\n") as (
         server,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -14,16 +15,19 @@ from tests.integration.runtime.scripted import ScriptedServer
 from tests.unit.runtime.memory import memory_kube
 
 from hypercobalt.api.core import ConfigMap, Node, NodeSpec
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.meta import Object, ObjectMeta, OwnerReference
 from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.runtime import (
+    Change,
     Controller,
     FakeClock,
     Informer,
     KeyBackoff,
     Metrics,
     Result,
+    WatchEvent,
     generation_changed,
+    key_of,
     mapped,
     owned,
     primary,
@@ -31,6 +35,7 @@ from hypercobalt.runtime import (
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.controller import Watch
 
+T = TypeVar("T", bound=Object)
 pytestmark = pytest.mark.looptime
 BACKOFF = KeyBackoff(base=timedelta(seconds=1), cap=timedelta(seconds=8), jitter=lambda c: c)
 
@@ -69,6 +74,10 @@ def fail(error: BaseException) -> Callable[[], Coroutine[None, None, Result]]:
     return step
 
 
+def added(obj: T) -> WatchEvent[T]:
+    return WatchEvent(Change.ADDED, key_of(obj), obj.metadata.resourceVersion, obj)
+
+
 class Source:
     """An informer whose cache the test fills by hand."""
 
@@ -83,14 +92,14 @@ class Source:
     def put(self, name: str, *, generation: int = 1) -> None:
         self.version += 1
         meta = ObjectMeta(name=name, resourceVersion=str(self.version), generation=generation)
-        self.nodes._put(Node(metadata=meta, spec=NodeSpec()))
+        self.nodes.take(added(Node(metadata=meta, spec=NodeSpec())))
 
     def put_map(self, name: str, *owners: OwnerReference, **data: str) -> None:
         self.version += 1
         meta = ObjectMeta(
             name=name, namespace="ns", resourceVersion=str(self.version), ownerReferences=owners
         )
-        self.maps._put(ConfigMap(metadata=meta, data=data))
+        self.maps.take(added(ConfigMap(metadata=meta, data=data)))
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ class LiveMove:
         site, source, target = self._site, self._source, self._target
         arrived = outcome is MoveOutcome.ARRIVED
         if outcome is MoveOutcome.TWICE or outcome is MoveOutcome.LOST:
-            log.error("move_went_wrong", server=self._domain.uuid, outcome=str(outcome))
+            log.error("move_left_no_single_copy", server=self._domain.uuid, outcome=str(outcome))
             return
         if outcome is MoveOutcome.STAYED_HELD and self._domain.state is not DomainState.PAUSED:
             await site.daemon(source).resume(self._domain.uuid)

@@ -142,7 +142,7 @@ class FencingOrder:
         done = self._board.parts.guests_stopped
         if count == 0 and done is not None and done.startedAt == fencing.startedAt:
             return
-        log.warning("fencing_order_obeyed", guests=count, phase=fencing.phase)
+        log.warning("fencing_order_executed", guests=count, phase=fencing.phase)
         stopped = GuestsStopped(self._boot, fencing.startedAt, self._clock.now(), count)
         self._board.put(replace(self._board.parts, guests_stopped=stopped))
 

@@ -28,6 +28,7 @@ ANSWER: Final = timedelta(seconds=3)
 """How long the programs of a host may take."""
 
 _LONGEST: Final = 253  # characters of a Hypervisor's name
+_LONGEST_REQUEST: Final = 128  # characters, of the schema
 
 Check = Callable[[str], Awaitable[None]]
 """Has a program at an address answer; OSError or EOFError when it does not."""
@@ -99,7 +100,7 @@ class Peers:
         return PeerReport(
             host=clean(probe.name[:_LONGEST]),
             answers=answered,
-            asked=clean(probe.asked[:_LONGEST]),
+            request=clean(probe.request[:_LONGEST_REQUEST]),
             evidence=clean(evidence),
             checkedAt=self._clock.now(),
         )

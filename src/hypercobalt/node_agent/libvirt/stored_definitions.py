@@ -243,7 +243,7 @@ class StoredDefinitions:
                 if not await self._libvirt.has_file(directory, name):
                     await self._libvirt.mark(directory, name)
             except LibvirtError as error:
-                log.warning("mark_not_left", directory=directory, error=str(error))
+                log.warning("mark_not_written", directory=directory, error=str(error))
             else:
                 self._marked.add((directory, name))
 

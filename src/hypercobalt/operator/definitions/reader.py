@@ -49,7 +49,7 @@ def opened(found: SealedDefinitions, owner: Owner, keys: KeyRing) -> HostDefinit
         raise DefinitionsUnreadableError(
             f"definitions of host {owner.host} are sealed for key {spec.key[:16]}, which the "
             f"operator does not have ({', '.join(keys.ids)}); restore that key in its Secret, or "
-            "start the host: its agent seals them anew"
+            "start the host: its agent seals them again"
         )
     if spec.hypervisorUID != owner.uid:
         raise DefinitionsUnreadableError(

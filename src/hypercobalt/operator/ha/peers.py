@@ -89,7 +89,7 @@ class Peers:
             return
         key = (name, request.id)
         for one in found.status.peerReports:
-            if (one.host, one.asked) == key:
+            if (one.host, one.request) == key:
                 text = "".join(c if c.isprintable() else "?" for c in one.evidence or "")
                 request.answers[peer] = PeerAnswer(peer, one.answers, text)
                 return

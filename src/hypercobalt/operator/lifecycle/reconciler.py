@@ -125,7 +125,7 @@ class LifecycleReconciler:
             await self._let_go(run)
             return Result()
         if _is_going(stored) and not is_tested(stored) and await has_node(self._kube, stored):
-            log.info("hypervisor_begins_anew", hypervisor=name)
+            log.info("hypervisor_released_before_onboarding", hypervisor=name)
             await self._finalizer.remove(stored)
             return Result()
         last = self._last[name] = LastPass(self._inputs.of(stored))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 _LONGEST: Final = 65536  # bytes of a line: a size with its extensions, or a trailer
-_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+_TRAILERS: Final = 16  # that are kept
+_HEX: Final = b"0123456789abcdefABCDEF"
 
 
 class Chunked:
@@ -19,10 +20,12 @@ class Chunked:
 
     Attributes:
         ended: its last chunk and the trailers have come.
+        trailers: the fields after the last chunk, by names in small letters.
     """
 
     def __init__(self) -> None:
         self.ended = False
+        self.trailers: dict[str, str] = {}
         self._pending = b""
         self._left = 0  # bytes of the present chunk that have not come yet
         self._closes = False  # the line end after a chunk comes next
@@ -52,6 +55,10 @@ class Chunked:
                 break
             self._line(data[at:end])
             at = end + 2
+            closing = at + self._left
+            if self._left and data[closing : closing + 2] == b"\r\n":  # all of it is there
+                found.append(data[at:closing])
+                at, self._left = closing + 2, 0
         return b"".join(found)
 
     def _keep(self, rest: bytes) -> None:
@@ -65,10 +72,16 @@ class Chunked:
                 raise ValueError("a chunk that is longer than its size")
             self._closes = False
         elif self._trailers:
-            self.ended = not line
+            self._trailer(line)
         else:
             size = line.partition(b";")[0].strip()
-            if not size or not _HEX.issuperset(size):
+            if not size or size.translate(None, _HEX):
                 raise ValueError(f"{size[:16]!r} is no size of a chunk")
             self._left = int(size, 16)
             self._trailers = not self._left
+
+    def _trailer(self, line: bytes) -> None:
+        self.ended = not line
+        if line and len(self.trailers) < _TRAILERS:
+            name, _, value = line.decode("latin-1").partition(":")
+            self.trailers[name.strip().lower()] = value.strip()

@@ -16,14 +16,13 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from socket import SO_RCVLOWAT, SOL_SOCKET
 from typing import Final
 
 import httpx2
 
 from hypercobalt.errors import words
-from hypercobalt.runtime.client.chunked import Chunked
+from hypercobalt.runtime.client.responses import PIECE, Body, Head, read_head
 
 KEPT_SECONDS: Final = 60.0
 """How long an idle connection is kept."""
@@ -33,10 +32,9 @@ GATHER: Final = "gather"
 
 SocketOption = tuple[int, int, int]
 
-_PIECE: Final = 65536  # bytes
 _OTHER_ADDRESS: Final = 0.25  # seconds until the next address of a name is tried as well
 _PORTS: Final = {"http": 80, "https": 443}
-_INTERIM, _FIRST_FINAL, _NO_CONTENT, _NOT_MODIFIED = 100, 200, 204, 304
+_INTERIM, _FIRST_FINAL = 100, 200
 
 
 class Http1(httpx2.AsyncBaseTransport):
@@ -71,7 +69,7 @@ class Http1(httpx2.AsyncBaseTransport):
             self.release(connection, reusable=False)
             raise
         return httpx2.Response(
-            head.code, headers=head.headers, stream=_Body(self, connection, head)
+            head.code, headers=head.headers, stream=_Stream(self, connection, head)
         )
 
     async def aclose(self) -> None:
@@ -98,7 +96,7 @@ class Http1(httpx2.AsyncBaseTransport):
                 reader, writer = await asyncio.open_connection(
                     url.host,
                     url.port or _PORTS[url.scheme],
-                    limit=_PIECE,
+                    limit=PIECE,
                     ssl=self._context,
                     server_hostname=name if self._context else None,
                     happy_eyeballs_delay=_OTHER_ADDRESS,
@@ -120,25 +118,6 @@ class Http1(httpx2.AsyncBaseTransport):
             connection.abort()
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """Head of a response.
-
-    Args:
-        code: of the status.
-        headers: as they came.
-        length: of the body, in bytes; None where only the end of the stream bounds it.
-        chunked: the body comes in chunks with their lengths.
-        keeps: the server keeps the connection.
-    """
-
-    code: int
-    headers: list[tuple[bytes, bytes]]
-    length: int | None
-    chunked: bool
-    keeps: bool
-
-
 class _Connection:
     """A socket, with one request on it at a time."""
 
@@ -156,7 +135,7 @@ class _Connection:
         """Close it at once."""
         self._writer.transport.abort()
 
-    async def send(self, request: httpx2.Request) -> _Head:
+    async def send(self, request: httpx2.Request) -> Head:
         """Send a request and read the head of its response."""
         timeout = request.extensions["timeout"]
         self.read_seconds = timeout["read"]
@@ -168,69 +147,48 @@ class _Connection:
         with _errors(httpx2.ReadTimeout, httpx2.ReadError):
             while True:
                 async with asyncio.timeout(self.read_seconds):
-                    head = _response(await self._reader.readuntil(b"\r\n\r\n"))
+                    head = read_head(await self._reader.readuntil(b"\r\n\r\n"))
                 if not _INTERIM <= head.code < _FIRST_FINAL:
                     return head
 
-    async def body(self, head: _Head) -> AsyncIterator[bytes]:
-        """The pieces of a body."""
-        pieces = self._chunks() if head.chunked else self._pieces(head.length)
-        async for piece in pieces:
-            yield piece
+    def body(self, head: Head) -> Body:
+        """Where the pieces of a body come from."""
+        gather = self._gather if self.gather_seconds else None
+        return Body(self._reader, head, self.read_seconds, gather)
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        """All that has come of the chunks, each time."""
-        chunks = Chunked()
-        while not chunks.ended:
-            async with asyncio.timeout(self.read_seconds):
-                data = await self._reader.read(_PIECE)
-            if not data:
-                raise asyncio.IncompleteReadError(b"", None)
-            if piece := chunks.feed(data):
-                yield piece
-            if self.gather_seconds and len(data) < _PIECE and not chunks.ended:
-                await self._gather()
-
-    async def _gather(self) -> None:
+    async def _gather(self) -> bytes:
         """Let bytes arrive for a moment, without being woken for each of them.
 
-        The kernel reports the socket when much has come, or it has ended.
+        The kernel reports the socket when much has come, or it has ended. Returns a whole piece as
+        soon as there is one, because a full buffer would hold the server up; else nothing.
 
         Source: socket(7), SO_RCVLOWAT.
         """
         socket = self._writer.get_extra_info("socket")
         with suppress(OSError):  # it is closed: the next read shows that
-            socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, _PIECE)
+            socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, PIECE)
         try:
-            await asyncio.sleep(self.gather_seconds)
+            async with asyncio.timeout(self.gather_seconds):
+                return await self._reader.readexactly(PIECE)
+        except TimeoutError:
+            return b""  # what has come stays in the buffer
+        except asyncio.IncompleteReadError as exc:
+            return exc.partial
         finally:
             with suppress(OSError):
                 socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, 1)
 
-    async def _pieces(self, length: int | None) -> AsyncIterator[bytes]:
-        left = length
-        while left is None or left > 0:
-            async with asyncio.timeout(self.read_seconds):
-                piece = await self._reader.read(_PIECE if left is None else min(left, _PIECE))
-            if piece:
-                left = None if left is None else left - len(piece)
-                yield piece
-            elif left is None:
-                return
-            else:
-                raise asyncio.IncompleteReadError(b"", left)
 
-
-class _Body(httpx2.AsyncByteStream):
+class _Stream(httpx2.AsyncByteStream):
     """Body of a response; closing it gives the connection back."""
 
-    def __init__(self, pool: Http1, connection: _Connection, head: _Head) -> None:
+    def __init__(self, pool: Http1, connection: _Connection, head: Head) -> None:
         self._pool, self._connection, self._head = pool, connection, head
         self._ended = self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         with _errors(httpx2.ReadTimeout, httpx2.ReadError):
-            async for piece in self._connection.body(self._head):
+            async for piece in self._connection.body(self._head).pieces():
                 yield piece
         self._ended = True
 
@@ -247,24 +205,6 @@ def _request(request: httpx2.Request) -> bytes:
     if any(b"\r" in line or b"\n" in line for line in lines):
         raise httpx2.LocalProtocolError("a header has a line break")
     return b"\r\n".join((*lines, b"", b""))
-
-
-def _response(raw: bytes) -> _Head:
-    """The head of a response.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
-    status, *lines = raw[:-4].split(b"\r\n")
-    version, code = status.split(b" ", 2)[:2]
-    headers = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
-    known = {name.lower(): value.lower() for name, value in headers}
-    number, length = int(code), known.get(b"content-length")
-    chunked = known.get(b"transfer-encoding") == b"chunked"
-    empty = number in (_NO_CONTENT, _NOT_MODIFIED)
-    size = 0 if empty else int(length) if length is not None and not chunked else None
-    keeps = version == b"HTTP/1.1" and known.get(b"connection") != b"close"
-    return _Head(number, headers, size, chunked, keeps and (chunked or size is not None))
 
 
 @contextmanager

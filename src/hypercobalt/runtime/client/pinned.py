@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -19,14 +19,13 @@ from urllib.parse import urlsplit
 
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.runtime.client.auth import Credential
+from hypercobalt.runtime.client.responses import PIECE, Body, Head, read_head
 from hypercobalt.runtime.client.tls import load_certificate
 from hypercobalt.runtime.streaming import ENDED, TIME
 
 CONNECT_SECONDS: Final = 10.0
-_PIECE: Final = 65536  # bytes
 _MOST_TEXT: Final = 4096  # of a refusal, in bytes
 _OK: Final = 200
-_TRAILERS: Final = 16
 
 
 class PinError(HypercobaltError):
@@ -113,17 +112,20 @@ async def call(
         writer.write(_request(server, method, target, credential, body) + body)
         try:
             async with asyncio.timeout(seconds):
-                code, headers = _head(await reader.readuntil(b"\r\n\r\n"))
-                text = await reader.read(_MOST_TEXT) if code != _OK else b""
+                head = read_head(await reader.readuntil(b"\r\n\r\n"))
+                text = await reader.read(_MOST_TEXT) if head.code != _OK else b""
         except TimeoutError as error:
             raise TransientError(f"{server.url}: no answer in {seconds:g} s") from error
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise TransientError(f"{server.url}: {_cause(error, credential)}") from error
-        if code != _OK:
-            raise RefusedError(code, text.decode(errors="replace").strip() or f"HTTP {code}")
-        chunks = _body(reader, headers, idle)
+        except ValueError as error:
+            raise TransientError(f"{server.url}: the answer is not HTTP: {error}") from error
+        if head.code != _OK:
+            reason = text.decode(errors="replace").strip() or f"HTTP {head.code}"
+            raise RefusedError(head.code, reason)
+        chunks = _pieces(reader, head, idle)
         try:
-            yield Reply(headers.get("content-type", ""), chunks)
+            yield Reply(head.get(b"content-type"), chunks)
         finally:
             await chunks.aclose()
     finally:
@@ -142,7 +144,7 @@ async def _connected(
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(
-                parts.hostname, parts.port, ssl=context, server_hostname="", limit=_PIECE
+                parts.hostname, parts.port, ssl=context, server_hostname="", limit=PIECE
             )
     except TimeoutError as error:
         raise TransientError(f"{server.url}: no connection in {CONNECT_SECONDS:g} s") from error
@@ -167,65 +169,22 @@ def _request(
     return "\r\n".join((*lines, "", "")).encode("ascii")
 
 
-def _head(raw: bytes) -> tuple[int, Mapping[str, str]]:
-    status, *lines = raw[:-4].decode("latin-1").split("\r\n")
-    code = status.split(" ", 2)[1:2]
-    if not (status.startswith("HTTP/1.") and code and code[0].isdigit()):
-        raise TransientError(f"the answer is not HTTP: {status[:64]!r}")
-    pairs = (line.partition(":") for line in lines)
-    return int(code[0]), {name.strip().lower(): value.strip() for name, _, value in pairs}
-
-
-async def _body(
-    reader: asyncio.StreamReader, headers: Mapping[str, str], idle: float | None
+async def _pieces(
+    reader: asyncio.StreamReader, head: Head, idle: float | None
 ) -> AsyncGenerator[bytes, None]:
-    chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-    pieces = _chunks(reader, idle) if chunked else _whole(reader, headers, idle)
+    body = Body(reader, head, idle)
+    if not head.chunked and head.length is None:
+        raise CutOffError("the answer states no length, so its end would not show")
     try:
-        async for piece in pieces:
+        async for piece in body.pieces():
             yield piece
     except TimeoutError as error:
         raise CutOffError(f"the agent was silent for {idle} s") from error
-    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+    except (OSError, ValueError, asyncio.IncompleteReadError) as error:
         raise CutOffError("the answer was cut off: the agent stopped, or is cut off") from error
-
-
-async def _whole(
-    reader: asyncio.StreamReader, headers: Mapping[str, str], idle: float | None
-) -> AsyncGenerator[bytes, None]:
-    left = int(headers.get("content-length", ""))
-    while left:
-        async with asyncio.timeout(idle):
-            piece = await reader.read(min(left, _PIECE))
-        if not piece:
-            raise asyncio.IncompleteReadError(b"", left)
-        left -= len(piece)
-        yield piece
-
-
-async def _chunks(reader: asyncio.StreamReader, idle: float | None) -> AsyncGenerator[bytes, None]:
-    while True:
-        async with asyncio.timeout(idle):
-            size = int((await reader.readuntil(b"\r\n"))[:-2], 16)
-        if not size:
-            break
-        while size:
-            async with asyncio.timeout(idle):
-                piece = await reader.read(min(size, _PIECE))
-            if not piece:
-                raise asyncio.IncompleteReadError(b"", size)
-            size -= len(piece)
-            yield piece
-        async with asyncio.timeout(idle):
-            await reader.readexactly(2)
-    trailers: dict[str, str] = {}
-    async with asyncio.timeout(idle):
-        while (trailer := (await reader.readuntil(b"\r\n"))[:-2]) and len(trailers) < _TRAILERS:
-            name, _, value = trailer.decode("latin-1").partition(":")
-            trailers[name.lower()] = value.strip()
-    if error := trailers.get("error"):
-        over = trailers.get(ENDED.lower()) == TIME
-        raise TimeOverError(error) if over else HypercobaltError(error)
+    if reason := body.trailers.get("error"):
+        over = body.trailers.get(ENDED.lower()) == TIME
+        raise TimeOverError(reason) if over else HypercobaltError(reason)
 
 
 def _cause(error: Exception, credential: Credential) -> str:

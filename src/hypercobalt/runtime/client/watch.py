@@ -9,9 +9,8 @@ Source: Kubernetes API concepts, "Efficient detection of changes"; meta/v1 Watch
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -32,8 +31,7 @@ class Change(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change.
 
     Args:
@@ -63,6 +61,13 @@ class ReadObject(NamedTuple, Generic[T]):
 class _Frame(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
+
+
+class _Typed(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """A frame whose object fits its type, as nearly all do."""
+
+    type: Change
+    object: T
 
 
 class _HeadMeta(msgspec.Struct, frozen=True):
@@ -96,7 +101,8 @@ def split_key(key: str) -> tuple[str | None, str]:
 
 def key_of(obj: Object) -> str:
     """The key of an object."""
-    return join_key(obj.metadata.namespace, obj.metadata.name)
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
 async def read_events(
@@ -108,22 +114,40 @@ async def read_events(
         ApiError: the server ended the watch with a Status, `GoneError` for a version too old.
         WatchClosedError: it sent something that is no frame.
     """
-    async for line in _lines(chunks, about):
+    typed = decoder(cast("type[_Typed[T]]", _Typed[type_]))  # type: ignore[valid-type]
+    async for lines in _lines(chunks, about):
         try:
-            frame = _frame_decoder.decode(line)
-            if frame.type == "ERROR":
-                raise from_status(about, msgspec.json.decode(frame.object, type=Status))
-            event = _event(Change(frame.type), frame.object, type_)
-        except (msgspec.DecodeError, ValueError) as exc:
-            raise WatchClosedError(f"{about}: not a watch frame: {exc}") from exc
-        yield event
+            frames = typed.decode_lines(lines)
+        except msgspec.DecodeError:
+            for line in lines.split(b"\n"):
+                if line:
+                    yield _read_leniently(line, type_, about)
+            continue
+        for frame in frames:
+            obj = frame.object
+            if frame.type is Change.BOOKMARK:
+                yield _bookmark(obj.metadata.resourceVersion)
+            else:
+                yield WatchEvent(frame.type, key_of(obj), obj.metadata.resourceVersion, obj)
 
 
-def _event(change: Change, raw: msgspec.Raw, type_: type[T]) -> WatchEvent[T]:
-    if change is Change.BOOKMARK:
-        return WatchEvent(change, "", _head_decoder.decode(raw).metadata.resourceVersion)
-    read = read_one(raw, type_)
+def _read_leniently(line: bytes, type_: type[T], about: str) -> WatchEvent[T]:
+    """Read any frame: an error, a bookmark, an object that does not fit its type."""
+    try:
+        frame = _frame_decoder.decode(line)
+        if frame.type == "ERROR":
+            raise from_status(about, msgspec.json.decode(frame.object, type=Status))
+        change = Change(frame.type)
+        if change is Change.BOOKMARK:
+            return _bookmark(_head_decoder.decode(frame.object).metadata.resourceVersion)
+        read = read_one(frame.object, type_)
+    except (msgspec.DecodeError, ValueError) as exc:
+        raise WatchClosedError(f"{about}: not a watch frame: {exc}") from exc
     return WatchEvent(change, read.key, read.resource_version, read.object, read.problem)
+
+
+def _bookmark(version: str) -> WatchEvent[T]:
+    return WatchEvent(Change.BOOKMARK, "", version)
 
 
 def read_one(raw: msgspec.Raw, type_: type[T]) -> ReadObject[T]:
@@ -141,17 +165,15 @@ def read_one(raw: msgspec.Raw, type_: type[T]) -> ReadObject[T]:
 
 
 async def _lines(chunks: AsyncIterator[bytes], about: str) -> AsyncIterator[bytes]:
-    """Whole lines; what is left after the last line end was cut off and is dropped."""
+    """Whole lines, as many as have come; a last one without a line end was cut off: dropped."""
     pending, size = list[bytes](), 0
     async for chunk in chunks:
-        if b"\n" not in chunk:
-            pending.append(chunk)
-            size += len(chunk)
+        lines, end, rest = chunk.rpartition(b"\n")
+        if end:
+            yield b"".join((*pending, lines))
+            pending, size = [], 0
+        if rest:
+            pending.append(rest)
+            size += len(rest)
             if size > _MAX_LINE_BYTES:
                 raise WatchClosedError(f"{about}: a line of over {_MAX_LINE_BYTES} bytes")
-            continue
-        *lines, rest = b"".join((*pending, chunk)).split(b"\n")
-        pending, size = [rest] if rest else [], len(rest)
-        for line in lines:
-            if line:
-                yield line

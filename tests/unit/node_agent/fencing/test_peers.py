@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.following import background
 
+from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import PeerReport
 from hypercobalt.api.meta import ObjectMeta
@@ -107,11 +108,21 @@ async def test_request_is_probed_once_and_a_new_one_anew() -> None:
         for question in ("q1", "q1", "q2"):
             world.request(Probe("kvm-b", ADDRESS, question), Probe("x", "127.0.0.1", question))
             reports = await world.reports(["kvm-b", "x"])
-            while reports[0].asked != question:
+            while reports[0].request != question:
                 await world.board.changed(world.board.parts)
                 reports = await world.reports(["kvm-b", "x"])
 
     assert world.probed == [ADDRESS, ADDRESS]
+
+
+async def test_request_of_an_older_operator_is_answered_in_both_fields() -> None:
+    async with running() as world:
+        world.alive.add(ADDRESS)
+        world.annotate(f'[{{"name":"kvm-b","address":"{ADDRESS}","asked":"q1"}}]')
+
+        (report,) = await world.reports(["kvm-b"])
+
+    assert to_builtins(report)["asked"] == to_builtins(report)["request"] == "q1"
 
 
 async def test_reports_go_with_their_question() -> None:

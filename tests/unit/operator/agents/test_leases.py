@@ -11,10 +11,17 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.api.coordination import GlanceSpec, LeaseGlance
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.coordination import GlanceMeta, GlanceSpec, LeaseGlance
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
-from hypercobalt.runtime import ConnectionFailedError, Kube, ListResult, Metrics
+from hypercobalt.runtime import (
+    Change,
+    ConnectionFailedError,
+    Kube,
+    ListResult,
+    Metrics,
+    WatchEvent,
+    key_of,
+)
 
 NODE, NAMESPACE = "kvm-a", "agents"
 
@@ -75,7 +82,7 @@ class Server(Kube):
 
 def lease(number: int, *, holder: str = "agent", duration: int | None = 40) -> LeaseGlance:
     """The Lease as its agent's renewal of that number left it."""
-    meta = ObjectMeta(
+    meta = GlanceMeta(
         name=f"node-agent-{NODE}", namespace=NAMESPACE, uid="u", resourceVersion=str(number)
     )
     spec = GlanceSpec(
@@ -109,7 +116,8 @@ class World:
             follower = next(
                 f for f in self.leases.followers if f.namespace == new.metadata.namespace
             )
-            follower.informer._put(new)
+            version = new.metadata.resourceVersion
+            follower.informer.take(WatchEvent(Change.MODIFIED, key_of(new), version, new))
 
     def deletes(self) -> None:
         last = self.server.leases.pop(f"{NAMESPACE}/node-agent-{NODE}")
@@ -310,7 +318,7 @@ async def test_change_of_the_metadata_alone_is_no_renewal() -> None:
 
 async def test_leases_of_other_holders_are_ignored() -> None:
     world = World()
-    meta = ObjectMeta(name="kvm-a", namespace=NAMESPACE, uid="v", resourceVersion="1")
+    meta = GlanceMeta(name="kvm-a", namespace=NAMESPACE, uid="v", resourceVersion="1")
     world.starts(replace(lease(10), metadata=meta))
     world.changes(replace(lease(11), metadata=_later(meta)))
     assert (await world.state(), world.loop.calls, world.enqueued) == (LeaseState.ABSENT, [], [])
@@ -422,7 +430,7 @@ async def test_candidate_that_saw_a_lease_run_out_and_return_judges_it_by_its_re
     assert await world.state() is LeaseState.EXPIRED
 
 
-def _later(meta: ObjectMeta) -> ObjectMeta:
+def _later(meta: GlanceMeta) -> GlanceMeta:
     return replace(meta, resourceVersion=str(int(meta.resourceVersion) + 1), creationTimestamp=NOW)
 
 

@@ -14,6 +14,7 @@ from tests.records import recorded
 from tests.unit.operator.ha.made import PROVEN, hypervisor
 from tests.unit.operator.samples import NOW, condition
 
+from hypercobalt.api.codec import decode
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import PeerReport
@@ -117,7 +118,7 @@ async def test_request_replaces_those_that_another_leader_left() -> None:
 
 def says(fleet: Fleet, name: str, *, asked: str, answers: bool = True, host: str = "kvm-a") -> None:
     """Have a host's agent write a report, beside those that it has written."""
-    report = PeerReport(host=host, answers=answers, asked=asked, evidence="libvirt\x1b[2J")
+    report = PeerReport(host=host, answers=answers, request=asked, evidence="libvirt\x1b[2J")
     old = fleet.found[name]
     reports = (*old.status.peerReports, report)
     fleet.found[name] = replace(old, status=replace(old.status, peerReports=reports))
@@ -128,7 +129,7 @@ async def asked_about(fleet: Fleet) -> tuple[Peers, str]:
     peers = Peers(cast("Kube", fleet), cast("WriteCache[Hypervisor]", fleet), FakeClock())
     await peers.request(replace(hypervisor(), status=HypervisorStatus(internalIp="192.0.2.1")))
     (probe,) = probes(fleet.found["kvm-b"])
-    return peers, probe.asked
+    return peers, probe.request
 
 
 def answers(peers: Peers) -> dict[str, bool]:
@@ -148,6 +149,19 @@ async def test_only_peers_that_were_asked_count_and_only_for_this_question() -> 
     assert answers(peers) == {}
     says(fleet, "kvm-d", asked=asked, answers=False)
     assert answers(peers) == {"kvm-d": False}
+
+
+async def test_report_of_an_older_agent_counts() -> None:
+    """It has the request's name in `asked` alone, and finds it there in the annotation."""
+    fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"))
+    peers, request = await asked_about(fleet)
+    (annotated,) = msgspec.json.decode(fleet.found["kvm-b"].metadata.annotations[PROBE])
+    assert annotated["asked"] == request
+    sent = {"status": {"peerReports": [{"host": "kvm-a", "answers": True, "asked": request}]}}
+    (report,) = decode(msgspec.json.encode(sent), Hypervisor).status.peerReports
+    old = fleet.found["kvm-b"]
+    fleet.found["kvm-b"] = replace(old, status=replace(old.status, peerReports=(report,)))
+    assert answers(peers) == {"kvm-b": True}
 
 
 async def test_peer_counts_once_and_with_its_first_answer() -> None:
