@@ -20,7 +20,7 @@ import pytest
 
 _SHOWN: Final = 10
 _ATTRIBUTE: Final = "cpu_seconds"
-"""Of a report: the CPU since the report before it; xdist hands it on to the one that shows it."""
+"""An attribute of reports: CPU since the report before. xdist hands it on to the main process."""
 
 
 class Group:
@@ -109,7 +109,7 @@ class Spent:
         for file in sorted(self._wall, key=lambda file: by[file], reverse=True)[:_SHOWN]:
             yield _line(self._wall[file], self._cpu[file] if known else None, file)
         cpu = sum(self._cpu.values()) if known else None
-        yield _line(sum(self._wall.values()), cpu, f"all {len(self._wall)} files")
+        yield _line(sum(self._wall.values()), cpu, "all files")
 
 
 def _line(wall: float, cpu: float | None, name: str) -> str:

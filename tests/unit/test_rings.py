@@ -96,3 +96,14 @@ def test_every_ring_of_the_makefile_has_a_budget() -> None:
         if line.startswith("\t$(RING)")
     }
     assert named == set(BUDGETS)
+
+
+def test_the_dearest_files_are_named_with_the_sum_of_all(tmp_path: Path) -> None:
+    (suite(tmp_path, tests=2) / "seen-0").touch()
+    (tmp_path / "seen-1").touch()
+    _, output = run(tmp_path)
+    (line,) = [line for line in output.splitlines() if line.endswith(" test_it.py")]
+    tests, cpu, _ = line.split()
+    assert 0 <= float(tests) < 60
+    assert cpu == "-" or 0 <= float(cpu) < 60
+    assert f"{tests:>8} {cpu:>8}   all files" in output
