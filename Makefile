@@ -5,10 +5,10 @@ BIN := .venv/bin
 RING := scripts/ring
 BESIDE := $(BIN)/python -m tests.side_by_side
 # They wait more than they compute. The longest begin first: none is left alone at the end.
-RINGS := test-lab test-openstack drills integration conformance-operator conformance
+RINGS := test-lab test-openstack drills integration conformance-operator conformance pythons
 AND_REST := $(if $(REST), and not first)
 
-.PHONY: help setup hooks lab test test-all check lint types contract unit first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
+.PHONY: help setup hooks lab test test-all check lint types contract unit pythons first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ prepare: setup ## install and build what the rings below need: packages, kube-ap
 unit: setup ## run the tests of rules, parsers and modules in memory
 	$(RING) unit tests/unit -n 2
 
+pythons: setup ## run them on the oldest and the newest Python found here as well
+	scripts/unit-pythons
+
 integration: setup ## run the tests with real sockets, SQLite and kubectl; OpenStack simulated
 	@# what is any_api runs on the real API server as well, by conformance-operator
 	$(RING) integration tests/integration tests/openstack -n 2 $(if $(REST),-m 'not first and not any_api')
@@ -104,4 +107,4 @@ lock: setup ## renew the locked requirements
 	scripts/lock --upgrade
 
 clean: ## remove what the targets made here (not the cache of built servers)
-	rm -rf .venv .lab .build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .lab .build .mypy_cache .ruff_cache .pytest_cache .hypothesis

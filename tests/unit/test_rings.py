@@ -87,7 +87,7 @@ def test_a_ring_over_its_budget_fails_in_ci_only(tmp_path: Path, ci: str, code: 
 def test_every_ring_of_the_makefile_has_a_budget() -> None:
     named = {
         line.split("scripts/ring", 1)[1].split()[0]
-        for path in ("scripts/conformance",)
+        for path in ("scripts/conformance", "scripts/unit-pythons")
         for line in (ROOT / path).read_text().splitlines()
         if "scripts/ring" in line
     } | {
