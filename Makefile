@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 RING := scripts/ring
 BESIDE := $(BIN)/python -m tests.side_by_side
-# They wait more than they compute. The longest begin first: none is left alone at the end.
+# They wait more than they compute, but for the last. The longest begin first: none is left alone.
 RINGS := test-lab test-openstack drills integration conformance-operator conformance pythons
 AND_REST := $(if $(REST), and not first)
 
