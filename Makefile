@@ -29,14 +29,19 @@ test-all: setup ## every check and test that .ci/run plays
 	@$(BESIDE) humble early
 	@REST=1 $(BESIDE) first $(RINGS)
 
-# What computes and has no deadline, beside what has deadlines of a few seconds: it gives way, also
-# where the kernel shares the CPUs out between sessions first (sched(7), autogroup).
+# What has no deadline gives way to what has one of a few seconds, also where the kernel shares the
+# CPUs out between sessions first (sched(7), autogroup).
+NICE = @echo $(1) 2>/dev/null >/proc/self/autogroup || true
 .PHONY: humble early
 humble:
-	@echo 10 2>/dev/null >/proc/self/autogroup || true
+	$(call NICE,10)
 	@nice -n 10 $(MAKE) --no-print-directory check
 
-early: prepare timed
+early:
+	$(call NICE,10)
+	@nice -n 10 $(MAKE) --no-print-directory prepare
+	$(call NICE,0)
+	@$(MAKE) --no-print-directory timed
 
 check: setup lint types contract unit ## what to run before every commit
 
