@@ -15,6 +15,8 @@ from typing import Final
 
 import pytest
 
+from tests.spent import Group, Meter, Spent
+
 BUDGETS: Final[dict[str, float]] = tomllib.loads(
     Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8")
 )
@@ -34,9 +36,14 @@ def configure(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: more tests need a second try than may.
     """
-    ring = config.getoption("--ring")
-    if ring and not hasattr(config, "workerinput"):
+    ring, is_worker = config.getoption("--ring"), hasattr(config, "workerinput")
+    if not ring:
+        return
+    if not is_worker:
         config.pluginmanager.register(Ring(config, ring, again=config.getoption("--again")))
+    runs_tests = is_worker or not config.getoption("numprocesses", None)
+    if runs_tests and (group := Group.join()):
+        config.pluginmanager.register(Meter(group))
 
 
 class Ring:
@@ -44,7 +51,7 @@ class Ring:
 
     def __init__(self, config: pytest.Config, name: str, *, again: bool) -> None:
         self._name, self._budget, self._began = name, BUDGETS[name], time.monotonic()
-        self._cache = config.cache
+        self._cache, self._spent = config.cache, Spent()
         own = self._cache.mkdir("rings") / "tried"
         self._caches = own.parents[3]
         if again:
@@ -65,6 +72,9 @@ class Ring:
     def _took(self) -> float:
         return time.monotonic() - self._began
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._spent.add(report)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run in CI that is over its budget although all of its tests have passed."""
         self._cache.set(_SEED, session.config.getoption("randomly_seed"))
@@ -77,5 +87,7 @@ class Ring:
         terminalreporter.write_sep("=", f"ring {self._name}")
         over = ", which is too long" if self._took > self._budget else ""
         terminalreporter.write_line(f"{self._took:.0f} s of at most {self._budget:.0f} s{over}")
+        for line in self._spent.lines():
+            terminalreporter.write_line(line)
         for one in self._tried():
             terminalreporter.write_line(f"needed a second try: {one}")

@@ -87,7 +87,7 @@ def test_a_ring_over_its_budget_fails_in_ci_only(tmp_path: Path, ci: str, code: 
 def test_every_ring_of_the_makefile_has_a_budget() -> None:
     named = {
         line.split("scripts/ring", 1)[1].split()[0]
-        for path in ("scripts/conformance",)
+        for path in ("scripts/conformance", "scripts/unit-pythons")
         for line in (ROOT / path).read_text().splitlines()
         if "scripts/ring" in line
     } | {
@@ -96,3 +96,14 @@ def test_every_ring_of_the_makefile_has_a_budget() -> None:
         if line.startswith("\t$(RING)")
     }
     assert named == set(BUDGETS)
+
+
+def test_the_dearest_files_are_named_with_the_sum_of_all(tmp_path: Path) -> None:
+    (suite(tmp_path, tests=2) / "seen-0").touch()
+    (tmp_path / "seen-1").touch()
+    _, output = run(tmp_path)
+    (line,) = [line for line in output.splitlines() if line.endswith(" test_it.py")]
+    tests, cpu, _ = line.split()
+    assert 0 <= float(tests) < 60
+    assert cpu == "-" or 0 <= float(cpu) < 60
+    assert f"{tests:>8} {cpu:>8}   all files" in output

@@ -29,7 +29,7 @@ def become(module: str, settings: AgentSettings) -> Never:
 
 
 def _inherited() -> int:
-    from hypercobalt.runtime.self_signed import self_signed  # noqa: PLC0415 - slow
+    from hypercobalt.tls.self_signed import self_signed  # noqa: PLC0415 - slow
 
     certificate = self_signed()
     os.set_inheritable(certificate, True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Never
 
 from hypercobalt.operator.process import ProcessSettings, encode_settings
-from hypercobalt.runtime.self_signed import self_signed
+from hypercobalt.tls.self_signed import self_signed
 
 
 def become(settings: ProcessSettings) -> Never:

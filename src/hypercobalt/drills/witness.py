@@ -123,10 +123,10 @@ class Witness:
 def emulators(prefix: str) -> Iterator[Emulator]:
     """The QEMUs of the lab with that prefix."""
     for pid in processes.pids():
-        folder = _PROC / str(pid)
         with suppress(OSError):  # it has ended meanwhile
-            if not (folder / "comm").read_text().startswith("qemu-system"):
+            if not processes.command(pid).startswith("qemu-system"):
                 continue
+            folder = _PROC / str(pid)
             machine = cgroups.of_lab((folder / "cgroup").read_text(), f"{prefix}-")
             uuid = _uuid((folder / "cmdline").read_bytes())
             if machine and uuid:

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime.server_tls import server_context as tls_context
+from hypercobalt.tls.server import server_context as tls_context
 
 LIFETIME = timedelta(days=365)  # of all but the CA
 RENEW = LIFETIME / 2  # what was copied from a kubeconfig is good for as long after that

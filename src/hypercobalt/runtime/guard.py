@@ -33,7 +33,7 @@ from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.endpoints import Guard
 from hypercobalt.runtime.routes import Answer, Request, Requester, Route
-from hypercobalt.runtime.server_tls import server_context
+from hypercobalt.tls.server import server_context
 
 log = get_logger(__name__)
 
@@ -139,6 +139,6 @@ def _context(certificate: int | None) -> ssl.SSLContext:
 def own_certificate() -> int:
     """A descriptor of a new certificate and its key, for a process that was given none."""
     # Imported here: an agent is given one, and does not carry the library.
-    from hypercobalt.runtime.self_signed import self_signed  # noqa: PLC0415
+    from hypercobalt.tls.self_signed import self_signed  # noqa: PLC0415
 
     return self_signed()

@@ -24,7 +24,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Kube
 from hypercobalt.runtime.guard import KEPT, guard
-from hypercobalt.runtime.self_signed import self_signed
+from hypercobalt.tls.self_signed import self_signed
 
 
 @dataclass

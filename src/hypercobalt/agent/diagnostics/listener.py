@@ -17,8 +17,8 @@ from typing import Final
 
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime.server_tls import server_context
 from hypercobalt.runtime.write_cache import Latest
+from hypercobalt.tls.server import server_context
 
 log = get_logger(__name__)
 

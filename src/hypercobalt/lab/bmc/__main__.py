@@ -16,14 +16,15 @@ from pathlib import Path
 
 from hypercobalt import pki
 from hypercobalt.lab import shared_mount
+from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards, Feed
 from hypercobalt.lab.bmc.faults import Fault
 from hypercobalt.lab.bmc.feeds import Feeds
 from hypercobalt.lab.bmc.redfish import RedfishServer
 from hypercobalt.lab.bmc.server import BmcServer
-from hypercobalt.lab.host import Power
-from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.host import Host, Place, Power
 from hypercobalt.lab.state import Layout
 from hypercobalt.lab.storage.faults import Fault as StorageFault
 
@@ -31,9 +32,8 @@ from hypercobalt.lab.storage.faults import Fault as StorageFault
 class HostChassis:
     """A host of a lab."""
 
-    def __init__(self, data: Path, name: str) -> None:
-        self._data, self._name = data, name
-        self._host = Lab.find(data).host(name)
+    def __init__(self, data: Path, host: Host) -> None:
+        self._data, self._host = data, host
 
     def is_on(self) -> bool:
         return self._host.power is not Power.OFF
@@ -46,16 +46,19 @@ class HostChassis:
             asyncio.run(self._boot())
 
     async def _boot(self) -> None:
+        # All of the lab with its clients of the API: half a second of CPU, which few hosts need.
+        from hypercobalt.lab.lab import Lab  # noqa: PLC0415 - slow
+
         lab = Lab.find(self._data)  # as it is by now
-        await lab.up_host(lab.host(self._name))
+        await lab.up_host(lab.host(self._host.name))
 
 
 class StoragePath:
     """The access of a host to the shared disks: off while it is denied."""
 
-    def __init__(self, data: Path, name: str) -> None:
-        self._faults = shared_mount.faults(Layout.at(data))
-        self._machine = Lab.find(data).host(name).machine
+    def __init__(self, layout: Layout, host: Host) -> None:
+        self._faults = shared_mount.faults(layout)
+        self._machine = host.machine
 
     def is_on(self) -> bool:
         return self._faults.read().get(self._machine) is not StorageFault.DENY
@@ -68,20 +71,28 @@ class StoragePath:
 
 
 def main() -> None:
-    """Serve until the process is killed, with everything of the lab."""
+    """Serve until the process is killed, with everything of the lab.
+
+    Raises:
+        LabError: there is no lab in the directory, or no such host in it.
+    """
     data, name = Path(sys.argv[1]), sys.argv[2]
-    boards = Boards(Layout.at(data), Lab.find(data).state)
+    layout = Layout.at(data)
+    state = records.known(layout)
+    if state is None:
+        raise LabError(f"there is no lab in {layout.data}")
+    host, boards = Host(Place(layout, state, ()), state.host(name)), Boards(layout, state)
     tls, password = pki.server_context(boards.certificates()), boards.password(name)
-    uuid = Lab.find(data).host(name).identity.uuid
-    storage = Board(name, uuid, password, StoragePath(data, name), lambda: Fault.NONE)
+    uuid = host.identity.uuid
+    storage = Board(name, uuid, password, StoragePath(layout, host), lambda: Fault.NONE)
     _serve_beside(RedfishServer(storage, boards.storage_address(name), tls))
-    host = HostChassis(data, name)
-    feeds = Feeds(host, tuple(Feed))
+    chassis = HostChassis(data, host)
+    feeds = Feeds(chassis, tuple(Feed))
     for feed in Feed:
         fault = boards.outlet_fault(name, feed).read
         outlet = Board(name, uuid, password, feeds.outlet(feed), fault)
         _serve_beside(RedfishServer(outlet, boards.outlet_address(name, feed), tls))
-    board = Board(name, uuid, password, host, boards.fault(name).read)
+    board = Board(name, uuid, password, chassis, boards.fault(name).read)
     BmcServer(board, boards.address(name), tls).serve_forever()
 
 
