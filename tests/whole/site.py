@@ -160,7 +160,11 @@ class Site:
     async def leave(self, name: str) -> None:
         """Delete the Node of a host, as whoever gives machines out does, and wait for the rest."""
         await self.kube.delete(Node, name)
-        await awaited(lambda: self.kube.get(Hypervisor, name), lambda one: one is None, WITHIN)
+        for read in (
+            lambda: self.kube.get(Hypervisor, name),
+            lambda: self.kube.get(OVSNode, name, rights.OVS_NAMESPACE),
+        ):
+            await awaited(read, lambda one: one is None, WITHIN)
 
     async def join(self, name: str) -> None:
         """Take a host in that has left."""
