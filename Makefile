@@ -5,7 +5,7 @@ BIN := .venv/bin
 RING := scripts/ring
 # They wait more than they compute. The last one has two workers, and so leaves no core idle while it
 # is alone.
-RINGS := conformance conformance-operator test-lab test-openstack drills integration
+RINGS := conformance conformance-operator test-lab test-openstack test-whole drills integration
 AND_REST := $(if $(REST), and not first)
 
 .PHONY: help setup hooks lab test test-all check lint types contract unit first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
