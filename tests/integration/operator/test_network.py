@@ -231,9 +231,10 @@ async def test_ovsnode_leaves_with_its_node_once_its_agent_is_silent(
 
         await kube.delete(Node, name)
 
-        async with asyncio.timeout(20):
-            while await kube.get(OVSNode, name, SWITCHES) is not None:  # noqa: ASYNC110 - a read
-                await asyncio.sleep(0.1)
+        async def is_gone() -> bool:
+            return await kube.get(OVSNode, name, SWITCHES) is None
+
+        await eventually(is_gone, seconds=20)
 
 
 async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(
