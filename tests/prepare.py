@@ -17,7 +17,7 @@ from hypercobalt.lab.commands import run
 from hypercobalt.lab.guest import image, probe
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
-from hypercobalt.lab.openstack import infra, venv
+from hypercobalt.lab.openstack import infra, schema, venv
 from tests.lab.kit import emulators, oracle
 from tests.pages import ROOT
 
@@ -34,8 +34,12 @@ async def prepare() -> None:
     verdict = preflight.decide(machine, Demand(hosts=3, guests=2))
     if missing := (*verdict.install, *oracle.missing_packages(), *infra.missing_packages()):
         await packages.install(missing)
-    await asyncio.gather(_servers(), venv.ready(), emulators.ready())
+    await asyncio.gather(_servers(), _openstack(), emulators.ready())
     await probe.accelerators(await image.ready())  # by itself: it judges what the CPU does
+
+
+async def _openstack() -> None:
+    await schema.ready(await venv.ready())
 
 
 async def _servers() -> None:

@@ -48,6 +48,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.api.workloads import Deployment
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server as Instance
@@ -223,11 +224,14 @@ async def certify(person: Kube, name: str) -> None:
 
 
 async def vanish(person: Kube, name: str, compute: FakeCompute) -> None:
-    """A Node is gone before its host is empty."""
+    """A Node is gone before its host is empty, and leaves an OVSNode."""
     compute.world.add_host(name)
     compute.moves.add(Instance("i2", "web", name, "BUILD"))
     await add_node(person, name, labels={LIFECYCLE_LABEL: "skip-tests"})
     await until(person, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
+    agent = OVSAgent(person, name)
+    await agent.appears()
+    await agent.dies()
     await maintain(person, name, Maintenance.TERMINATION)
     await until(person, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running")
     await person.delete(Node, name)
@@ -238,7 +242,9 @@ async def vanish(person: Kube, name: str, compute: FakeCompute) -> None:
 
 
 async def is_gone(person: Kube, name: str) -> bool:
-    return await person.get(Hypervisor, name) is None
+    if await person.get(Hypervisor, name) is not None:
+        return False
+    return await person.get(OVSNode, name, SWITCHES) is None
 
 
 async def come_and_go(person: Kube, name: str) -> None:

@@ -46,6 +46,11 @@ class Servers:
         self._names = names
         self._made: list[str] = []
 
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Ids of those that are there."""
+        return tuple(self._made)
+
     async def create(
         self,
         *,

@@ -1,7 +1,8 @@
 """One lab for all of these tests: OpenStack, our agents and operator, and BMCs, on two hosts.
 
 `--lab DATA` uses one that is there, and leaves it; it was made by `cobalt lab up --openstack
---hosts 2 --vms 0 --node-grace 4s --data DATA`.
+--hosts 2 --vms 0 --node-grace 4s --data DATA`. `--chains FILE` writes what hosts and operator have
+logged of each server, in the order of time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hypercobalt.lab.pytest_plugin import run
 from tests.openstack import machine
 from tests.openstack.reaper import reaped
 from tests.openstack.servers import Servers
+from tests.whole.chain import chain
 from tests.whole.site import Site
 
 HOSTS = ("kvm-1", "kvm-2")
@@ -35,6 +37,7 @@ _NODE_GRACE = timedelta(seconds=4)  # as in drills: waits that do not matter her
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lab", type=Path, help="data directory of a lab with OpenStack that runs")
+    parser.addoption("--chains", type=Path, help="file for what was logged of each server")
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +69,7 @@ def openstack(
 
 
 @pytest_asyncio.fixture
-async def site(openstack: OpenStack) -> AsyncIterator[Site]:
+async def site(request: pytest.FixtureRequest, openstack: OpenStack) -> AsyncIterator[Site]:
     """The environment with all hosts in service; as it was afterwards, and nothing ran twice."""
     witness = Witness(openstack.lab.state.prefix)
     watching = asyncio.create_task(witness.watch(), name="witness")
@@ -80,4 +83,15 @@ async def site(openstack: OpenStack) -> AsyncIterator[Site]:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
+            drawn: Path | None = request.config.getoption("--chains")
+            if drawn is not None:
+                await _draw(site, request.node.name, drawn)
             await site.mend()
+
+
+async def _draw(site: Site, test: str, drawn: Path) -> None:
+    """Append the chain of each server of a test to a file."""
+    for server in site.servers.made:
+        text = f"{test}, {server}\n{await chain(site.openstack, server)}\n"
+        with drawn.open("a") as file:
+            file.write(text)

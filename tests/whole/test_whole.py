@@ -271,7 +271,7 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_age
     site: Site,
 ) -> None:
     *moved, stays = await asyncio.gather(site.boot(FIRST), site.boot(FIRST), site.boot(SECOND))
-    beats = {server: await site.servers.beats(server) for server in moved}
+    beats = {server: await site.beats(server) for server in moved}
     (pid,) = (one.pid for one in site.emulators(stays))
 
     name = "whole"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access import kubeconfig
+from hypercobalt.errors import TransientError
 from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.bmc import boards
 from hypercobalt.lab.commands import cobalt_command
@@ -70,6 +72,17 @@ def lease(node: Node) -> Lease:
     owner = owner_reference(node)
     meta = ObjectMeta(name=name, namespace=heartbeat.LEASE_NAMESPACE, ownerReferences=(owner,))
     return Lease(metadata=meta, spec=LeaseSpec(holderIdentity=name))
+
+
+async def _ready(kube: Kube, name: str) -> None:
+    """Wait until a Node is ready, through watches that break: a busy machine answers late."""
+    while True:
+        with suppress(TransientError):
+            async with kube.watch(Node, fields=f"metadata.name={name}") as events:
+                async for event in events:
+                    if event.object is not None and is_ready(event.object):
+                        return
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 def is_ready(node: Node) -> bool:
@@ -222,20 +235,13 @@ class ControlPlane:
             HypercobaltError: the server refuses.
         """
         try:
-            async with (
-                asyncio.timeout(_START.total_seconds()),
-                self.client() as kube,
-                kube.watch(Node, fields=f"metadata.name={name}") as events,
-            ):
-                async for event in events:
-                    if event.object is not None and is_ready(event.object):
-                        return
+            async with asyncio.timeout(_START.total_seconds()), self.client() as kube:
+                await _ready(kube, name)
         except TimeoutError:
-            pass
-        raise LabError(
-            f"the heartbeat of host {name} does not report to {self.url}; "
-            f"see `cobalt lab exec {name} journalctl -u hypercobalt-heartbeat`"
-        )
+            raise LabError(
+                f"the heartbeat of host {name} does not report to {self.url}; "
+                f"see `cobalt lab exec {name} journalctl -u hypercobalt-heartbeat`"
+            ) from None
 
     async def unregister(self, name: str) -> None:
         """Delete the objects of a host: Hypervisor, OVSNode, Node, and what they own.

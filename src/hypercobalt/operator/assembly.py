@@ -151,7 +151,7 @@ def add_controllers(
             manager,
             options.ovs_namespace,
             bridge,
-            known=known.cache.keys,
+            known=known,
             events=events,
             metrics=metrics,
         )

@@ -12,7 +12,14 @@ from typing import ClassVar, cast
 import msgspec
 import pytest
 from tests.conformance.wire import Body, Json
-from tests.integration.operator.conftest import SWITCHES, Operator, operator, reason, until
+from tests.integration.operator.conftest import (
+    SWITCHES,
+    Operator,
+    add_node,
+    operator,
+    reason,
+    until,
+)
 from tests.integration.operator.lifecycle import QUICK, message, set_spec, site
 from tests.integration.operator.service import in_service
 from tests.integration.operator.switches import BRIDGE_DOWN, GOOD, SB_AWAY, OVSAgent
@@ -23,6 +30,7 @@ from hypercobalt.agent.board import Board, Parts
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.coordination import Event
+from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ManagedFieldsEntry, Object, ObjectMeta, ResourceInfo
@@ -126,6 +134,7 @@ async def test_the_two_managers_own_one_condition_in_turn_and_nothing_else_in_co
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     agent = OVSAgent(kube, name)
+    await add_node(kube, name)
     async with watching(kubeconfig):
         await agent.appears()
         assert (await owners(kube, name))["ovs-agent"] >= {"status", "reason", "message"}
@@ -148,6 +157,7 @@ async def test_agent_that_lives_has_its_condition_back_by_itself_and_no_fight_be
 ) -> None:
     """The frame's own applier, whose Lease alone is lost."""
     agent, written = OVSAgent(kube, name), list[OVSNodeStatus]()
+    await add_node(kube, name)
     await agent.appears()
     async with watching(kubeconfig) as running, applier(kube, name, written):
         await eventually(lambda: len(written) == 1)
@@ -198,6 +208,7 @@ async def test_ovsnode_of_an_agent_without_a_lease_becomes_unknown(
 ) -> None:
     monkeypatch.setattr(leases, "DURATION", timedelta(seconds=1))
     agent = OVSAgent(kube, name)
+    await add_node(kube, name)
     await agent.appears()
     await agent.lease.ends()
     async with watching(kubeconfig):
@@ -205,6 +216,25 @@ async def test_ovsnode_of_an_agent_without_a_lease_becomes_unknown(
     ready = get_condition(found.status.conditions, "Ready")
     assert ready is not None
     assert "keeps no Lease" in ready.message
+
+
+async def test_ovsnode_leaves_with_its_node_once_its_agent_is_silent(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    agent = OVSAgent(kube, name)
+    async with watching(kubeconfig):
+        await add_node(kube, name)
+        await until(kube, Hypervisor, name, lambda _: True)
+        await agent.appears()
+        await agent.dies()
+        await until_switch(kube, name, "Unknown/AgentSilent")
+
+        await kube.delete(Node, name)
+
+        async def is_gone() -> bool:
+            return await kube.get(OVSNode, name, SWITCHES) is None
+
+        await eventually(is_gone, seconds=20)
 
 
 async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(

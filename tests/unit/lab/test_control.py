@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab.control import is_ready, lease, node_labels
+from hypercobalt.lab.control import ControlPlane, is_ready, lease, node_labels
+from hypercobalt.lab.state import Layout, State
 from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL
+from hypercobalt.runtime import Kube
+from hypercobalt.runtime.client.retry import NotSentError
 
 
 def test_a_node_has_the_labels_of_a_hypervisor() -> None:
@@ -41,3 +50,42 @@ def test_only_a_reporting_node_is_ready(status: str, *, ready: bool) -> None:
 
 def test_a_node_that_never_reported_is_not_ready() -> None:
     assert not is_ready(Node())
+
+
+class BusyServer:
+    """An API server that takes no connection at first, and then ends a watch before its time."""
+
+    def __init__(self) -> None:
+        self.watches = 0
+
+    async def __aenter__(self) -> BusyServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    @asynccontextmanager
+    async def watch(
+        self, _type: type[Node], *, fields: str
+    ) -> AsyncIterator[AsyncIterator[object]]:
+        assert fields == "metadata.name=kvm-2"
+        self.watches += 1
+        if self.watches == 1:
+            raise NotSentError("watch Node: cannot connect to 10.77.1.254:6443: timed out")
+        yield self._events()
+
+    async def _events(self) -> AsyncIterator[object]:
+        ready = NodeCondition(type="Ready", status="True" if self.watches > 2 else "Unknown")
+        yield SimpleNamespace(object=Node(status=NodeStatus(conditions=(ready,))))
+
+
+async def test_node_is_waited_for_while_the_server_takes_no_connection_or_ends_the_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BusyServer()
+    monkeypatch.setattr(ControlPlane, "client", lambda _: cast("Kube", server))
+    control = ControlPlane(Layout.at(tmp_path), cast("State", SimpleNamespace()))
+
+    await control.wait_for_node("kvm-2")
+
+    assert server.watches == 3

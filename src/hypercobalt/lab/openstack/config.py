@@ -149,9 +149,10 @@ def _nova(place: Place) -> Sections:
             "rpc_response_timeout": 30,
             # Periodic tasks begin at once, not up to a minute later: a compute is found by one.
             "periodic_fuzzy_delay": 0,
-            # With the defaults a stop takes a minute and more.
-            "graceful_shutdown_timeout": 5,
-            "manager_shutdown_timeout": 4,
+            # nova-compute takes all of it: its default pool of threads does not shut down. With
+            # the defaults a stop takes a minute and more.
+            "graceful_shutdown_timeout": 2,
+            "manager_shutdown_timeout": 1,
         },
         "oslo_messaging_notifications": {"driver": "noop"},
         "keystone_authtoken": _tokens(place),

@@ -28,7 +28,7 @@ async def copy(wanted: Place) -> None:
     Raises:
         LabError: they are not in the cache and cannot be made.
     """
-    made = await _ready(wanted.programs)
+    made = await ready(wanted.programs)
     for name in ("keys", "mysql"):  # whole or not at all, should we be killed
         target, part = wanted.folder / name, wanted.folder / f"{name}.part"
         if not target.exists():
@@ -52,7 +52,12 @@ async def settle(wanted: Place) -> None:
         )
 
 
-async def _ready(programs: Path) -> Path:
+async def ready(programs: Path) -> Path:
+    """The folder in the cache with the databases and keys, made where there is none.
+
+    Raises:
+        LabError: they cannot be made.
+    """
     version = await run("mariadbd", "--version")
     recipe = (programs.name, version, PASSWORD, REGION, *DATABASES)
     source = await asyncio.to_thread(Path(__file__).read_bytes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.agents.leases import OVS_AGENT, AgentLeases
+from hypercobalt.operator.network import departed
 from hypercobalt.operator.network.silence import NAME, SilenceReconciler
 from hypercobalt.operator.network.switches import Switches
-from hypercobalt.runtime import Controller, Manager, Metrics, Recorder
+from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, primary
 
 
 def add_network(
@@ -15,7 +15,7 @@ def add_network(
     namespace: str,
     bridge: str,
     *,
-    known: Callable[[], Iterable[str]],
+    known: Informer[Hypervisor],
     events: Recorder,
     metrics: Metrics,
 ) -> Switches:
@@ -27,11 +27,11 @@ def add_network(
         manager: runs it.
         namespace: namespace of both.
         bridge: name of the integration bridge.
-        known: names of all hosts that there are.
+        known: all hosts that there are.
         events: for people.
         metrics: of the process.
     """
-    switches = Switches(manager.kube, namespace, bridge, metrics, known=known)
+    switches = Switches(manager.kube, namespace, bridge, metrics, known=known.cache.keys)
     leases = AgentLeases(manager.kube, (namespace,), switches.hosts, metrics, prefix=OVS_AGENT)
     manager.add_service("switches", switches.run)
     manager.add_service("ovs-agent-leases", leases.run)
@@ -40,6 +40,17 @@ def add_network(
             NAME,
             SilenceReconciler(manager.kube, leases, switches, clock=manager.clock, events=events),
             watches=(switches.spoke.watch, leases.source.watch),
+        )
+    )
+    manager.add(
+        Controller(
+            departed.NAME,
+            departed.DepartureReconciler(manager.kube, leases, switches),
+            watches=(
+                switches.spoke.watch,
+                leases.source.watch,
+                primary(known, when=departed.is_gone),
+            ),
         )
     )
     return switches
