@@ -13,7 +13,7 @@ import pytest
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import CutOffError, Pinned, call
-from hypercobalt.runtime.self_signed import self_signed
+from hypercobalt.tls.self_signed import self_signed
 
 IDLE = 1.0
 OK = b"HTTP/1.1 200 OK\r\n"
