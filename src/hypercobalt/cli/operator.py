@@ -127,6 +127,7 @@ def operator(
             smoke=test.smoke(),
             evacuate_local_disks=nova.evacuate_local_disks,
             live_migrate_devices=nova.live_migrate_devices,
+            service_down_time=nova.nova_service_down_time,
             kubeconfig=kubeconfig,
             leader_elect=leader_elect,
             metrics=parse_address("--metrics-bind-address", metrics_bind_address),

@@ -8,7 +8,9 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed, listed
+from hypercobalt.cli.common_flags import Span
 from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME
 from hypercobalt.errors import ConfigurationError
 
 DEFAULT_SECRET: Final = "hypercobalt-definitions-key"  # noqa: S105 - the name of one
@@ -149,7 +151,10 @@ class NovaFlags:
     live_migrate_devices
         Move running servers with virtual GPUs or PCI devices live. Nova decides whether it can:
         GPUs since 2024.1, devices of an alias that is live-migratable since 2025.1.
+    nova_service_down_time
+        Nova's option `service_down_time`: how long Nova shows a dead host as up.
     """
 
     evacuate_local_disks: Annotated[bool, Parameter(env_var="EVACUATE_LOCAL_DISKS")] = False
     live_migrate_devices: Annotated[bool, Parameter(env_var="LIVE_MIGRATE_DEVICES")] = True
+    nova_service_down_time: Span = SERVICE_DOWN_TIME

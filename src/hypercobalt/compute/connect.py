@@ -6,6 +6,7 @@ An adapter is imported only when it is chosen, so the libraries of the others ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from importlib.metadata import version
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.direct.starts import Starts
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
-from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME, SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 
@@ -40,6 +41,7 @@ def connect_nova(
     *,
     evacuate_local_disks: bool = False,
     live_migrate_devices: bool = True,
+    service_down_time: timedelta = SERVICE_DOWN_TIME,
 ) -> ComputeService:
     """Make Nova's adapter. No call is made: an OpenStack that is away shows as `trouble` later.
 
@@ -53,6 +55,7 @@ def connect_nova(
             disks again from the image, unless all hosts share the directory or pool they are in.
         live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
             can.
+        service_down_time: Nova's option of that name, for which Nova shows a dead host as up.
 
     Raises:
         ConfigurationError: openstacksdk is not installed, or no account is configured.
@@ -74,6 +77,7 @@ def connect_nova(
         guard,
         evacuate_local_disks=evacuate_local_disks,
         live_migrate_devices=live_migrate_devices,
+        service_down_time=service_down_time,
     )
 
 

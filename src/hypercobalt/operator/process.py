@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
@@ -48,6 +49,7 @@ class ProcessSettings:
         smoke: the server that Nova boots for a test.
         evacuate_local_disks: see `connect_nova`.
         live_migrate_devices: see `connect_nova`.
+        service_down_time: see `connect_nova`.
         kubeconfig: file; None looks where kubectl and pods do.
         leader_elect: one of several processes is active.
         metrics: where `/metrics` is served; None: nowhere.
@@ -67,6 +69,7 @@ class ProcessSettings:
     smoke: SmokeSettings
     evacuate_local_disks: bool
     live_migrate_devices: bool
+    service_down_time: timedelta
     kubeconfig: Path | None
     leader_elect: bool
     metrics: Address | None
@@ -139,4 +142,5 @@ def _connect(settings: ProcessSettings, registry: CollectorRegistry) -> Connect 
         guard,
         evacuate_local_disks=settings.evacuate_local_disks,
         live_migrate_devices=settings.live_migrate_devices,
+        service_down_time=settings.service_down_time,
     )

@@ -39,6 +39,7 @@ SETTINGS = ProcessSettings(
     smoke=SmokeSettings(network="none"),
     evacuate_local_disks=True,
     live_migrate_devices=False,
+    service_down_time=timedelta(seconds=90),
     kubeconfig=Path("/etc/kube config"),
     leader_elect=True,
     metrics=Address("::1", 0),

@@ -26,13 +26,13 @@ from hypercobalt.compute.nova.owners import Owners
 from hypercobalt.compute.nova.providers import Providers
 from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.servers import to_server
-from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME, SmokeSettings
 from hypercobalt.compute.nova.smoke import SmokeTests
 from hypercobalt.compute.nova.traits import Traits
 
 Clock = Callable[[], float]
-_SILENCE: Final = timedelta(seconds=70)
-"""Nova's `service_down_time` by default, a minute, and a listing that is some seconds old."""
+_LISTED: Final = timedelta(seconds=10)
+"""A listing of Nova's services is some seconds old."""
 
 
 class Nova:
@@ -46,6 +46,7 @@ class Nova:
         clock: seconds that never step back.
         evacuate_local_disks: see `connect`.
         live_migrate_devices: see `connect`.
+        service_down_time: see `connect`.
     """
 
     name = "nova"
@@ -60,8 +61,9 @@ class Nova:
         *,
         evacuate_local_disks: bool = False,
         live_migrate_devices: bool = True,
+        service_down_time: timedelta = SERVICE_DOWN_TIME,
     ) -> None:
-        self._threads = threads
+        self._threads, self._down_time = threads, service_down_time
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
         self.hosts = Hosts(self._calls, clock)
         candidates = Candidates(self._calls, self.hosts, clock)
@@ -83,7 +85,7 @@ class Nova:
 
     @property
     def silence(self) -> timedelta:
-        return _SILENCE
+        return self._down_time + _LISTED
 
     @property
     def trouble(self) -> str:
@@ -105,6 +107,7 @@ def connect(
     *,
     evacuate_local_disks: bool = False,
     live_migrate_devices: bool = True,
+    service_down_time: timedelta = SERVICE_DOWN_TIME,
 ) -> Nova:
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
@@ -118,6 +121,7 @@ def connect(
             disks again from the image, unless all hosts share the directory or pool they are in.
         live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
             can.
+        service_down_time: Nova's option of that name, for which Nova shows a dead host as up.
 
     Raises:
         ConfigurationError: no account is configured.
@@ -138,4 +142,5 @@ def connect(
         smoke,
         evacuate_local_disks=evacuate_local_disks,
         live_migrate_devices=live_migrate_devices,
+        service_down_time=service_down_time,
     )

@@ -1,17 +1,22 @@
-"""Settings of the servers that onboarding boots on a new host. It imports nothing heavy."""
+"""Settings of the adapter to Nova. It imports nothing heavy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 NO_NETWORK: Final = "none"
 FIRST_NETWORK: Final = ""
+SERVICE_DOWN_TIME: Final = timedelta(seconds=60)
+"""Nova's option `service_down_time` by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmokeSettings:
-    """The defaults are those of the existing operator.
+    """Settings of the servers that onboarding boots on a new host.
+
+    The defaults are those of the existing operator.
 
     Args:
         project: project of the servers; "" for that of the environment's account. An application
