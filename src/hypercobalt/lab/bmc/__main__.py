@@ -18,14 +18,14 @@ from hypercobalt import pki
 from hypercobalt.lab import shared_mount
 from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards, Feed
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.bmc.feeds import Feeds
 from hypercobalt.lab.bmc.redfish import RedfishServer
 from hypercobalt.lab.bmc.server import BmcServer
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.state import Layout
-from hypercobalt.lab.storage.faults import Fault as StorageFault
+from hypercobalt.lab.storage.faults import StorageFault
 
 
 class HostChassis:
@@ -73,7 +73,7 @@ def main() -> None:
     boards = Boards(Layout.at(data), Lab.find(data).state)
     tls, password = pki.server_context(boards.certificates()), boards.password(name)
     uuid = Lab.find(data).host(name).identity.uuid
-    storage = Board(name, uuid, password, StoragePath(data, name), lambda: Fault.NONE)
+    storage = Board(name, uuid, password, StoragePath(data, name), lambda: BoardFault.NONE)
     _serve_beside(RedfishServer(storage, boards.storage_address(name), tls))
     host = HostChassis(data, name)
     feeds = Feeds(host, tuple(Feed))

@@ -13,7 +13,7 @@ from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.coordination import GlanceSpec, LeaseGlance
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.runtime import ConnectionFailedError, Kube, ListResult, Metrics
 
 NODE, NAMESPACE = "kvm-a", "agents"
@@ -118,7 +118,7 @@ class World:
     def _keep(self, one: LeaseGlance) -> None:
         self.server.leases[f"{one.metadata.namespace}/{one.metadata.name}"] = one
 
-    async def seen(self) -> Sighting:
+    async def seen(self) -> LeaseSighting:
         found = await self.leases.of(NODE)
         assert found is not None
         return found

@@ -17,7 +17,7 @@ from tests.unit.operator.samples import NOW, condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import PeerReport
-from hypercobalt.api.peers import MOST, PROBE, Probe, probes
+from hypercobalt.api.peers import MOST, PROBE, PeerProbe, probes
 from hypercobalt.operator.ha.peers import LASTS, Peers
 from hypercobalt.runtime import FakeClock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
@@ -90,7 +90,7 @@ class Fleet:
 def peer(name: str, *suspects: str) -> Hypervisor:
     reports = condition("AgentReporting", "True", "Reporting")
     made = hypervisor(conditions=(reports, condition("NodeHealthy", "True", "Healthy")))
-    notes = [Probe(suspect, "192.0.2.1", "before") for suspect in suspects]
+    notes = [PeerProbe(suspect, "192.0.2.1", "before") for suspect in suspects]
     annotations = {PROBE: msgspec.json.encode(notes).decode()} if notes else {}
     return replace(
         made,
