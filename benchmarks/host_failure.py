@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.harness import arguments, report_figures
 
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.drills.record import Record
+from hypercobalt.drills.record import DrillRecord
 from hypercobalt.drills.stage import Stage, staged
 
 HOST = "kvm-1"
@@ -81,7 +81,9 @@ async def run_again(stage: Stage, vms: tuple[str, ...]) -> dict[str, float]:
 
 
 async def measure(vms: int) -> dict[str, float]:
-    async with staged(3, Record(lambda one: print(one.at, one.text, file=sys.stderr))) as stage:
+    async with staged(
+        3, DrillRecord(lambda one: print(one.at, one.text, file=sys.stderr))
+    ) as stage:
         names = await stage.vms(HOST, vms)
         async with marked(stage) as marks:
             cut = time.monotonic()

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.harness import arguments, report_figures
 
 from hypercobalt.drills.instances import kill
-from hypercobalt.drills.record import Record
+from hypercobalt.drills.record import DrillRecord
 from hypercobalt.drills.stage import Stage, staged
 
 HOST = "kvm-1"
@@ -55,7 +55,9 @@ async def crash(stage: Stage, vm: str) -> tuple[float, float]:
 
 async def measure(crashes: int) -> dict[str, float]:
     found, loads = list[tuple[float, float]](), list[float]()
-    async with staged(1, Record(lambda one: print(one.at, one.text, file=sys.stderr))) as stage:
+    async with staged(
+        1, DrillRecord(lambda one: print(one.at, one.text, file=sys.stderr))
+    ) as stage:
         names = await stage.vms(HOST, VMS)
         await stage.write(*names)
         for vm in names[:crashes]:

@@ -29,7 +29,7 @@ from hypercobalt.adapters.fencing.port import (
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.boards import Protocol
-from hypercobalt.lab.bmc.faults import SLOW_SECONDS, Fault, FaultFile
+from hypercobalt.lab.bmc.faults import SLOW_SECONDS, BoardFault, FaultFile
 from hypercobalt.operator.ha.device_identity import Question, refusal
 from hypercobalt.operator.ha.fences import switch_off
 from hypercobalt.operator.ha.proving import ProvenDevice
@@ -90,7 +90,7 @@ async def test_a_host_is_switched_off_and_on(bmc: Bmc) -> None:
 async def test_a_bmc_proves_whose_it_is_by_the_uuid_of_its_system(bmc: Bmc) -> None:
     device = bmc.device()
     assert str(SYSTEM) in await device.systems(within=WITHIN)
-    bmc.faults.write(Fault.DENIED)
+    bmc.faults.write(BoardFault.DENIED)
     with pytest.raises(FenceError) as failed:
         await device.systems(within=WITHIN)
     assert PASSWORD not in str(failed.value)
@@ -141,13 +141,13 @@ async def test_a_host_that_is_off_already_counts_as_switched_off(bmc: Bmc) -> No
 
 async def test_a_slow_bmc_is_waited_for(bmc: Bmc) -> None:
     bmc.chassis.is_now("off")
-    bmc.faults.write(Fault.SLOW)
+    bmc.faults.write(BoardFault.SLOW)
     await bmc.device().off(within=WITHIN)
 
 
 async def test_a_bmc_that_is_slower_than_the_deadline_gives_no_result(bmc: Bmc) -> None:
     """With IPMI the fence agent gives up by itself, shortly before."""
-    bmc.faults.write(Fault.SLOW)
+    bmc.faults.write(BoardFault.SLOW)
     with pytest.raises(FenceError, match=r"no answer|timed out"):
         await bmc.device().off(within=timedelta(seconds=SLOW_SECONDS))
     assert bmc.chassis.is_on()
@@ -155,14 +155,14 @@ async def test_a_bmc_that_is_slower_than_the_deadline_gives_no_result(bmc: Bmc) 
 
 async def test_an_order_that_is_refused_is_no_success(bmc: Bmc) -> None:
     """The agents do not look at the answer to their order; the state decides."""
-    bmc.faults.write(Fault.CONFLICT)
+    bmc.faults.write(BoardFault.CONFLICT)
     with pytest.raises(FenceError, match="bmc 127"):
         await bmc.device().off(within=timedelta(seconds=12))
     assert (bmc.chassis.is_on(), bmc.chassis.orders) == (True, [])
 
 
 async def test_a_bmc_that_refuses_the_password_gives_no_result(bmc: Bmc) -> None:
-    bmc.faults.write(Fault.DENIED)
+    bmc.faults.write(BoardFault.DENIED)
     with pytest.raises(FenceError) as failed:
         await bmc.device().off(within=WITHIN)
     assert failed.value.failure is FenceFailure.FAILED
@@ -172,7 +172,7 @@ async def test_a_bmc_that_refuses_the_password_gives_no_result(bmc: Bmc) -> None
 
 async def test_a_bmc_that_does_not_answer_gives_no_result(bmc: Bmc) -> None:
     """A packet of ipmitool is repeated for 28 s: the deadline ends that."""
-    bmc.faults.write(Fault.DEAD)
+    bmc.faults.write(BoardFault.DEAD)
     with pytest.raises(FenceError):
         await bmc.device().off(within=SHORT)
     assert bmc.chassis.is_on()
@@ -184,7 +184,7 @@ async def test_a_wrong_password_gives_no_result(bmc: Bmc) -> None:
 
 
 async def test_a_bmc_that_lost_its_power_with_its_host_proves_nothing(bmc: Bmc) -> None:
-    bmc.faults.write(Fault.DEAD_WITH_POWER)
+    bmc.faults.write(BoardFault.DEAD_WITH_POWER)
     assert await bmc.device().power(within=WITHIN) is PowerState.ON
     bmc.chassis.is_now("off")
     with pytest.raises(FenceError):
@@ -193,7 +193,7 @@ async def test_a_bmc_that_lost_its_power_with_its_host_proves_nothing(bmc: Bmc) 
 
 async def test_a_lying_bmc_is_believed_by_the_adapter_alone(bmc: Bmc) -> None:
     """A caller that needs proof has to check for signs of life."""
-    bmc.faults.write(Fault.LYING)
+    bmc.faults.write(BoardFault.LYING)
     await bmc.device().off(within=WITHIN)
     assert bmc.chassis.is_on()
 

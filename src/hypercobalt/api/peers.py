@@ -20,7 +20,7 @@ MOST: Final = 5
 """Hosts that one agent probes at most: of a longer list the last, which are the newest."""
 
 
-class Probe(msgspec.Struct, frozen=True):
+class PeerProbe(msgspec.Struct, frozen=True):
     """One host that an agent is to reach.
 
     Args:
@@ -43,10 +43,10 @@ class Probe(msgspec.Struct, frozen=True):
         force_setattr(self, "asked", name)
 
 
-def probes(hypervisor: Hypervisor) -> tuple[Probe, ...]:
+def probes(hypervisor: Hypervisor) -> tuple[PeerProbe, ...]:
     """The probes that are requested of an agent; text that cannot be read counts as none."""
     text = hypervisor.metadata.annotations.get(PROBE, "[]")
     try:
-        return msgspec.json.decode(text, type=tuple[Probe, ...])[-MOST:]
+        return msgspec.json.decode(text, type=tuple[PeerProbe, ...])[-MOST:]
     except msgspec.DecodeError:
         return ()

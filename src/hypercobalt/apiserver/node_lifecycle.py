@@ -111,7 +111,7 @@ def _wanted_taints(node: JSONObject) -> dict[tuple[str, str], None]:
     return wanted
 
 
-class Reports:
+class NodeReports:
     """When each followed Node was last seen to report, by the caller's clock.
 
     Args:
@@ -167,7 +167,7 @@ class NodeLifecycle:
         self, store: Store, registry: Registry, writer: Writer, *, grace: timedelta = GRACE
     ) -> None:
         self._store, self._registry, self._writer = store, registry, writer
-        self._reports = Reports(grace.total_seconds())
+        self._reports = NodeReports(grace.total_seconds())
         self._work = Worklist("node-lifecycle", self._handle, self._run_out)
         self._unlisten: Callable[[], None] = store.listen(self._on_event)
 

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_command import HERE, Data, Name, changing, run
 from hypercobalt.lab import kubelet
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.errors import LabRequestError
 from hypercobalt.lab.heartbeat import Trouble
 from hypercobalt.lab.host import Host
@@ -156,7 +156,7 @@ def delay(
 
 
 @bmc_app.command
-def fault(name: Name, kind: Fault, /, *, data: Data = HERE) -> int:
+def fault(name: Name, kind: BoardFault, /, *, data: Data = HERE) -> int:
     """Have the BMC of a host fail in a way of your choice, or work again.
 
     Parameters

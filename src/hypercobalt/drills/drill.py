@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypercobalt.drills.record import Mark, Moment, Record, Result
+from hypercobalt.drills.record import DrillRecord, Mark, Moment, Result
 from hypercobalt.drills.stage import Stage, staged
 from hypercobalt.errors import HypercobaltError, words
 
@@ -43,7 +43,7 @@ async def run(
         data: directory of the lab, which stays there after a failure; a temporary one when not
             given.
     """
-    record = Record(show)
+    record = DrillRecord(show)
     failure = ""
     try:
         async with staged(drill.hosts, record, data) as stage:

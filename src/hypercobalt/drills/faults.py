@@ -18,12 +18,12 @@ from hypercobalt.drills.storage import fail_on
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import agents, control, kubelet
 from hypercobalt.lab import operator as lab_operator
-from hypercobalt.lab.bmc.faults import Fault as BmcFault
+from hypercobalt.lab.bmc.faults import BoardFault as BmcFault
 from hypercobalt.lab.commands import cobalt_command, run
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.ovn import Part
-from hypercobalt.lab.storage.faults import Fault as StorageFault
+from hypercobalt.lab.storage.faults import StorageFault
 from hypercobalt.operator.shared.evictions import is_recovery
 
 BMC: Final = "the BMC of "

@@ -13,7 +13,7 @@ from hypercobalt.drills.outcomes import RECOVERY, is_tried, recovered
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab.bmc.boards import OUTLETS, PROTOCOL_LABEL, Feed
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.host import Host, Power
 
 _LONG = 20.0  # seconds in which nothing may be evacuated
@@ -25,7 +25,7 @@ _REFUSED = 3  # attempts after which a living host's instance would be given up
 
 
 def _until_mended(
-    fault: Fault, how: str, fail: Callable[[Host], Awaitable[None]], name: str = "kvm-1"
+    fault: BoardFault, how: str, fail: Callable[[Host], Awaitable[None]], name: str = "kvm-1"
 ) -> Callable[[Stage], Awaitable[None]]:
     """A host fails and cannot be fenced: nothing is evacuated until its BMC works again.
 
@@ -46,7 +46,7 @@ def _until_mended(
             return all(host == name for host in running)
 
         await stage.stays("nothing is evacuated", is_held, seconds=_LONG)
-        bmc.write(Fault.NONE)
+        bmc.write(BoardFault.NONE)
         stage.record.add(Mark.DONE, "the BMC works again")
         await recovered(stage, name, vms, began)
 
@@ -55,7 +55,7 @@ def _until_mended(
 
 async def slow(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
-    stage.lab.boards.fault("kvm-1").write(Fault.SLOW)
+    stage.lab.boards.fault("kvm-1").write(BoardFault.SLOW)
     began = stage.record.now
     await stage.do("kvm-1 freezes; its BMC is slow", stage.host("kvm-1").freeze())
     await recovered(stage, "kvm-1", vms, began)
@@ -64,7 +64,7 @@ async def slow(stage: Stage) -> None:
 async def lying(stage: Stage) -> None:
     """A lie cannot be detected while the host is cut off; the locks of its disks must hold."""
     (vm,) = await stage.vms("kvm-1")
-    stage.lab.boards.fault("kvm-1").write(Fault.LYING)
+    stage.lab.boards.fault("kvm-1").write(BoardFault.LYING)
     await stage.do(
         "the cable of kvm-1 is pulled; its BMC reports Off", stage.host("kvm-1").wire.cut()
     )
@@ -94,7 +94,7 @@ async def lying_then_dead(stage: Stage) -> None:
     """
     vms = await stage.vms("kvm-1", 2)
     bmc, host = stage.lab.boards.fault("kvm-1"), stage.host("kvm-1")
-    bmc.write(Fault.LYING)
+    bmc.write(BoardFault.LYING)
     await stage.do("the cable of kvm-1 is pulled; its BMC reports Off", host.wire.cut())
 
     async def is_refused_often() -> bool:
@@ -134,7 +134,7 @@ def _two_feeds(*, until_off: bool) -> Callable[[Stage], Awaitable[None]]:
             stage.kube.merge_patch(Node, "kvm-1", outlets),
         )
         second = stage.lab.boards.outlet_fault("kvm-1", Feed.B)
-        second.write(Fault.CONFLICT)
+        second.write(BoardFault.CONFLICT)
         began = stage.record.now
         await stage.do("the cable of kvm-1 is pulled", host.wire.cut())
         await stage.becomes("kvm-1", "the feed that is on is named", _names_feed, within=RECOVERY)
@@ -147,7 +147,7 @@ def _two_feeds(*, until_off: bool) -> Callable[[Stage], Awaitable[None]]:
         await stage.write(*vms)
         if not until_off:
             return
-        second.write(Fault.NONE)
+        second.write(BoardFault.NONE)
         stage.record.add(Mark.DONE, "the second outlet obeys again")
         await recovered(stage, "kvm-1", vms, began)
         if host.power is not Power.OFF:
@@ -179,7 +179,7 @@ def _diskless(*, until_void: bool) -> Callable[[Stage], Awaitable[None]]:
         (lone,) = await stage.vms("kvm-1", program="idle", readonly=True)
         every = (*vms, lone)
         host, copies = stage.host("kvm-1"), stage.pids(every)
-        stage.lab.boards.fault("kvm-1").write(Fault.LYING)
+        stage.lab.boards.fault("kvm-1").write(BoardFault.LYING)
         await stage.do("the cable of kvm-1 is pulled; its BMC reports Off", host.wire.cut())
 
         async def waits() -> bool:
@@ -247,17 +247,17 @@ DRILLS = (
     Drill(
         "bmc-dead-with-power",
         "Power is lost with the BMC: nothing is evacuated without a proof.",
-        _until_mended(Fault.DEAD_WITH_POWER, "loses power", Host.crash),
+        _until_mended(BoardFault.DEAD_WITH_POWER, "loses power", Host.crash),
     ),
     Drill(
         "bmc-denied",
         "The BMC of a frozen host refuses the password: nothing is evacuated.",
-        _until_mended(Fault.DENIED, "freezes", Host.freeze, "kvm-2"),
+        _until_mended(BoardFault.DENIED, "freezes", Host.freeze, "kvm-2"),
     ),
     Drill(
         "bmc-conflict",
         "The BMC of a frozen host refuses orders: nothing is evacuated.",
-        _until_mended(Fault.CONFLICT, "freezes", Host.freeze),
+        _until_mended(BoardFault.CONFLICT, "freezes", Host.freeze),
         in_ci=False,
     ),
     Drill("bmc-lying", "A BMC reports Off for a host that runs: the disks' locks hold.", lying),

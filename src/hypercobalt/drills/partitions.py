@@ -13,9 +13,9 @@ from hypercobalt.drills.outcomes import RECOVERY, is_back, is_tried, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.drills.storage import fail_on
-from hypercobalt.lab.bmc.faults import Fault as BmcFault
+from hypercobalt.lab.bmc.faults import BoardFault as BmcFault
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.storage.faults import Fault
+from hypercobalt.lab.storage.faults import StorageFault
 
 _AWAY = 50.0
 """Seconds: longer than a Lease (16), calls to libvirt (20), the wait after it (5) and peers (5)."""
@@ -73,7 +73,7 @@ async def isolated(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host = stage.host("kvm-1")
     began = stage.record.now
-    fail_on(stage, host, Fault.CUT)
+    fail_on(stage, host, StorageFault.CUT)
     await stage.do("kvm-1 loses its network and its storage; it has power", host.wire.cut())
     await recovered(stage, "kvm-1", vms, began)
     if host.power is not Power.OFF:
@@ -89,7 +89,7 @@ async def asserted(stage: Stage) -> None:
     vms = await stage.vms("kvm-1", 2)
     host, bmc = stage.host("kvm-1"), stage.lab.boards.fault("kvm-1")
     bmc.write(BmcFault.DEAD)
-    fail_on(stage, host, Fault.HANG)
+    fail_on(stage, host, StorageFault.HANG)
     began = stage.record.now
     await stage.do("power cut of kvm-1, of its BMC and of its storage", host.crash())
 
@@ -114,7 +114,7 @@ async def storage_gone(stage: Stage) -> None:
     """Node and agent are well: a host whose storage is gone is no dead host."""
     vms = await stage.vms("kvm-1", 2)
     host, pids = stage.host("kvm-1"), stage.pids(vms)
-    for fault in (Fault.DENY, Fault.HANG, Fault.CUT):
+    for fault in (StorageFault.DENY, StorageFault.HANG, StorageFault.CUT):
         fail_on(stage, host, fault)
 
         async def is_left_alone() -> bool:

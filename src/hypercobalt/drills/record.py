@@ -54,7 +54,7 @@ class Result(msgspec.Struct, frozen=True):
         return not self.failure
 
 
-class Record:
+class DrillRecord:
     """The timeline of a drill that runs.
 
     Args:

@@ -11,7 +11,7 @@ from hypercobalt.drills.outcomes import RECOVERY, is_back, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import definitions
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.vms.virsh import virsh
 
 _OPEN_GATES = "kvm.cloud.sap/open-gates"
@@ -50,7 +50,7 @@ async def fenced_wrongly_then_neighbour(stage: Stage) -> None:
     """The first host keeps the definitions of what it ended; it is not rebooted."""
     vms = await stage.vms("kvm-1", 4)
     first, pids = stage.host("kvm-1"), stage.pids(vms)
-    stage.lab.boards.fault("kvm-1").write(Fault.LYING)
+    stage.lab.boards.fault("kvm-1").write(BoardFault.LYING)
     await stage.do("the cable of kvm-1 is pulled; its BMC reports Off", first.wire.cut())
 
     async def evacuation_is_tried() -> bool:

@@ -16,7 +16,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
-from hypercobalt.drills.record import DrillError, Mark, Record
+from hypercobalt.drills.record import DrillError, DrillRecord, Mark
 from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import definitions, processes
@@ -60,7 +60,7 @@ class Stage:
     fleet: Fleet
     kube: Kube
     witness: Witness
-    record: Record
+    record: DrillRecord
 
     def host(self, name: str) -> Host:
         return self.lab.host(name)
@@ -296,7 +296,9 @@ def is_ready(hypervisor: Hypervisor) -> bool:
 
 
 @asynccontextmanager
-async def staged(hosts: int, record: Record, data: Path | None = None) -> AsyncGenerator[Stage]:
+async def staged(
+    hosts: int, record: DrillRecord, data: Path | None = None
+) -> AsyncGenerator[Stage]:
     """Boot a lab for a drill, and take it down afterwards.
 
     Args:

@@ -10,7 +10,7 @@ from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import shared_mount
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.storage.faults import Fault
+from hypercobalt.lab.storage.faults import StorageFault
 from hypercobalt.lab.vms.virsh import virsh
 
 _PAUSED = 30.0
@@ -29,13 +29,13 @@ _WRITES_BESIDE = 8
 """Writes of the operator, and of an instance that leaves."""
 
 
-def fail(stage: Stage, fault: Fault | None) -> None:
+def fail(stage: Stage, fault: StorageFault | None) -> None:
     """Set what is wrong with the shared disks of every host."""
     for host in stage.lab.hosts:
         fail_on(stage, host, fault)
 
 
-def fail_on(stage: Stage, host: Host, fault: Fault | None) -> None:
+def fail_on(stage: Stage, host: Host, fault: StorageFault | None) -> None:
     """Set what is wrong with the shared disks of one host."""
     shared_mount.faults(stage.lab.layout).write(host.machine, fault)
 
@@ -53,7 +53,7 @@ async def full(stage: Stage) -> None:
         writes_nothing = all(stage.records(vm) == records for vm, records in written.items())
         return writes_nothing and not await stage.evictions()
 
-    fail(stage, Fault.FULL)
+    fail(stage, StorageFault.FULL)
     await stage.until("the pool is full: every guest is paused", are_paused, within=_PAUSED)
     written = {vm: stage.records(vm) for vm in vms}
     await stage.stays("no Eviction begins, no guest writes", nothing_begins, seconds=_QUIET)
@@ -79,7 +79,7 @@ async def flood(stage: Stage) -> None:
     host = stage.host("kvm-1")
     (alone,) = await stage.vms("kvm-1", program="flood-disk", error_policy="report")
     memory = await memory_kib(host)
-    fail_on(stage, host, Fault.FULL)
+    fail_on(stage, host, StorageFault.FULL)
     async with writes(stage, "kvm-1") as counted:
         await stage.until("one Eviction of it", stage.evictions, within=_PERSISTS)
         await stage.runs([alone], elsewhere="kvm-1", within=60)
@@ -89,7 +89,7 @@ async def flood(stage: Stage) -> None:
     fail_on(stage, host, None)
     names = {one.metadata.name for one in made}
     pair = await stage.vms("kvm-1", 2, "write-disk", "report")
-    fail_on(stage, host, Fault.DENY)
+    fail_on(stage, host, StorageFault.DENY)
 
     async def is_shared() -> bool:
         found = (await stage.hypervisor("kvm-1")).status.incidents or ()

@@ -13,9 +13,9 @@ from hypercobalt.drills.stage import Stage
 from hypercobalt.drills.storage import fail_on
 from hypercobalt.lab import shared_mount
 from hypercobalt.lab.bmc.boards import STORAGE_LABEL
-from hypercobalt.lab.bmc.faults import Fault as BmcFault
+from hypercobalt.lab.bmc.faults import BoardFault as BmcFault
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.storage.faults import Fault
+from hypercobalt.lab.storage.faults import StorageFault
 
 _BACK = 180.0
 _THAWED = 30.0  # seconds in which the old copies could write
@@ -24,7 +24,7 @@ _THAWED = 30.0  # seconds in which the old copies could write
 async def power_lost(stage: Stage) -> None:
     """Nothing of the host answers, nor does what switches its power: its storage is left."""
     vms, host = await _with_storage_fence(stage), stage.host("kvm-1")
-    fail_on(stage, host, Fault.HANG)
+    fail_on(stage, host, StorageFault.HANG)
     began = stage.record.now
     await stage.do("power cut of kvm-1, of its BMC and of its storage", host.crash())
     await recovered(stage, "kvm-1", vms, began)
@@ -84,11 +84,11 @@ async def _is_cut_off(stage: Stage, host: Host) -> None:
     found = (await stage.hypervisor(host.name)).status.fencing
     if found is None or found.storageDevice is None:
         raise DrillError(f"{host.name} is not recorded as cut off from its storage")
-    if (fault := _fault(stage, host)) is not Fault.DENY:
+    if (fault := _fault(stage, host)) is not StorageFault.DENY:
         raise DrillError(f"the storage of {host.name} is {fault}")
 
 
-def _fault(stage: Stage, host: Host) -> Fault | None:
+def _fault(stage: Stage, host: Host) -> StorageFault | None:
     return shared_mount.faults(stage.lab.layout).read().get(host.machine)
 
 

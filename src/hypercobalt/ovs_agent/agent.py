@@ -27,7 +27,7 @@ from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, with_hosted
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.ovs_agent.status.compose import FIELDS, compose
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -68,7 +68,7 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     informer = manager.informer(OVSNode, settings.namespace, fields=fields)
     own = Latest(informer)
     agent = Agent(NAME, settings, manager, lambda: own.value)
-    observer = Observer(switch, clock)
+    observer = SwitchObserver(switch, clock)
     judge = Judge(
         observer.facts,
         board,
@@ -157,7 +157,7 @@ async def _keep_object(
         await own.changed(found)
 
 
-async def _follow_instances(hypervisor: Latest[Hypervisor], observer: Observer) -> None:
+async def _follow_instances(hypervisor: Latest[Hypervisor], observer: SwitchObserver) -> None:
     """Keep the facts' instances equal to those that the node agent reports."""
     while True:
         found = hypervisor.value

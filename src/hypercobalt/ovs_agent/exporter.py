@@ -25,7 +25,7 @@ from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent import scrape, series
 from hypercobalt.ovs_agent.facts import Facts, is_unsupported
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.controller import uses_ovn
 from hypercobalt.ovs_agent.rules.issues import issues_of
 from hypercobalt.ovs_agent.rules.ports import CODES as PORT_CODES
@@ -47,7 +47,7 @@ class Exporter(Collector):
     """
 
     def __init__(
-        self, switch: Switch, observer: Observer, judge: Judge, *, by_table: bool = False
+        self, switch: Switch, observer: SwitchObserver, judge: Judge, *, by_table: bool = False
     ) -> None:
         self._switch, self._observer, self._judge = switch, observer, judge
         self._by_table = by_table

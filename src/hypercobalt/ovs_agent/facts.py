@@ -27,14 +27,16 @@ from hypercobalt.adapters.ovs.model import (
     LocalBinding,
     Southbound,
 )
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, SwitchRow
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings, ovn_settings
 
 T = TypeVar("T")
 
-_NOT_RUNNING: Final = frozenset({Fault.SOCKET_MISSING, Fault.CONNECTION_REFUSED, Fault.CLOSED})
+_NOT_RUNNING: Final = frozenset(
+    {ProducerFault.SOCKET_MISSING, ProducerFault.CONNECTION_REFUSED, ProducerFault.CLOSED}
+)
 
 DOWN_AFTER: Final = 2
 """Failures in a row after which a producer counts as away; one answer brings it back."""
@@ -54,7 +56,7 @@ class Reading(Generic[T]):
 
     value: T | None = None
     failures: int = 0
-    fault: Fault | None = None
+    fault: ProducerFault | None = None
     message: str = ""
     since: datetime | None = None
 
@@ -89,7 +91,7 @@ class Reading(Generic[T]):
 
 def is_unsupported(reading: Reading[T]) -> bool:
     """Whether this agent has no means to read it, as with `ssl:` and no certificate."""
-    return reading.is_down and reading.fault is Fault.UNSUPPORTED
+    return reading.is_down and reading.fault is ProducerFault.UNSUPPORTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ _JITTER: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Probe(Generic[T]):
+class SwitchProbe(Generic[T]):
     """One thing that is polled.
 
     Args:
@@ -92,7 +92,7 @@ class Timing:
     seconds: float = 0.0
 
 
-class Observer:
+class SwitchObserver:
     """The one writer of the facts.
 
     Attributes:
@@ -182,7 +182,7 @@ class Observer:
             self._held.cancel()
             self._held = None
 
-    async def poll(self, probe: Probe[T]) -> None:
+    async def poll(self, probe: SwitchProbe[T]) -> None:
         """Keep one reading current until cancelled."""
         kick = self._kicks[probe.name] = asyncio.Event()
         self._sources[probe.name], self._reads[probe.name] = probe.source, probe.reads
@@ -194,7 +194,7 @@ class Observer:
                 async with asyncio.timeout(wait.total_seconds()):
                     await kick.wait()
 
-    async def _once(self, probe: Probe[T]) -> timedelta:
+    async def _once(self, probe: SwitchProbe[T]) -> timedelta:
         if not probe.wanted(self.facts.value):
             self.update(lambda f: probe.put(f, Reading()))
             return probe.period

@@ -33,7 +33,7 @@ from hypercobalt.ovs_agent.facts import (
     with_vswitchd,
 )
 from hypercobalt.ovs_agent.flow_scan import TableScan
-from hypercobalt.ovs_agent.observing import Observer, Probe
+from hypercobalt.ovs_agent.observing import SwitchObserver, SwitchProbe
 from hypercobalt.ovs_agent.rules.bonds import has_member_coming
 from hypercobalt.ovs_agent.rules.controller import TUNNELS
 from hypercobalt.ovs_agent.rules.counters import traffic
@@ -58,15 +58,19 @@ this process, and ovs-vswitchd does nothing else for 25 ms."""
 class _Poll(Protocol):
     """Has a probe run for as long as the agent."""
 
-    def __call__(self, probe: Probe[T], /) -> None: ...
+    def __call__(self, probe: SwitchProbe[T], /) -> None: ...
 
 
 def begin(
-    tasks: asyncio.TaskGroup, switch: Switch, observer: Observer, settings: Settings, clock: Clock
+    tasks: asyncio.TaskGroup,
+    switch: Switch,
+    observer: SwitchObserver,
+    settings: Settings,
+    clock: Clock,
 ) -> None:
     """Have everything polled that the rules need."""
 
-    def poll(probe: Probe[T]) -> None:
+    def poll(probe: SwitchProbe[T]) -> None:
         tasks.create_task(observer.poll(probe), name=f"poll-{probe.name}")
 
     _daemons(poll, switch)
@@ -82,14 +86,14 @@ def begin(
 
 
 def _daemons(poll: _Poll, switch: Switch) -> None:
-    vswitchd = Probe(
+    vswitchd = SwitchProbe(
         DaemonName.VSWITCHD,
         ALIVE,
         lambda: switch.daemon(DaemonName.VSWITCHD),
         lambda facts: facts.vswitchd,
         with_vswitchd,
     )
-    controller = Probe(
+    controller = SwitchProbe(
         DaemonName.OVN_CONTROLLER,
         ALIVE,
         lambda: switch.daemon(DaemonName.OVN_CONTROLLER),
@@ -97,7 +101,7 @@ def _daemons(poll: _Poll, switch: Switch) -> None:
         _with_controller,
         source=sources.ovn,
     )
-    server = Probe(
+    server = SwitchProbe(
         DaemonName.OVSDB_SERVER,
         COUNTS,
         lambda: switch.daemon(DaemonName.OVSDB_SERVER),
@@ -117,7 +121,7 @@ def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
 
 
 def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
-    running = Probe(
+    running = SwitchProbe(
         Source.BRIDGES,
         SHAPE,
         switch.bridges,
@@ -125,7 +129,7 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
         lambda facts, reading: replace(facts, running=reading),
         source=sources.bridges,
     )
-    bonds = Probe(
+    bonds = SwitchProbe(
         Source.BONDS,
         SHAPE,
         switch.bonds,
@@ -139,8 +143,8 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
     poll(bonds)
 
 
-def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
-    state = Probe(
+def _of_controller(poll: _Poll, switch: Switch, observer: SwitchObserver) -> None:
+    state = SwitchProbe(
         "controller",
         ALIVE,
         switch.controller,
@@ -154,7 +158,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         daemon = observer.facts.value.ovn_controller.value
         return await switch.controller_start(daemon.pid if daemon else 0)
 
-    start = Probe(
+    start = SwitchProbe(
         "controller-start",
         SHAPE,
         read_start,
@@ -163,7 +167,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         wanted=lambda facts: facts.ovn_controller.proven is not None,
         source=sources.ovn,
     )
-    bindings = Probe(
+    bindings = SwitchProbe(
         Source.BINDINGS,
         COUNTS,
         switch.local_bindings,
@@ -173,7 +177,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
         source=sources.installed,
         recheck=SHAPE,  # on a busy host a port is being plugged at any time
     )
-    peers = Probe(
+    peers = SwitchProbe(
         Source.PEERS,
         ALIVE,
         lambda: switch.openflow_peers(observer.facts.value.ovn.bridge),
@@ -188,12 +192,14 @@ def _of_controller(poll: _Poll, switch: Switch, observer: Observer) -> None:
     poll(peers)
 
 
-def _southbound(switch: Switch, observer: Observer, period: timedelta) -> Probe[Southbound]:
+def _southbound(
+    switch: Switch, observer: SwitchObserver, period: timedelta
+) -> SwitchProbe[Southbound]:
     async def read() -> Southbound:
         ovn = observer.facts.value.ovn
         return await switch.southbound(ovn.remote, ovn.system_id, ovn.tls)
 
-    return Probe(
+    return SwitchProbe(
         Source.SOUTHBOUND,
         period,
         read,
@@ -205,7 +211,7 @@ def _southbound(switch: Switch, observer: Observer, period: timedelta) -> Probe[
 
 
 def _of_kernel(poll: _Poll, switch: Switch) -> None:
-    links = Probe(
+    links = SwitchProbe(
         Source.LINKS,
         SHAPE,
         switch.links,
@@ -213,7 +219,7 @@ def _of_kernel(poll: _Poll, switch: Switch) -> None:
         lambda facts, reading: replace(facts, links=reading),
         source=sources.devices,
     )
-    bonds = Probe(
+    bonds = SwitchProbe(
         Source.KERNEL_BONDS,
         ALIVE,
         switch.kernel_bonds,
@@ -226,8 +232,8 @@ def _of_kernel(poll: _Poll, switch: Switch) -> None:
 
 
 def _flow_counts(
-    switch: Switch, observer: Observer, clock: Clock
-) -> Probe[Mapping[str, Reading[FlowCounts]]]:
+    switch: Switch, observer: SwitchObserver, clock: Clock
+) -> SwitchProbe[Mapping[str, Reading[FlowCounts]]]:
     """The flows of every bridge; one that fails keeps its own count of failures."""
 
     async def count() -> Mapping[str, Reading[FlowCounts]]:
@@ -243,7 +249,7 @@ def _flow_counts(
                 found[name] = Reading(counts)
         return found
 
-    return Probe(
+    return SwitchProbe(
         Source.FLOWS,
         COUNTS,
         count,
@@ -258,7 +264,9 @@ def _flow_counts(
     )
 
 
-def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[Mapping[int, TableScan]]:
+def _scan(
+    switch: Switch, observer: SwitchObserver, clock: Clock
+) -> SwitchProbe[Mapping[int, TableScan]]:
     """Some tables of the integration bridge at a time."""
     read_at: dict[int, float] = {}
 
@@ -291,7 +299,7 @@ def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[Mapping[int
         kept = {table: scan for table, scan in facts.scans.items() if table in counts}
         return replace(facts, scans={**kept, **(reading.value or {})})
 
-    return Probe(
+    return SwitchProbe(
         "scan",
         SCAN,
         read,
@@ -312,7 +320,7 @@ def _integration_counts(facts: Facts) -> Mapping[int, int]:
 Traffic = tuple[Mapping[str, Mapping[str, int]], tuple[Flow, ...] | SwitchError | None]
 
 
-def _traffic(switch: Switch, observer: Observer, clock: Clock) -> Probe[Traffic]:
+def _traffic(switch: Switch, observer: SwitchObserver, clock: Clock) -> SwitchProbe[Traffic]:
     """Counters of the devices, and of the flows that take their packets.
 
     The counters do not need the flows: they stay when those are too many to be read.
@@ -341,7 +349,7 @@ def _traffic(switch: Switch, observer: Observer, clock: Clock) -> Probe[Traffic]
         samples = (*facts.samples, sample)[-3:] if sample else ()
         return replace(facts, classifier=Reading(flows), samples=samples)
 
-    return Probe(
+    return SwitchProbe(
         Source.TRAFFIC,
         TRAFFIC,
         read,

@@ -20,7 +20,7 @@ from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.ovs_agent.diagnostics.completing import BROADCAST
 from hypercobalt.ovs_agent.diagnostics.verdict import verdict
 from hypercobalt.ovs_agent.facts import Facts, Reading, SuspectTrace
-from hypercobalt.ovs_agent.observing import Observer, Probe
+from hypercobalt.ovs_agent.observing import SwitchObserver, SwitchProbe
 from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.suspects import Suspect, suspects
 
@@ -36,12 +36,12 @@ LONGEST: Final = 200
 Traces = Mapping[str, SuspectTrace]
 
 
-def begin(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+def begin(tasks: asyncio.TaskGroup, switch: Switch, observer: SwitchObserver) -> None:
     """Have suspects traced for as long as the agent runs."""
     tasks.create_task(observer.poll(_probe(switch, observer)), name="poll-suspects")
 
 
-def _probe(switch: Switch, observer: Observer) -> Probe[Traces]:
+def _probe(switch: Switch, observer: SwitchObserver) -> SwitchProbe[Traces]:
 
     async def read() -> Traces:
         found: dict[str, SuspectTrace] = {}
@@ -53,7 +53,7 @@ def _probe(switch: Switch, observer: Observer) -> Probe[Traces]:
                     found[suspect.uuid] = await _trace(switch, observer.facts.value, suspect)
         return found
 
-    return Probe(
+    return SwitchProbe(
         "suspects",
         PERIOD,
         read,

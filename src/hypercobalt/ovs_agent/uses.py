@@ -7,12 +7,12 @@ from functools import partial
 
 import msgspec
 
-from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, Switch, SwitchError
 from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.ovs_agent.diagnostics import uses as diagnostics
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds
 from hypercobalt.ovs_agent.rules.bridges import assess_bridges
 from hypercobalt.ovs_agent.rules.issues import Tracked, issues_of
@@ -21,7 +21,7 @@ from hypercobalt.runtime.routes import Answer
 JSON = "application/json"
 
 
-def uses(switch: Switch, observer: Observer, judge: Judge) -> Sequence[Use]:
+def uses(switch: Switch, observer: SwitchObserver, judge: Judge) -> Sequence[Use]:
     """Everything that there is."""
 
     def issues() -> Sequence[Tracked]:
@@ -34,18 +34,18 @@ def uses(switch: Switch, observer: Observer, judge: Judge) -> Sequence[Use]:
     )
 
 
-async def _bridges(observer: Observer, _: UseRequest) -> Answer:
+async def _bridges(observer: SwitchObserver, _: UseRequest) -> Answer:
     """The bridges as they are now, in the form of `status.bridges`."""
     return Answer(200, msgspec.json.encode(assess_bridges(_read(observer)).value), JSON)
 
 
-async def _bonds(observer: Observer, _: UseRequest) -> Answer:
+async def _bonds(observer: SwitchObserver, _: UseRequest) -> Answer:
     """The bonds as they are now, in the form of `status.interfaces.bonds`."""
     return Answer(200, msgspec.json.encode(assess_bonds(_read(observer)).value), JSON)
 
 
-def _read(observer: Observer) -> Facts:
+def _read(observer: SwitchObserver) -> Facts:
     facts = observer.facts.value
     if facts.database.value is None:
-        raise SwitchError(Fault.TIMEOUT, "the switch is not read yet; try again")
+        raise SwitchError(ProducerFault.TIMEOUT, "the switch is not read yet; try again")
     return facts

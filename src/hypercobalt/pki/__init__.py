@@ -6,9 +6,9 @@
 from hypercobalt.pki.files import (
     LIFETIME,
     RENEW,
+    CertificateRecord,
     Pair,
     Pki,
-    Record,
     load,
     prepare,
     present,
@@ -20,9 +20,9 @@ from hypercobalt.pki.files import (
 __all__ = (
     "LIFETIME",
     "RENEW",
+    "CertificateRecord",
     "Pair",
     "Pki",
-    "Record",
     "load",
     "prepare",
     "present",

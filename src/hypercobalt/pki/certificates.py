@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hypercobalt.pki.files import LIFETIME, Pair, Record, load, store
+from hypercobalt.pki.files import LIFETIME, CertificateRecord, Pair, load, store
 
 CA_LIFETIME = timedelta(days=3650)
 
@@ -35,7 +35,7 @@ def make(directory: Path, hosts: Sequence[str]) -> None:
     store(directory, "server", _make_server(ca, hosts))
     store(directory, "admin", make_client(ca, "kubernetes-admin", ("system:masters",)))
     expires = datetime.now(UTC) + LIFETIME
-    record = Record(expires, tuple(hosts))
+    record = CertificateRecord(expires, tuple(hosts))
     (directory / "record.json").write_bytes(msgspec.json.encode(record))
 
 

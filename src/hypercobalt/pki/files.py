@@ -43,7 +43,7 @@ class Pki:
     admin: Pair
 
 
-class Record(msgspec.Struct):
+class CertificateRecord(msgspec.Struct):
     """Contents of the certificates in a directory, readable without parsing them."""
 
     expires: datetime
@@ -136,7 +136,9 @@ def _is_current(directory: Path, hosts: tuple[str, ...]) -> bool:
     if not all(file.exists() for file in files):
         return False
     try:
-        record = msgspec.json.decode((directory / "record.json").read_bytes(), type=Record)
+        record = msgspec.json.decode(
+            (directory / "record.json").read_bytes(), type=CertificateRecord
+        )
     except (OSError, msgspec.DecodeError):
         return False
     return set(hosts) <= set(record.hosts) and record.expires > datetime.now(UTC) + RENEW

@@ -21,7 +21,7 @@ from hypercobalt.lab.host import Power
 from hypercobalt.lab.network.rack import SWITCH
 from hypercobalt.lab.operator import ROLE as OPERATOR
 from hypercobalt.lab.ovn import Part
-from hypercobalt.lab.supervision.rules import Record, Restarts
+from hypercobalt.lab.supervision.rules import RestartRecord, Restarts
 
 UNKNOWN = "-"
 CUT = "cut"
@@ -103,7 +103,7 @@ def stopped(roles: Mapping[str, bool], awaited: Collection[str] = ()) -> tuple[s
     return tuple(away)
 
 
-def restarted(record: Record) -> tuple[str, ...]:
+def restarted(record: RestartRecord) -> tuple[str, ...]:
     """What the supervisor has started again or is about to, a sentence each."""
     return tuple(_restarted(role, one) for role, one in sorted(record.items()) if _has_died(one))
 

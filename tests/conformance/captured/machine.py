@@ -47,7 +47,7 @@ from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, OTHER
 from tests.conformance.real import Server
 from tests.conformance.wire import Json
 
-from hypercobalt.api.peers import Probe
+from hypercobalt.api.peers import PeerProbe
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -212,7 +212,7 @@ class CapturedHost(RuleBasedStateMachine):
     @rule(answers=st.booleans())
     @counted
     def answers_probes_with(self, answers: bool) -> None:
-        async def answer(asked: tuple[Probe, ...]) -> None:
+        async def answer(asked: tuple[PeerProbe, ...]) -> None:
             reports: Json = [
                 {"host": one.name, "answers": answers, "asked": one.asked} for one in asked
             ]

@@ -23,7 +23,7 @@ from hypercobalt.adapters.fencing.port import PowerState
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.peers import Probe, probes
+from hypercobalt.api.peers import PeerProbe, probes
 from hypercobalt.compute.connect import ReadDefinitions
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Server as Instance
@@ -94,7 +94,7 @@ _IN_SERVICE: Final = {
 }
 
 
-Lies = Callable[[tuple[Probe, ...]], Coroutine[None, None, None]]
+Lies = Callable[[tuple[PeerProbe, ...]], Coroutine[None, None, None]]
 
 
 @dataclass(slots=True)

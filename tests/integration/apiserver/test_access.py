@@ -173,7 +173,7 @@ async def test_certificates_are_renewed_while_the_server_runs(options: Options) 
     async with serve(often) as server, Client(server.url) as api:
         assert (await api.get(CONFIG_MAPS)).status_code == 200
         before, config = await shown(server.url), server.kubeconfig.read_bytes()
-        old = msgspec.json.decode(record.read_bytes(), type=pki.Record)
+        old = msgspec.json.decode(record.read_bytes(), type=pki.CertificateRecord)
         old.expires = datetime.now(UTC) + timedelta(days=100)
         record.write_bytes(msgspec.json.encode(old))
         async with asyncio.timeout(30):

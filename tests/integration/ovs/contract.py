@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowShape
 from hypercobalt.adapters.ovs.packet import parse_packet
-from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 
 BOUND = 20.0
@@ -75,7 +75,7 @@ class Watcher:
         assert isinstance(found, Database)
         return found
 
-    async def fault(self, fault: Fault) -> SwitchError:
+    async def fault(self, fault: ProducerFault) -> SwitchError:
         found = await self.until(lambda one: isinstance(one, SwitchError) and one.fault is fault)
         assert isinstance(found, SwitchError)
         return found
@@ -108,7 +108,7 @@ def link_is_up(name: str) -> Callable[[Database], bool]:
     )
 
 
-async def fault_of(call: Callable[[], object]) -> Fault:
+async def fault_of(call: Callable[[], object]) -> ProducerFault:
     """How a call of the port fails."""
     made = call()
     assert asyncio.iscoroutine(made)
@@ -151,7 +151,7 @@ class Contract:
         assert set(found) == set(flows[:2])
         assert await world.switch.flows("br-int", 1, limit=2) == ()
         too_many = await fault_of(lambda: world.switch.flows("br-int", 0, limit=1))
-        assert too_many is Fault.MALFORMED
+        assert too_many is ProducerFault.MALFORMED
 
     async def test_a_trace_gives_the_flow_that_decides(self, world: World) -> None:
         world.add_bridge("br-int")
@@ -178,18 +178,21 @@ class Contract:
 
     async def test_a_trace_on_an_unknown_bridge_is_refused(self, world: World) -> None:
         trace = lambda: world.switch.trace("br-x", 1, parse_packet({}))  # noqa: E731
-        assert await fault_of(trace) is Fault.REFUSED
+        assert await fault_of(trace) is ProducerFault.REFUSED
 
     async def test_a_trace_of_a_killed_switch_fails(self, world: World) -> None:
         world.add_bridge("br-int")
         world.kill(VSWITCHD)
         trace = lambda: world.switch.trace("br-int", 1, parse_packet({}))  # noqa: E731
-        assert await fault_of(trace) is Fault.CONNECTION_REFUSED
+        assert await fault_of(trace) is ProducerFault.CONNECTION_REFUSED
 
     async def test_a_bridge_that_does_not_run_has_no_socket(self, world: World) -> None:
-        assert await fault_of(lambda: world.switch.flow_counts("br-x")) is Fault.SOCKET_MISSING
         assert (
-            await fault_of(lambda: world.switch.flows("br-x", 0, limit=9)) is Fault.SOCKET_MISSING
+            await fault_of(lambda: world.switch.flow_counts("br-x")) is ProducerFault.SOCKET_MISSING
+        )
+        assert (
+            await fault_of(lambda: world.switch.flows("br-x", 0, limit=9))
+            is ProducerFault.SOCKET_MISSING
         )
         assert await world.switch.openflow_peers("br-x") == 0
 
@@ -202,7 +205,7 @@ class Contract:
     async def test_mac_addresses_are_those_of_a_bridge_that_runs(self, world: World) -> None:
         world.add_bridge("br-int")
         assert (await world.switch.macs("br-int")).entries == ()
-        assert await fault_of(lambda: world.switch.macs("br-x")) is Fault.REFUSED
+        assert await fault_of(lambda: world.switch.macs("br-x")) is ProducerFault.REFUSED
 
     async def test_devices_of_the_kernel_are_shown(self, world: World) -> None:
         world.add_bridge("br-int")
@@ -220,7 +223,7 @@ class Contract:
         assert found.name is name
         assert found.version[0].isdigit()
         world.kill(name)
-        assert await fault_of(lambda: world.switch.daemon(name)) is Fault.CONNECTION_REFUSED
+        assert await fault_of(lambda: world.switch.daemon(name)) is ProducerFault.CONNECTION_REFUSED
         world.recover(name)
         again = await world.switch.daemon(name)
         assert again.version == found.version
@@ -240,9 +243,9 @@ class Contract:
                 switch.upcalls,
                 switch.datapath_bridges,
             ):
-                assert await fault_of(call) is Fault.CONNECTION_REFUSED
+                assert await fault_of(call) is ProducerFault.CONNECTION_REFUSED
             counts = await fault_of(lambda: switch.flow_counts("br-int"))
-            assert counts is Fault.CONNECTION_REFUSED
+            assert counts is ProducerFault.CONNECTION_REFUSED
             assert await switch.statistics() is not None
             assert isinstance(watcher.reported[-1], Database)
 
@@ -250,21 +253,21 @@ class Contract:
         world.add_bridge("br-int")
         world.hang(VSWITCHD)
         for call in (world.switch.bridges, world.switch.bonds, world.switch.upcalls):
-            assert await fault_of(call) is Fault.TIMEOUT
-        assert await fault_of(lambda: world.switch.daemon(VSWITCHD)) is Fault.TIMEOUT
-        assert await fault_of(lambda: world.switch.flow_counts("br-int")) is Fault.TIMEOUT
+            assert await fault_of(call) is ProducerFault.TIMEOUT
+        assert await fault_of(lambda: world.switch.daemon(VSWITCHD)) is ProducerFault.TIMEOUT
+        assert await fault_of(lambda: world.switch.flow_counts("br-int")) is ProducerFault.TIMEOUT
         world.recover(VSWITCHD)
         await world.switch.daemon(VSWITCHD)
         assert await world.switch.bridges() == {"br-int"}
 
-    @pytest.mark.parametrize("fault", [Fault.CONNECTION_REFUSED, Fault.TIMEOUT])
+    @pytest.mark.parametrize("fault", [ProducerFault.CONNECTION_REFUSED, ProducerFault.TIMEOUT])
     async def test_a_database_that_is_away_is_reported_and_comes_back_whole(
-        self, world: World, fault: Fault
+        self, world: World, fault: ProducerFault
     ) -> None:
         world.add_bridge("br-int")
         async with watching(world.switch) as watcher:
             await watcher.database(has_bridge("br-int"))
-            (world.hang if fault is Fault.TIMEOUT else world.kill)(OVSDB_SERVER)
+            (world.hang if fault is ProducerFault.TIMEOUT else world.kill)(OVSDB_SERVER)
             await watcher.fault(fault)
             assert await fault_of(world.switch.statistics) is fault
             assert await world.switch.bridges() == {"br-int"}

@@ -10,7 +10,7 @@ import pytest
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Flow, Link
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import BridgeRow, InterfaceRow, PortRow
 from hypercobalt.adapters.ovs.watch import Pace
 from tests.integration.ovs.contract import Contract, World
@@ -91,7 +91,7 @@ class FakeWorld(World):
         self._fake.fail(name)
 
     def hang(self, name: DaemonName) -> None:
-        self._fake.fail(name, Fault.TIMEOUT)
+        self._fake.fail(name, ProducerFault.TIMEOUT)
 
     def recover(self, name: DaemonName) -> None:
         self._fake.recover(name)

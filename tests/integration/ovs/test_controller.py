@@ -12,7 +12,7 @@ import pytest
 
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import ControllerState, LocalBinding
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.watch import Pace
 from tests.integration.ovs.central import CHASSIS, SOUTHBOUND, Central
@@ -38,7 +38,7 @@ async def until(call: Callable[[], Awaitable[Value]], holds: Callable[[Value], b
     return value
 
 
-async def fault(call: Awaitable[object]) -> Fault:
+async def fault(call: Awaitable[object]) -> ProducerFault:
     with pytest.raises(SwitchError) as failed:
         await call
     return failed.value.fault
@@ -121,7 +121,7 @@ async def test_a_killed_southbound_database_disconnects_the_controller(
 ) -> None:
     central.kill(SOUTHBOUND)
     found = await fault(switch.southbound(central.remote, CHASSIS))
-    assert found is Fault.CONNECTION_REFUSED
+    assert found is ProducerFault.CONNECTION_REFUSED
     await until(switch.controller, lambda state: not state.connected)
     assert await switch.openflow_peers("br-int") == 3
 
@@ -130,7 +130,7 @@ async def test_controller_reports_connected_while_the_southbound_database_hangs(
     central: Central, switch: HostSwitch
 ) -> None:
     with central.stopped(SOUTHBOUND):
-        assert await fault(switch.southbound(central.remote, CHASSIS)) is Fault.TIMEOUT
+        assert await fault(switch.southbound(central.remote, CHASSIS)) is ProducerFault.TIMEOUT
         assert await switch.controller() == HEALTHY
 
 
@@ -139,8 +139,8 @@ async def test_a_killed_controller_has_no_connection_but_its_flows_stay(
 ) -> None:
     flows = await switch.flow_counts("br-int")
     central.daemons.kill(OVN_CONTROLLER)
-    assert await fault(switch.controller()) is Fault.CONNECTION_REFUSED
-    assert await fault(switch.daemon(OVN_CONTROLLER)) is Fault.CONNECTION_REFUSED
+    assert await fault(switch.controller()) is ProducerFault.CONNECTION_REFUSED
+    assert await fault(switch.daemon(OVN_CONTROLLER)) is ProducerFault.CONNECTION_REFUSED
     assert await until(lambda: switch.openflow_peers("br-int"), lambda found: found == 0) == 0
     assert await switch.flow_counts("br-int") == flows
 
@@ -149,8 +149,8 @@ async def test_a_hung_controller_keeps_its_connections(
     central: Central, switch: HostSwitch
 ) -> None:
     with central.daemons.stopped(OVN_CONTROLLER):
-        assert await fault(switch.controller()) is Fault.TIMEOUT
-        assert await fault(switch.local_bindings()) is Fault.TIMEOUT
+        assert await fault(switch.controller()) is ProducerFault.TIMEOUT
+        assert await fault(switch.local_bindings()) is ProducerFault.TIMEOUT
         assert await switch.openflow_peers("br-int") == 3
     await switch.daemon(OVN_CONTROLLER)
     assert await switch.controller() == HEALTHY
@@ -165,8 +165,8 @@ async def test_a_controller_whose_switch_is_killed_claims_to_be_connected(
 
 
 async def test_remotes_that_cannot_be_used_are_reported(switch: HostSwitch) -> None:
-    assert await fault(switch.southbound("ssl:10.0.0.1:6642", CHASSIS)) is Fault.UNSUPPORTED
-    assert await fault(switch.southbound("nonsense", CHASSIS)) is Fault.UNSUPPORTED
+    assert await fault(switch.southbound("ssl:10.0.0.1:6642", CHASSIS)) is ProducerFault.UNSUPPORTED
+    assert await fault(switch.southbound("nonsense", CHASSIS)) is ProducerFault.UNSUPPORTED
 
 
 async def test_the_server_of_a_cluster_that_answers_is_read(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hypercobalt.adapters.ovs.host import HostSwitch
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.watch import Pace
 from tests.integration.ovs.contract import watching
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
@@ -19,7 +19,7 @@ NOTICED = 10.0
 """Seconds within which a condition has to show it; half of it is the agent's."""
 
 
-async def everything(switch: HostSwitch) -> set[Fault | None]:
+async def everything(switch: HostSwitch) -> set[ProducerFault | None]:
     """Make all calls at once, and return how they failed; None stands for an answer."""
     calls = (
         *(switch.daemon(VSWITCHD), switch.daemon(OVSDB_SERVER), switch.statistics()),
@@ -43,10 +43,10 @@ async def test_daemons_that_hang_are_noticed_in_time(daemons: Daemons) -> None:
             with pytest.raises(SwitchError):
                 await switch.daemon(VSWITCHD)
             assert time.monotonic() - begun < NOTICED / 3
-            await watcher.fault(Fault.TIMEOUT)
+            await watcher.fault(ProducerFault.TIMEOUT)
             assert time.monotonic() - begun < NOTICED
             begun = time.monotonic()
-            assert Fault.TIMEOUT in await everything(switch)
+            assert ProducerFault.TIMEOUT in await everything(switch)
             assert time.monotonic() - begun < NOTICED / 3
         begun = time.monotonic()
         await watcher.database()
@@ -64,7 +64,7 @@ async def test_calls_to_a_hung_daemon_one_after_another_cost_one_deadline(
         for call in (switch.bridges, switch.bonds, switch.datapaths, switch.upcalls):
             with pytest.raises(SwitchError) as failed:
                 await call()
-            assert failed.value.fault is Fault.TIMEOUT
+            assert failed.value.fault is ProducerFault.TIMEOUT
         with pytest.raises(SwitchError, match="statistics of br-int not sent"):
             await switch.flow_counts("br-int")
         assert time.monotonic() - begun < NOTICED / 3
@@ -80,10 +80,10 @@ async def test_nothing_is_left_of_calls_to_daemons_that_come_and_go(daemons: Dae
     async with watching(switch) as watcher:
         for name in (VSWITCHD, OVSDB_SERVER):
             daemons.kill(name)
-            assert Fault.CONNECTION_REFUSED in await everything(switch)
+            assert ProducerFault.CONNECTION_REFUSED in await everything(switch)
             daemons.start(name)
             with daemons.stopped(name):
-                assert Fault.TIMEOUT in await everything(switch)
+                assert ProducerFault.TIMEOUT in await everything(switch)
             await switch.daemon(name)
         await watcher.database()
     assert await everything(switch) == {None}

@@ -15,7 +15,7 @@ from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowCounts, FlowShape
 from hypercobalt.adapters.ovs.openflow.statistics import flow_counts, flows
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
 from tests.integration.runtime.scripted import eventually
 
@@ -35,7 +35,7 @@ async def version(daemons: Daemons, name: DaemonName) -> str:
         return await control.run("version", deadline=BRIEF)
 
 
-async def fault(daemons: Daemons, name: DaemonName) -> Fault:
+async def fault(daemons: Daemons, name: DaemonName) -> ProducerFault:
     with pytest.raises(SwitchError) as failed:
         await version(daemons, name)
     return failed.value.fault
@@ -69,7 +69,7 @@ async def test_a_killed_daemon_refuses_although_its_files_stay(
 ) -> None:
     daemons.kill(name)
     assert (daemons.folder / f"{name}.pid").exists()
-    assert await fault(daemons, name) is Fault.CONNECTION_REFUSED
+    assert await fault(daemons, name) is ProducerFault.CONNECTION_REFUSED
 
 
 @pytest.mark.parametrize("name", [OVSDB_SERVER, VSWITCHD])
@@ -80,7 +80,7 @@ async def test_a_stopped_daemon_is_given_up_in_time_however_often_it_is_read(
         begun = time.monotonic()
         found = await asyncio.gather(*(fault(daemons, name) for _ in range(100)))
         took = time.monotonic() - begun
-    assert set(found) == {Fault.TIMEOUT}
+    assert set(found) == {ProducerFault.TIMEOUT}
     assert took < 5
 
 
@@ -96,7 +96,7 @@ async def test_commands_differ_by_how_they_fail(daemons: Daemons) -> None:
                 await control.run(*command)
             faults.append(failed.value.fault)
         assert await control.run("bond/list") == "bond\ttype\trecircID\tmembers\n"
-    assert faults == [Fault.UNKNOWN_COMMAND, Fault.REFUSED]
+    assert faults == [ProducerFault.UNKNOWN_COMMAND, ProducerFault.REFUSED]
 
 
 async def test_switch_without_dpdk_has_no_threads_that_poll(daemons: Daemons) -> None:
@@ -130,7 +130,7 @@ async def test_queues_of_a_real_switch_are_read(daemons: Daemons) -> None:
 async def test_a_missing_socket_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SwitchError) as failed:
         await unixctl.connect(tmp_path / "ovs-vswitchd.1.ctl")
-    assert failed.value.fault is Fault.SOCKET_MISSING
+    assert failed.value.fault is ProducerFault.SOCKET_MISSING
 
 
 @pytest.mark.parametrize("protocols", ["[]", *(f"OpenFlow1{minor}" for minor in (0, 3, 4, 5))])
@@ -172,7 +172,7 @@ async def test_a_bridge_that_allows_no_version_of_ours_is_reported(daemons: Daem
     daemons.vsctl("set", "bridge", "br-int", "protocols=OpenFlow12")
     with pytest.raises(SwitchError) as failed:
         await counts(daemons)
-    assert failed.value.fault is Fault.UNSUPPORTED
+    assert failed.value.fault is ProducerFault.UNSUPPORTED
 
 
 async def test_flows_of_a_bridge_that_is_gone_are_not_counted(daemons: Daemons) -> None:
@@ -180,4 +180,4 @@ async def test_flows_of_a_bridge_that_is_gone_are_not_counted(daemons: Daemons) 
     daemons.vsctl("del-br", "br-int")
     with pytest.raises(SwitchError) as failed:
         await counts(daemons)
-    assert failed.value.fault is Fault.SOCKET_MISSING
+    assert failed.value.fault is ProducerFault.SOCKET_MISSING

@@ -14,7 +14,7 @@ import trustme
 
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import Paths, Southbound, TlsFiles
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from tests.integration.ovs.daemons import Daemons
 
 SCHEMA = "/usr/share/ovn/ovn-sb.ovsschema"
@@ -75,4 +75,4 @@ async def test_a_server_of_another_authority_is_refused(remote: str, tmp_path: P
     files = client(trustme.CA(), tmp_path)
     with pytest.raises(SwitchError, match="certificate verify failed") as failed:
         await switch.southbound(remote, "kvm-1", files)
-    assert failed.value.fault is Fault.CLOSED
+    assert failed.value.fault is ProducerFault.CLOSED

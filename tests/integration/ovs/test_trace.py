@@ -7,7 +7,7 @@ import pytest
 from hypercobalt.adapters.ovs import host
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.packet import parse_packet
-from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, Fault, SwitchError
+from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, ProducerFault, SwitchError
 from tests.integration.ovs.daemons import VSWITCHD, Daemons
 
 PACKET = parse_packet(
@@ -68,7 +68,7 @@ async def test_a_trace_longer_than_the_limit_is_refused(
     monkeypatch.setattr(host, "TRACE_LIMIT", 400)
     with pytest.raises(SwitchError, match="more than 400 bytes") as failed:
         await switch.trace("br-t", 5, PACKET)
-    assert failed.value.fault is Fault.MALFORMED
+    assert failed.value.fault is ProducerFault.MALFORMED
 
 
 async def test_a_trace_on_a_switch_that_hangs_ends(
@@ -77,4 +77,4 @@ async def test_a_trace_on_a_switch_that_hangs_ends(
     monkeypatch.setattr(host, "TRACE_DEADLINE", TRACE_DEADLINE / 50)
     with daemons.stopped(VSWITCHD), pytest.raises(SwitchError) as failed:
         await switch.trace("br-t", 5, PACKET)
-    assert failed.value.fault is Fault.TIMEOUT
+    assert failed.value.fault is ProducerFault.TIMEOUT

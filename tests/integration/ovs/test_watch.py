@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from hypercobalt.adapters.ovs.host import HostSwitch
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.watch import Pace
 from tests.integration.ovs.contract import Watcher, watching
@@ -173,7 +173,7 @@ async def test_a_killed_server_is_reported_and_its_return_too(
     await watcher.database(bridge_of("br-int"))
     begun = time.monotonic()
     daemons.kill(OVSDB_SERVER)
-    await watcher.fault(Fault.CONNECTION_REFUSED)
+    await watcher.fault(ProducerFault.CONNECTION_REFUSED)
     assert time.monotonic() - begun < 2
     daemons.start(OVSDB_SERVER)
     await watcher.database(bridge_of("br-int"))
@@ -185,14 +185,14 @@ async def test_a_hung_server_is_reported_although_its_connection_stays(
     await watcher.database()
     with daemons.stopped(OVSDB_SERVER):
         begun = time.monotonic()
-        error = await watcher.fault(Fault.TIMEOUT)
+        error = await watcher.fault(ProducerFault.TIMEOUT)
         took = time.monotonic() - begun
         assert "echo was not answered within 0.5 s" in str(error)
         assert took < 2
         count = len(watcher.reported)
         await watcher.until(lambda _: len(watcher.reported) > count + 1)
         assert {one.fault for one in watcher.reported[count:] if isinstance(one, SwitchError)} == {
-            Fault.TIMEOUT
+            ProducerFault.TIMEOUT
         }
     await watcher.database()
 
@@ -235,7 +235,7 @@ async def test_a_database_of_another_schema_is_reported(daemons: Daemons, watche
     daemons.use_schema("/usr/share/ovn/ovn-nb.ovsschema")
     try:
         daemons.restart(OVSDB_SERVER)
-        error = await watcher.fault(Fault.SCHEMA_UNSUPPORTED)
+        error = await watcher.fault(ProducerFault.SCHEMA_UNSUPPORTED)
         assert "Open_vSwitch" in str(error)
     finally:
         daemons.use_schema()

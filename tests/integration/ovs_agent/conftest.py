@@ -15,7 +15,7 @@ from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.ovs_agent import probes, suspicion
 from hypercobalt.ovs_agent.assess import Judgement
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import SystemClock
@@ -28,7 +28,7 @@ BOUND = 30.0
 class Watched:
     """What the agent judges of a switch, while it changes."""
 
-    def __init__(self, board: Board, judge: Judge, observer: Observer) -> None:
+    def __init__(self, board: Board, judge: Judge, observer: SwitchObserver) -> None:
         self._board, self._judge, self.observer = board, judge, observer
 
     async def until(self, holds: Callable[[Judgement], bool], seconds: float = BOUND) -> Judgement:
@@ -80,7 +80,7 @@ def shown(judged: Judgement | None) -> object:
 async def judged(daemons: Daemons) -> AsyncIterator[Watched]:
     """Observe and judge a switch."""
     clock, switch = SystemClock(), HostSwitch(daemons.paths)
-    board, observer = Board(clock, Parts()), Observer(switch, clock)
+    board, observer = Board(clock, Parts()), SwitchObserver(switch, clock)
     judge = Judge(
         observer.facts,
         board,

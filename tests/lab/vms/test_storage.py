@@ -8,7 +8,7 @@ from hypercobalt.lab import shared_mount
 from hypercobalt.lab.disk import CONSOLES
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.lab import Lab
-from hypercobalt.lab.storage.faults import Fault, FaultFiles
+from hypercobalt.lab.storage.faults import FaultFiles, StorageFault
 from hypercobalt.lab.vms.blueprint import disk_path
 from hypercobalt.lab.vms.domain import ErrorPolicy
 from hypercobalt.lab.vms.fleet import Fleet
@@ -99,7 +99,7 @@ async def test_disks_that_refuse_pause_the_guests_of_one_host(
     await vms.add(writer("a"), writer("b", "kvm-2"))
 
     async with Events(host) as events:
-        faults.write(host.machine, Fault.DENY)
+        faults.write(host.machine, StorageFault.DENY)
         await events.wait("'io-error-reason'.*pause", "Suspended I/O Error")
     assert await state(vms, "a") == "paused (I/O error)"
     await goes_on(vms, "b")
@@ -115,15 +115,15 @@ async def test_a_guest_that_gets_its_errors_runs_on(fleet: TakeFleet, faults: Fa
     await vms.add(writer("a", error_policy="report"))
 
     async with Events(host) as events:
-        faults.write(host.machine, Fault.DENY)
+        faults.write(host.machine, StorageFault.DENY)
         await events.wait("'io-error-reason'.*report", "'io-error-reason'.*report")
 
     assert await state(vms, "a") == "running (booted)"
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.HANG])
+@pytest.mark.parametrize("fault", [StorageFault.CUT, StorageFault.HANG])
 async def test_disks_that_do_not_answer_stop_a_guest_without_an_event(
-    fleet: TakeFleet, faults: FaultFiles, fault: Fault
+    fleet: TakeFleet, faults: FaultFiles, fault: StorageFault
 ) -> None:
     vms = await fleet(2)
     host = vms.host("kvm-1")
@@ -150,7 +150,7 @@ async def test_a_host_with_hanging_disks_can_be_cut_off_power(
     host, other = vms.host("kvm-1"), vms.host("kvm-2")
     await vms.add(writer("a"), writer("b", "kvm-2"))
     document = await host.run("virsh", "dumpxml", "a", "--inactive")
-    faults.write(host.machine, Fault.HANG)
+    faults.write(host.machine, StorageFault.HANG)
     await goes_on(vms, "b")
     await goes_on(vms, "b")
 
@@ -180,7 +180,7 @@ async def test_a_full_pool_pauses_guests_on_all_hosts_until_it_has_space(
 
     async with Events(hosts[0]) as first, Events(hosts[1]) as second:
         for host in hosts:
-            faults.write(host.machine, Fault.FULL)
+            faults.write(host.machine, StorageFault.FULL)
         for events in (first, second):
             await events.wait(*["'io-error-reason'.*enospc"] * 3)
     assert {await state(vms, name) for name in names} == {"paused (I/O error)"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.node_lifecycle import Mark, Reports, silenced, tainted
+from hypercobalt.apiserver.node_lifecycle import Mark, NodeReports, silenced, tainted
 
 NOW = "2026-11-22T10:00:00Z"
 BORN = "2026-11-01T00:00:00Z"
@@ -131,7 +131,7 @@ GRACE = 50.0
 
 
 def test_a_node_is_silent_once_its_time_has_run_out() -> None:
-    reports = Reports(GRACE)
+    reports = NodeReports(GRACE)
     reports.note("a", Mark("1"), 0.0)
     reports.note("b", Mark("1"), 10.0)
     reports.note("a", Mark("2"), 20.0)  # renewed
@@ -143,7 +143,7 @@ def test_a_node_is_silent_once_its_time_has_run_out() -> None:
 
 
 def test_a_silent_node_stays_silent_until_it_reports() -> None:
-    reports = Reports(GRACE)
+    reports = NodeReports(GRACE)
     reports.note("a", Mark("1"), 0.0)
     assert reports.is_silent("a", GRACE)
     reports.note("a", Mark("1"), 51.0)
@@ -155,7 +155,7 @@ def test_a_silent_node_stays_silent_until_it_reports() -> None:
 @given(st.floats(0, 1e6))
 @example(255.069)  # to which the grace period is added inexactly
 def test_a_node_is_silent_at_the_time_announced(seen: float) -> None:
-    reports = Reports(GRACE)
+    reports = NodeReports(GRACE)
     reports.note("a", Mark("1"), seen)
     _, at_time = reports.next_silent() or ("", 0.0)
     assert reports.is_silent("a", at_time)
@@ -165,7 +165,7 @@ def test_a_node_is_silent_at_the_time_announced(seen: float) -> None:
 def test_the_first_to_run_out_is_the_one_that_reported_longest_ago(
     steps: list[tuple[str, int, float]],
 ) -> None:
-    reports, now = Reports(GRACE), 0.0
+    reports, now = NodeReports(GRACE), 0.0
     last: dict[str, tuple[int, float]] = {}
     for name, mark, passed in steps:
         now += passed

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypercobalt.drills import timeline
 from hypercobalt.drills.catalogue import DRILLS
-from hypercobalt.drills.record import Mark, Moment, Record, Result
+from hypercobalt.drills.record import DrillRecord, Mark, Moment, Result
 
 
 def test_a_page_shows_every_drill_with_its_moments_as_text() -> None:
@@ -19,7 +19,7 @@ def test_a_page_shows_every_drill_with_its_moments_as_text() -> None:
 
 def test_a_record_keeps_moments_in_order_and_shows_each() -> None:
     shown: list[Moment] = []
-    record = Record(shown.append)
+    record = DrillRecord(shown.append)
     record.add(Mark.DONE, "power cut")
     record.add(Mark.FAILED, "nothing came")
     result = record.result("host-crash", "A host loses power.", "nothing came")

@@ -11,7 +11,7 @@ from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import Memory, Plan, plan, recovering
 from hypercobalt.ha.incidents.history import record
-from hypercobalt.ha.incidents.probes import Probe, probed
+from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import HOST, Kind, Signal
 from hypercobalt.ha.incidents.verdict import Verdict
 
@@ -110,7 +110,7 @@ class Story:
         for case in self.get(who).cases:
             if case.step is Step.PROBE and case.due is not None:
                 self.now = max(self.now, case.due)
-                probe = Probe(state=state, **found)  # type: ignore[arg-type]
+                probe = InstanceProbe(state=state, **found)  # type: ignore[arg-type]
                 self.known[who] = probed(self.get(who), case, probe, self.config, self.now)
 
     @property

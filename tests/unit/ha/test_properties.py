@@ -24,7 +24,7 @@ from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import plan, recovering
 from hypercobalt.ha.incidents.history import record
 from hypercobalt.ha.incidents.holding import held, released
-from hypercobalt.ha.incidents.probes import Probe, probed, resumed
+from hypercobalt.ha.incidents.probes import InstanceProbe, probed, resumed
 from hypercobalt.ha.incidents.restraint import Restraint
 from hypercobalt.ha.incidents.signals import HOST, Kind, Signal
 
@@ -105,7 +105,7 @@ class World:
             )
             verdict = classify(signal, before, CONFIG)
             self.known[who] = record(before, signal, verdict, CONFIG)
-        self._look(Probe(state=one.state, storage=one.storage, quiet_seconds=60))
+        self._look(InstanceProbe(state=one.state, storage=one.storage, quiet_seconds=60))
         if not one.held:
             self._release(one.state)
         self._recover(done=one.done, is_held=one.held)
@@ -116,7 +116,7 @@ class World:
                 if case.step is Step.HELD and case.due is not None and case.due <= self.now:
                     self.known[who] = released(self.known[who], case, state, CONFIG, self.now)
 
-    def _look(self, probe: Probe) -> None:
+    def _look(self, probe: InstanceProbe) -> None:
         for who, instance in list(self.known.items()):
             for case in instance.cases:
                 if case.due is None or case.due > self.now:

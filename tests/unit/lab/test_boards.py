@@ -17,7 +17,7 @@ from hypercobalt.lab.bmc.boards import (
     port,
     storage_port,
 )
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.control import node_labels
 from hypercobalt.lab.state import MAX_HOSTS, HostRecord, Layout, State
 
@@ -91,8 +91,8 @@ def test_a_fault_lasts_until_another_is_set(tmp_path: Path) -> None:
     made = boards(tmp_path)
     made.password("kvm-1")  # makes the folder
     file = made.fault("kvm-1")
-    assert file.read() is Fault.NONE
-    file.write(Fault.LYING)
-    assert made.fault("kvm-1").read() is Fault.LYING
+    assert file.read() is BoardFault.NONE
+    file.write(BoardFault.LYING)
+    assert made.fault("kvm-1").read() is BoardFault.LYING
     file.forget()
-    assert file.read() is Fault.NONE
+    assert file.read() is BoardFault.NONE

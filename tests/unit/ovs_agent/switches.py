@@ -21,7 +21,7 @@ from hypercobalt.adapters.ovs.model import (
     LocalBinding,
     Southbound,
 )
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import (
     BridgeRow,
     Database,
@@ -182,17 +182,17 @@ def healthy(rows: Database | None = None, **readings: object) -> Facts:
     return but(facts, **readings)
 
 
-def down_from(reading: Reading[T], fault: Fault = Fault.TIMEOUT) -> Reading[T]:
+def down_from(reading: Reading[T], fault: ProducerFault = ProducerFault.TIMEOUT) -> Reading[T]:
     """A reading after its producer has failed twice; what it answered before is remembered."""
     error = SwitchError(fault, f"{fault}")
     return reading.failed(error, NOW).failed(error, NOW)
 
 
-NOT_RUNNING = (Fault.SOCKET_MISSING, Fault.CONNECTION_REFUSED, Fault.CLOSED)
+NOT_RUNNING = (ProducerFault.SOCKET_MISSING, ProducerFault.CONNECTION_REFUSED, ProducerFault.CLOSED)
 """How calls to a daemon fail that does not run, unlike one that hangs."""
 
 
-def without(facts: Facts, name: str, fault: Fault = Fault.TIMEOUT) -> Facts:
+def without(facts: Facts, name: str, fault: ProducerFault = ProducerFault.TIMEOUT) -> Facts:
     """The facts when the producer of one reading is away."""
     return but(facts, **{name: down_from(getattr(facts, name), fault)})
 

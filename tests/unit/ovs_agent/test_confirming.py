@@ -17,7 +17,7 @@ from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Flow
 from hypercobalt.ovs_agent import flow_scan, observing, probes, rules
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer, Probe
+from hypercobalt.ovs_agent.observing import SwitchObserver, SwitchProbe
 from hypercobalt.ovs_agent.rules.evidence import EVIDENCE
 from hypercobalt.ovs_agent.settings import DEFAULT_COUNTERS, Settings
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -35,7 +35,7 @@ class Site:
         self.switch.flow_table = dict(FLOWS)
         self.switch.peers = {"br-int": 3}
         clock = FakeClock(source=asyncio.get_running_loop().time)
-        self.observer = Observer(self.switch, clock)
+        self.observer = SwitchObserver(self.switch, clock)
         board = Board(clock, Parts())
         self.judge = Judge(
             self.observer.facts,
@@ -123,12 +123,12 @@ def durations(module: object) -> Mapping[str, timedelta]:
     }
 
 
-async def probed() -> dict[str, Probe[object]]:
+async def probed() -> dict[str, SwitchProbe[object]]:
     """Every probe, by name."""
-    found: dict[str, Probe[object]] = {}
+    found: dict[str, SwitchProbe[object]] = {}
 
-    class Recording(Observer):
-        async def poll(self, probe: Probe[object]) -> None:  # type: ignore[override]
+    class Recording(SwitchObserver):
+        async def poll(self, probe: SwitchProbe[object]) -> None:  # type: ignore[override]
             found[probe.name] = probe
 
     clock = FakeClock()

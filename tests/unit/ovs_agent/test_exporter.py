@@ -37,11 +37,11 @@ from hypercobalt.adapters.ovs.model import (
     Stopwatch,
     Upcalls,
 )
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer, Timing
+from hypercobalt.ovs_agent.observing import SwitchObserver, Timing
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import FakeClock
 
@@ -61,7 +61,7 @@ def exporter(
     by_table: bool = False,
 ) -> Exporter:
     clock, made = FakeClock(NOW), switch or FakeSwitch()
-    observer = Observer(made, clock)
+    observer = SwitchObserver(made, clock)
     observer.facts.set(facts)
     observer.timings |= timings or {}
     judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
@@ -153,7 +153,7 @@ async def test_dead_switch_leaves_a_gap_and_its_source_shows_it(prefix: str) -> 
 
 
 async def test_database_that_the_agent_has_no_means_to_read_is_no_source_that_is_down() -> None:
-    lines = await page(without(healthy(), "southbound", Fault.UNSUPPORTED))
+    lines = await page(without(healthy(), "southbound", ProducerFault.UNSUPPORTED))
     assert not [line for line in lines if "southbound" in line and line.endswith(" 0.0")]
     assert not [line for line in lines if "end_to_end" in line]
 

@@ -28,7 +28,7 @@ from tests.unit.ovs_agent.switches import (
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Southbound
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import Database, ManagerRow, MirrorRow
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.api.ovsnode import OVSNodeStatus
@@ -38,7 +38,7 @@ from hypercobalt.ovs_agent.diagnostics.report import PortsReport
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.captures import CaptureRefusedError, source_of
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import FakeClock
@@ -110,7 +110,7 @@ def test_status_stays_small(text: str, count: int) -> None:
     facts = healthy(rows, southbound=Reading(Southbound(7)), instances={})
     for away in (facts, without(facts, "database"), without(facts, "vswitchd")):
         check(judged(away))
-    check(judged(without(facts, "southbound", Fault.UNSUPPORTED)))
+    check(judged(without(facts, "southbound", ProducerFault.UNSUPPORTED)))
 
 
 @settings(max_examples=60)
@@ -122,7 +122,7 @@ def test_any_text_is_judged(text: str, count: int) -> None:
 def test_long_remote_that_cannot_be_read_is_no_long_condition() -> None:
     remote = "ssl:" + "x" * 2_000_000
     rows = database({"br-int": [tap()]}, {**OVN, "ovn-remote": remote})
-    facts = without(healthy(rows), "southbound", Fault.UNSUPPORTED)
+    facts = without(healthy(rows), "southbound", ProducerFault.UNSUPPORTED)
     failed = but(facts, southbound=but_message(facts.southbound, f"remote {remote}\nis none"))
     check(judged(failed))
 
@@ -178,7 +178,7 @@ def test_bonds_of_the_kernel_and_the_switch_have_one_entry_a_name() -> None:
 def test_any_text_is_a_metric_of_one_line(text: str, count: int) -> None:
     facts = healthy(hostile(text, count), instances={})
     clock = FakeClock(NOW)
-    observer = Observer(FakeSwitch(), clock)
+    observer = SwitchObserver(FakeSwitch(), clock)
     observer.facts.set(facts)
     judge_ = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
     judge_.adopt(())

@@ -23,11 +23,11 @@ from tests.unit.ovs_agent.switches import (
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowCounts
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.ovs_agent import flow_scan, probes
 from hypercobalt.ovs_agent.facts import Facts
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.counters import traffic
 from hypercobalt.ovs_agent.rules.flows import assess_flows
 from hypercobalt.ovs_agent.rules.ports import assess_ports
@@ -49,10 +49,10 @@ def fake() -> FakeSwitch:
 
 
 @asynccontextmanager
-async def observing(switch: FakeSwitch) -> AsyncIterator[Observer]:
+async def observing(switch: FakeSwitch) -> AsyncIterator[SwitchObserver]:
     """An observer at work, on the loop's time."""
     clock = FakeClock(source=asyncio.get_running_loop().time)
-    observer = Observer(switch, clock)
+    observer = SwitchObserver(switch, clock)
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -97,7 +97,7 @@ async def test_daemon_that_fails_counts_as_away_within_ten_seconds_and_not_at_on
 ) -> None:
     switch = fake()
     async with observing(switch) as observer:
-        switch.fail(name, Fault.TIMEOUT)
+        switch.fail(name, ProducerFault.TIMEOUT)
         await asyncio.sleep(0.5)
         reading = {VSWITCHD: "vswitchd", CONTROLLER: "ovn_controller"}[name]
         assert not getattr(observer.facts.value, reading).is_down
@@ -237,7 +237,7 @@ async def test_flows_whose_count_fails_are_counted_again_soon(failures: int) -> 
         async def flow_counts(self, bridge: str) -> FlowCounts:
             counts = await super().flow_counts(bridge)
             if self.calls["flow_counts"] <= failures:
-                raise SwitchError(Fault.CONNECTION_REFUSED, bridge)
+                raise SwitchError(ProducerFault.CONNECTION_REFUSED, bridge)
             return counts
 
     switch = Failing(database({"br-int": [tap()]}))

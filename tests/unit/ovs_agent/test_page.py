@@ -34,7 +34,7 @@ from hypercobalt.ovs_agent.diagnostics.captures import Captures
 from hypercobalt.ovs_agent.diagnostics.internals import MOST_MACS
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import FILL, Observer
+from hypercobalt.ovs_agent.observing import FILL, SwitchObserver
 from hypercobalt.ovs_agent.rules import findings
 from hypercobalt.ovs_agent.settings import DEFAULT_COUNTERS
 from hypercobalt.ovs_agent.status import bounds
@@ -101,7 +101,7 @@ def test_every_condition_and_every_code_has_a_row() -> None:
 
 def test_every_endpoint_has_a_row_with_its_right() -> None:
     clock, switch = FakeClock(), FakeSwitch()
-    observer = Observer(switch, clock)
+    observer = SwitchObserver(switch, clock)
     judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
     mirrors = Mirrors(Path("/nonexistent/db.sock"), "kvm-1")
     captures = Captures(Facts, switch, mirrors, clock, by_mirror=False)

@@ -23,7 +23,7 @@ from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.api.ovsnode import Bond, Bridge
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
-from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.ovs_agent.uses import uses
 from hypercobalt.runtime import FakeClock
@@ -34,7 +34,7 @@ REQUEST = UseRequest({}, b"", Requester("jane"))
 
 def offered(facts: Facts) -> dict[str, Use]:
     clock, fake = FakeClock(NOW), FakeSwitch()
-    observer = Observer(fake, clock)
+    observer = SwitchObserver(fake, clock)
     observer.facts.set(facts)
     judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
     return {one.name: one for one in uses(fake, observer, judge)}

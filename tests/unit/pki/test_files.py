@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.pki import certificates, files
-from hypercobalt.pki.files import Record
+from hypercobalt.pki.files import CertificateRecord
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_new_set_keeps_the_authority(tmp_path: Path) -> None:
 
 
 def record(directory: Path, expires: timedelta, *hosts: str) -> None:
-    data = Record(datetime.now(UTC) + expires, hosts)
+    data = CertificateRecord(datetime.now(UTC) + expires, hosts)
     (directory / "record.json").write_bytes(msgspec.json.encode(data))
 
 

@@ -89,7 +89,7 @@ class Observe(Protocol):
         ...
 
 
-class Probe(Protocol):
+class DomainProbes(Protocol):
     """Whether the domains of a host are well: what no event reports."""
 
     async def control_info(self, uuid: str) -> ControlInfo | None:
@@ -208,7 +208,7 @@ class Control(Power, Marks, Protocol):
         ...
 
 
-class Libvirt(Observe, Probe, Events, Power, Marks, Protocol):
+class Libvirt(Observe, DomainProbes, Events, Power, Marks, Protocol):
     """The daemon of this host: connected at once, and again by itself whenever it is lost."""
 
 

@@ -22,7 +22,7 @@ from hypercobalt.adapters.ovn.logical import (
     Wanted,
 )
 from hypercobalt.adapters.ovs.ovsdb import Query, Select
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.schema import Column
 
 NAME: Final = "OVN_Southbound"
@@ -73,7 +73,9 @@ async def explain(select: Select, wanted: Wanted) -> Explained:
             hosts={name: str(row[0]["hostname"]) for name, row in hosts if row},
         )
     except (KeyError, ValueError, TypeError, IndexError) as exc:
-        raise SwitchError(Fault.MALFORMED, f"{NAME}: a row cannot be read: {exc!r}") from exc
+        raise SwitchError(
+            ProducerFault.MALFORMED, f"{NAME}: a row cannot be read: {exc!r}"
+        ) from exc
 
 
 async def logical_port(select: Select, name: str) -> LogicalPort | None:
@@ -107,7 +109,9 @@ async def _ports(select: Select, queries: list[Query]) -> list[LogicalPort]:
     try:
         return [_port(row) for rows in answers for row in rows]
     except (KeyError, ValueError, TypeError, IndexError) as exc:
-        raise SwitchError(Fault.MALFORMED, f"{NAME}: a port cannot be read: {exc!r}") from exc
+        raise SwitchError(
+            ProducerFault.MALFORMED, f"{NAME}: a port cannot be read: {exc!r}"
+        ) from exc
 
 
 async def _rows(

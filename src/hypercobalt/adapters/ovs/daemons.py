@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.ovs import unixctl
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
-_STALE: Final = (Fault.CONNECTION_REFUSED, Fault.SOCKET_MISSING)
+_STALE: Final = (ProducerFault.CONNECTION_REFUSED, ProducerFault.SOCKET_MISSING)
 _START_TIME: Final = 22 - 3  # of proc_pid_stat(5), counted after the command's name
 _VERSION: Final = re.compile(r"^\S+(?: \(Open vSwitch\))? (\d\S*)", re.MULTILINE)
 
@@ -67,7 +67,7 @@ class DaemonSocket:
                 are left over, or why the one that is listened on gives no connection.
         """
         refused = SwitchError(
-            Fault.SOCKET_MISSING,
+            ProducerFault.SOCKET_MISSING,
             f"{self.name}: no control socket {self.rundir}/{self.name}.PID.ctl",
         )
         for pid, path in self._candidates():  # a folder in memory

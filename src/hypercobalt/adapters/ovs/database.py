@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.ovsdb import Row, Tables
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import (
     BridgeRow,
     Database,
@@ -244,5 +244,6 @@ def _texts(row: Row, column: str) -> Mapping[str, str]:
 
 def _wrong(row: Row, column: str) -> SwitchError:
     return SwitchError(
-        Fault.MALFORMED, f"{NAME}: {row.get('name', 'a row')}: {column} is {row.get(column)!r}"
+        ProducerFault.MALFORMED,
+        f"{NAME}: {row.get('name', 'a row')}: {column} is {row.get(column)!r}",
     )

@@ -32,7 +32,7 @@ from hypercobalt.adapters.ovs.model import (
     Upcalls,
 )
 from hypercobalt.adapters.ovs.packet import Packet
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database, SwitchRow
 from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 
@@ -92,7 +92,7 @@ class FakeSwitch:
         self.bonds_of_kernel: tuple[KernelBond, ...] = ()
         self.peers: dict[str, int] = {}
         self.calls: Counter[str] = Counter()
-        self._faults: dict[DaemonName, Fault] = {}
+        self._faults: dict[DaemonName, ProducerFault] = {}
         self._database = database or Database("8.3.1", SwitchRow())
         self._changed = asyncio.Event()
 
@@ -106,7 +106,9 @@ class FakeSwitch:
         self._database = database
         self._notify()
 
-    def fail(self, name: DaemonName, fault: Fault = Fault.CONNECTION_REFUSED) -> None:
+    def fail(
+        self, name: DaemonName, fault: ProducerFault = ProducerFault.CONNECTION_REFUSED
+    ) -> None:
         """Let all that a daemon answers fail, until `recover`."""
         self._faults[name] = fault
         if name is _OVSDB:
@@ -154,7 +156,9 @@ class FakeSwitch:
         self._called("flows", _VSWITCHD)
         found = tuple(flow for flow in self._flows_of(bridge) if flow.table == table)
         if len(found) > limit:
-            raise SwitchError(Fault.MALFORMED, f"{bridge}: table {table}: more than {limit} flows")
+            raise SwitchError(
+                ProducerFault.MALFORMED, f"{bridge}: table {table}: more than {limit} flows"
+            )
         return found
 
     async def datapaths(self) -> tuple[Datapath, ...]:
@@ -184,7 +188,7 @@ class FakeSwitch:
     async def macs(self, bridge: str) -> MacTable:
         self._called("macs", _VSWITCHD)
         if bridge not in self.flow_table:
-            raise SwitchError(Fault.REFUSED, f"{bridge}: no such bridge")
+            raise SwitchError(ProducerFault.REFUSED, f"{bridge}: no such bridge")
         return self.mac_tables.get(bridge, MacTable())
 
     async def datapath_bridges(self) -> tuple[BridgeOfDatapath, ...]:
@@ -198,7 +202,7 @@ class FakeSwitch:
         del states
         self._called("trace", _VSWITCHD)
         if bridge not in self.flow_table:
-            raise SwitchError(Fault.REFUSED, f"{bridge}: unknown bridge")
+            raise SwitchError(ProducerFault.REFUSED, f"{bridge}: unknown bridge")
         if (known := self.traces.get(packet.text(in_port))) is not None:
             return known
         flows = [one for one in self.flow_table[bridge] if one.in_port in {None, in_port}]
@@ -296,12 +300,12 @@ class FakeSwitch:
     def _southbound(self, call: str, remote: str) -> Southbound:
         self.calls[call] += 1
         if self.southbound_state is None:
-            raise SwitchError(Fault.CONNECTION_REFUSED, f"{remote}: connection refused")
+            raise SwitchError(ProducerFault.CONNECTION_REFUSED, f"{remote}: connection refused")
         return self.southbound_state
 
     def _flows_of(self, bridge: str) -> tuple[Flow, ...]:
         if bridge not in self.flow_table:
-            raise SwitchError(Fault.SOCKET_MISSING, f"{bridge}.mgmt: no such socket")
+            raise SwitchError(ProducerFault.SOCKET_MISSING, f"{bridge}.mgmt: no such socket")
         return self.flow_table[bridge]
 
     def _notify(self) -> None:
@@ -310,5 +314,5 @@ class FakeSwitch:
         self._changed = asyncio.Event()
 
 
-def _away(name: DaemonName, fault: Fault) -> SwitchError:
+def _away(name: DaemonName, fault: ProducerFault) -> SwitchError:
     return SwitchError(fault, f"{name}: made to fail by the test")

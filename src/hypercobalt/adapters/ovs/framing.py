@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 _SPACE: Final = b" \t\r\n"
 _OUTSIDE: Final = re.compile(rb'[{}]|"(?:[^"\\]*")?')
@@ -54,7 +54,7 @@ class Objects:
     def _check(self, size: int) -> None:
         if size > self._limit:
             raise SwitchError(
-                Fault.MALFORMED,
+                ProducerFault.MALFORMED,
                 f"{self._peer}: a message of more than {self._limit} bytes is not accepted",
             )
 
@@ -93,7 +93,7 @@ class Objects:
             return False
         if not self._buffer.startswith(b"{"):
             raise SwitchError(
-                Fault.MALFORMED,
+                ProducerFault.MALFORMED,
                 f"{self._peer}: {bytes(self._buffer[:40])!r} does not begin a JSON object",
             )
         return True

@@ -42,7 +42,7 @@ from hypercobalt.adapters.ovs.model import (
 )
 from hypercobalt.adapters.ovs.openflow import statistics
 from hypercobalt.adapters.ovs.packet import Packet
-from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, TRACE_LIMIT, Fault, SwitchError
+from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, TRACE_LIMIT, ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote, parse_remotes
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.schema import Column
@@ -94,7 +94,9 @@ class HostSwitch:
         try:
             return {_uuid(row): _numbers(row) for row in rows}
         except (KeyError, ValueError, TypeError, IndexError) as exc:
-            raise SwitchError(Fault.MALFORMED, f"statistics of an interface: {exc}") from exc
+            raise SwitchError(
+                ProducerFault.MALFORMED, f"statistics of an interface: {exc}"
+            ) from exc
 
     # ovs-vswitchd
 
@@ -132,7 +134,7 @@ class HostSwitch:
         try:
             return await self._run(DaemonName.VSWITCHD, command)
         except SwitchError as exc:
-            if exc.fault is not Fault.REFUSED:
+            if exc.fault is not ProducerFault.REFUSED:
                 raise
             return ""
 
@@ -158,7 +160,7 @@ class HostSwitch:
         try:
             return parse_trace(await self._traced("--names", *arguments))
         except SwitchError as exc:
-            if exc.fault is not Fault.REFUSED or _UNNAMED not in str(exc):
+            if exc.fault is not ProducerFault.REFUSED or _UNNAMED not in str(exc):
                 raise
         text = await self._traced(*arguments)
         return named(parse_trace(text), await self.datapath_bridges())
@@ -179,7 +181,7 @@ class HostSwitch:
         try:
             paused = await self._run(DaemonName.OVN_CONTROLLER, "debug/status")
         except SwitchError as exc:
-            if exc.fault is not Fault.UNKNOWN_COMMAND:
+            if exc.fault is not ProducerFault.UNKNOWN_COMMAND:
                 raise
             return ControllerState(controller.parse_connected(connected))
         return ControllerState(
@@ -268,7 +270,7 @@ class HostSwitch:
         """
         if "/" in bridge:  # ovs-vswitchd makes no such bridge
             text = f"no bridge has this name: {bridge[:_SHOWN]!r}"
-            raise SwitchError(Fault.SOCKET_MISSING, text)
+            raise SwitchError(ProducerFault.SOCKET_MISSING, text)
         return self._paths.ovs / f"{bridge}.mgmt"
 
     def _socket(self, name: DaemonName) -> DaemonSocket:
@@ -302,7 +304,7 @@ class HostSwitch:
         if any(server.kind == "ssl" for server in servers):
             if tls is None:
                 text = f"{remote}: neither a row of SSL nor an option of ovn-controller has its key"
-                raise SwitchError(Fault.UNSUPPORTED, text)
+                raise SwitchError(ProducerFault.UNSUPPORTED, text)
             context = await asyncio.to_thread(client_context, tls, self._files())
         deadline = self._pace.deadline / len(servers)
         failures: list[SwitchError] = []
@@ -319,7 +321,7 @@ class HostSwitch:
         try:
             return parse_remotes(remote)
         except ConfigurationError as exc:
-            raise SwitchError(Fault.UNSUPPORTED, str(exc)) from exc
+            raise SwitchError(ProducerFault.UNSUPPORTED, str(exc)) from exc
 
     async def _run(self, name: DaemonName, command: str, *arguments: str) -> str:
         with self._sparing(name, command):
@@ -332,11 +334,13 @@ class HostSwitch:
         """Make a call to a daemon, unless it has left another one unanswered just now."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._silent_until.get(name, 0.0):
-            raise SwitchError(Fault.TIMEOUT, f"{name}: {what} not sent: the daemon does not answer")
+            raise SwitchError(
+                ProducerFault.TIMEOUT, f"{name}: {what} not sent: the daemon does not answer"
+            )
         try:
             yield
         except SwitchError as exc:
-            if exc.fault is Fault.TIMEOUT:
+            if exc.fault is ProducerFault.TIMEOUT:
                 self._silent_until[name] = loop.time() + self._pace.deadline
             raise
 

@@ -21,7 +21,7 @@ from typing import Final, cast
 import msgspec
 
 from hypercobalt.adapters.ovs.framing import Objects
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.remote import connect as reach
 
@@ -91,7 +91,7 @@ class Stream(asyncio.Protocol):
         if answer.done():
             return answer.result()
         raise SwitchError(
-            Fault.TIMEOUT, f"{self.peer}: {method} was not answered within {deadline:g} s"
+            ProducerFault.TIMEOUT, f"{self.peer}: {method} was not answered within {deadline:g} s"
         )
 
     def peer_process(self) -> int | None:
@@ -104,7 +104,7 @@ class Stream(asyncio.Protocol):
 
     def close(self, reason: SwitchError | None = None) -> None:
         """End the connection now; calls under way raise the reason."""
-        closed = SwitchError(Fault.CLOSED, f"{self.peer}: the connection was closed here")
+        closed = SwitchError(ProducerFault.CLOSED, f"{self.peer}: the connection was closed here")
         self._end(reason or closed)
 
     # asyncio.Protocol
@@ -122,12 +122,16 @@ class Stream(asyncio.Protocol):
             self._end(exc)
         except _NOT_JSON as exc:
             self._end(
-                SwitchError(Fault.MALFORMED, f"{self.peer}: the message cannot be read: {exc}")
+                SwitchError(
+                    ProducerFault.MALFORMED, f"{self.peer}: the message cannot be read: {exc}"
+                )
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
         cause = f": {exc}" if exc else ""
-        self._end(SwitchError(Fault.CLOSED, f"{self.peer}: the peer closed the connection{cause}"))
+        self._end(
+            SwitchError(ProducerFault.CLOSED, f"{self.peer}: the peer closed the connection{cause}")
+        )
 
     def _take(self, text: bytes) -> None:
         # From text, as what is left undecoded for now would be left unchecked too.
@@ -151,7 +155,7 @@ class Stream(asyncio.Protocol):
             pending.set_result(message.result)
         else:
             words = _words(message.error)
-            _fail(pending, SwitchError(Fault.REFUSED, f"{self.peer}: refused: {words}"))
+            _fail(pending, SwitchError(ProducerFault.REFUSED, f"{self.peer}: refused: {words}"))
 
     def _send(self, message: dict[str, object]) -> None:
         self._transport.write(msgspec.json.encode(message))

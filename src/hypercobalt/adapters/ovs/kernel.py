@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Link
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 _IFF_UP: Final = 0x1
 _MEGABIT: Final = 1_000_000
@@ -142,7 +142,7 @@ def _link(folder: str, name: str) -> Link | None:
 
 def _unreadable(path: str, cause: str | None) -> SwitchError:
     text = f"{path} cannot be read: {cause or 'missing or not permitted'}"
-    return SwitchError(Fault.NOT_PERMITTED, text)
+    return SwitchError(ProducerFault.NOT_PERMITTED, text)
 
 
 def _connected(text: str) -> Iterator[str]:

@@ -29,7 +29,7 @@ import msgspec
 from hypercobalt.adapters.ovs import jsonrpc
 from hypercobalt.adapters.ovs.database import NAME
 from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, MAKER, OWNER, expiry_of
-from hypercobalt.adapters.ovs.port import DEADLINE, Fault, SwitchError
+from hypercobalt.adapters.ovs.port import DEADLINE, ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.schema import Column
 from hypercobalt.logs import get_logger
@@ -144,7 +144,9 @@ class Mirrors:
             ),
         )
         if not results[-1].count:
-            raise SwitchError(Fault.REFUSED, f"bridge {what.bridge} is gone; nothing is mirrored")
+            raise SwitchError(
+                ProducerFault.REFUSED, f"bridge {what.bridge} is gone; nothing is mirrored"
+            )
 
     async def _remove(self, device: str) -> None:
         """Remove a mirror and its port; the rows go when no bridge has them."""
@@ -194,13 +196,15 @@ class Mirrors:
             answer = await stream.call("transact", [NAME, *operations], deadline=seconds)
             results = msgspec.json.decode(answer, type=list[_Result | None])
         except msgspec.MsgspecError as exc:
-            raise SwitchError(Fault.MALFORMED, f"{NAME}: the answer cannot be read: {exc}") from exc
+            raise SwitchError(
+                ProducerFault.MALFORMED, f"{NAME}: the answer cannot be read: {exc}"
+            ) from exc
         finally:
             stream.close()
         for result in results:
             if result and result.error:
                 words = f"{result.error} {result.details}".strip()
-                raise SwitchError(Fault.REFUSED, f"{NAME}: {words}")
+                raise SwitchError(ProducerFault.REFUSED, f"{NAME}: {words}")
         return [result or _Result() for result in results]
 
 
@@ -212,7 +216,7 @@ async def _switch_on(device: str) -> None:
                 await asyncio.sleep(0.02)
     except TimeoutError as error:
         text = f"ovs-vswitchd has not made {device} within {_DEVICE.total_seconds():g} s"
-        raise SwitchError(Fault.TIMEOUT, text) from error
+        raise SwitchError(ProducerFault.TIMEOUT, text) from error
 
 
 def _is_switched_on(device: str) -> bool:
@@ -229,7 +233,7 @@ def _is_switched_on(device: str) -> bool:
         if exc.errno == errno.ENODEV:
             return False
         text = f"{device} cannot be switched on: {exc.strerror}; a mirror needs CAP_NET_ADMIN"
-        raise SwitchError(Fault.NOT_PERMITTED, text) from exc
+        raise SwitchError(ProducerFault.NOT_PERMITTED, text) from exc
     return True
 
 

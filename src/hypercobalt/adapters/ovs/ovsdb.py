@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from hypercobalt.adapters.ovs import jsonrpc
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.schema import Schema, Value, parse_schema
 
@@ -61,7 +61,8 @@ class Tables:
                     self._apply(table, uuid, change)
                 except (KeyError, ValueError) as exc:
                     raise SwitchError(
-                        Fault.MALFORMED, f"{table} {uuid}: the change cannot be applied: {exc}"
+                        ProducerFault.MALFORMED,
+                        f"{table} {uuid}: the change cannot be applied: {exc}",
                     ) from exc
 
     def _apply(self, table: str, uuid: str, change: Mapping[str, _Sent | None]) -> None:
@@ -137,7 +138,9 @@ class _Inbox:
             return
         sent = msgspec.json.decode(params, type=list[msgspec.Raw])
         if not sent:
-            raise SwitchError(Fault.MALFORMED, f"a notification {method} without parameters")
+            raise SwitchError(
+                ProducerFault.MALFORMED, f"a notification {method} without parameters"
+            )
         updates: _Updates = msgspec.json.decode(sent[-1], type=_SentUpdates)
         if self._session is None:
             self._early.append(updates)
@@ -173,7 +176,7 @@ async def monitored(
         schema = (await _schema(stream, database, deadline)).only(wanted)
         if missing := wanted.keys() - schema.tables.keys():
             raise SwitchError(
-                Fault.SCHEMA_UNSUPPORTED,
+                ProducerFault.SCHEMA_UNSUPPORTED,
                 f"{remote}: {database} {schema.version} has no table {', '.join(sorted(missing))}",
             )
         session = Session(stream, Tables(schema))
@@ -242,11 +245,13 @@ def _selected(source: str, answer: jsonrpc.Json) -> list[list[dict[str, object]]
     try:
         results = msgspec.json.decode(answer, type=list[_Result | None])
     except msgspec.MsgspecError as exc:
-        raise SwitchError(Fault.MALFORMED, f"{source}: the rows cannot be read: {exc}") from exc
+        raise SwitchError(
+            ProducerFault.MALFORMED, f"{source}: the rows cannot be read: {exc}"
+        ) from exc
     for result in results:
         if result and result.error:
             words = f"{result.error} {result.details}".strip()
-            raise SwitchError(Fault.REFUSED, f"{source}: {words}")
+            raise SwitchError(ProducerFault.REFUSED, f"{source}: {words}")
     return [result.rows if result else [] for result in results]
 
 
@@ -254,8 +259,8 @@ async def _schema(stream: jsonrpc.Stream, database: str, deadline: float) -> Sch
     try:
         return parse_schema(await stream.call("get_schema", [database], deadline=deadline))
     except SwitchError as exc:
-        if exc.fault is Fault.REFUSED:
-            raise SwitchError(Fault.SCHEMA_UNSUPPORTED, str(exc)) from exc
+        if exc.fault is ProducerFault.REFUSED:
+            raise SwitchError(ProducerFault.SCHEMA_UNSUPPORTED, str(exc)) from exc
         raise
 
 
@@ -272,12 +277,12 @@ async def _begin_monitor(
             more = [_NO_TRANSACTION] if since else []
             answer = await stream.call(method, [*params, *more], deadline=deadline)
         except SwitchError as exc:
-            if exc.fault is not Fault.REFUSED:
+            if exc.fault is not ProducerFault.REFUSED:
                 raise
             refusal = exc
             continue
         return _rows(answer, since=since)
-    raise SwitchError(Fault.MONITOR_FAILED, str(refusal))
+    raise SwitchError(ProducerFault.MONITOR_FAILED, str(refusal))
 
 
 def _rows(answer: jsonrpc.Json, *, since: bool) -> _Updates:
@@ -286,4 +291,6 @@ def _rows(answer: jsonrpc.Json, *, since: bool) -> _Updates:
             return msgspec.json.decode(answer, type=tuple[bool, str, _SentUpdates])[2]
         return msgspec.json.decode(answer, type=_SentUpdates)
     except msgspec.MsgspecError as exc:
-        raise SwitchError(Fault.MALFORMED, f"the monitored rows cannot be read: {exc}") from exc
+        raise SwitchError(
+            ProducerFault.MALFORMED, f"the monitored rows cannot be read: {exc}"
+        ) from exc

@@ -53,7 +53,7 @@ TRACE_LIMIT: Final = 1024 * 1024
 """Bytes of the longest trace that is read."""
 
 
-class Fault(StrEnum):
+class ProducerFault(StrEnum):
     """Why a producer has given no value."""
 
     SOCKET_MISSING = "SocketMissing"  # no socket, or no directory of sockets
@@ -77,7 +77,7 @@ class SwitchError(TransientError):
         message: object, value and cause, for a person.
     """
 
-    def __init__(self, fault: Fault, message: str) -> None:
+    def __init__(self, fault: ProducerFault, message: str) -> None:
         super().__init__(message)
         self.fault = fault
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.errors import ConfigurationError
 
 _Protocol = TypeVar("_Protocol", bound=asyncio.Protocol)
@@ -67,15 +67,19 @@ async def connect(
             return await _connection(remote, protocol, tls)
     except BlockingIOError as exc:
         raise SwitchError(
-            Fault.TIMEOUT,
+            ProducerFault.TIMEOUT,
             f"{remote}: accepts no connection, and its queue is full",
         ) from exc
     except TimeoutError as exc:
-        raise SwitchError(Fault.TIMEOUT, f"{remote}: no connection within {deadline:g} s") from exc
+        raise SwitchError(
+            ProducerFault.TIMEOUT, f"{remote}: no connection within {deadline:g} s"
+        ) from exc
     except OSError as exc:
         raise SwitchError(_fault(exc), f"{remote}: {exc.strerror or exc}") from exc
     except ValueError as exc:  # such as a name with two dots in a row
-        raise SwitchError(Fault.CLOSED, f"{remote}: no host can have this name: {exc}") from exc
+        raise SwitchError(
+            ProducerFault.CLOSED, f"{remote}: no host can have this name: {exc}"
+        ) from exc
 
 
 async def _connection(
@@ -99,14 +103,14 @@ def _unix_socket(path: str) -> socket.socket:
     return made
 
 
-def _fault(error: OSError) -> Fault:
+def _fault(error: OSError) -> ProducerFault:
     if isinstance(error, FileNotFoundError):
-        return Fault.SOCKET_MISSING
+        return ProducerFault.SOCKET_MISSING
     if isinstance(error, ConnectionRefusedError):
-        return Fault.CONNECTION_REFUSED
+        return ProducerFault.CONNECTION_REFUSED
     if isinstance(error, PermissionError):
-        return Fault.NOT_PERMITTED
-    return Fault.CLOSED
+        return ProducerFault.NOT_PERMITTED
+    return ProducerFault.CLOSED
 
 
 def _remote(text: str) -> Remote:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 Atom: TypeAlias = str | int | float | bool
 """A UUID is text."""
@@ -141,7 +141,7 @@ def parse_schema(text: bytes | msgspec.Raw) -> Schema:
         found = msgspec.json.decode(text, type=_Schema)
     except msgspec.MsgspecError as exc:
         raise SwitchError(
-            Fault.SCHEMA_UNSUPPORTED, f"the database's schema cannot be read: {exc}"
+            ProducerFault.SCHEMA_UNSUPPORTED, f"the database's schema cannot be read: {exc}"
         ) from exc
     tables = {
         name: {column: _column(one.type) for column, one in table.columns.items()}

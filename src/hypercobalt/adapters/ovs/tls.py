@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import TlsFiles
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.errors import words
 
 LARGEST: Final = 1024 * 1024
@@ -39,12 +39,12 @@ def client_context(files: TlsFiles, root: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password=b"")
     except (OSError, ValueError) as exc:
         text = f"certificate {files.certificate} and private key {files.private_key}: {_words(exc)}"
-        raise SwitchError(Fault.UNSUPPORTED, text) from exc
+        raise SwitchError(ProducerFault.UNSUPPORTED, text) from exc
     try:
         context.load_verify_locations(authority)
     except (OSError, ValueError) as exc:
         text = f"CA certificate {files.authority}: {_words(exc)}"
-        raise SwitchError(Fault.UNSUPPORTED, text) from exc
+        raise SwitchError(ProducerFault.UNSUPPORTED, text) from exc
     return context
 
 
@@ -52,7 +52,7 @@ def _readable(what: str, name: str, root: Path) -> Path:
     """The file, once it is known to be one that can be read: OpenSSL's errors name none."""
     if not name.startswith("/"):
         cause = f"{name!r} is not an absolute path" if name else "none is configured"
-        raise SwitchError(Fault.UNSUPPORTED, f"{what}: {cause}")
+        raise SwitchError(ProducerFault.UNSUPPORTED, f"{what}: {cause}")
     file = root / name.lstrip("/")
     try:
         found = file.stat()
@@ -61,11 +61,11 @@ def _readable(what: str, name: str, root: Path) -> Path:
                 opened.read(1)
     except (OSError, ValueError) as exc:
         text = f"{what} {name} cannot be read: {_cause(exc)}"
-        raise SwitchError(Fault.UNSUPPORTED, text) from exc
+        raise SwitchError(ProducerFault.UNSUPPORTED, text) from exc
     if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
         # OpenSSL would read a device, or wait for a pipe, without end.
         text = f"{what} {name} is no regular file of up to {LARGEST} bytes"
-        raise SwitchError(Fault.UNSUPPORTED, text)
+        raise SwitchError(ProducerFault.UNSUPPORTED, text)
     return file
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from hypercobalt.adapters.ovs import jsonrpc
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 
 DEADLINE: Final = 2.0
@@ -54,14 +54,15 @@ class Control:
         try:
             reply = await self._stream.call(command, arguments, deadline=deadline)
         except SwitchError as exc:
-            if exc.fault is Fault.REFUSED and _UNKNOWN in str(exc):
-                raise SwitchError(Fault.UNKNOWN_COMMAND, str(exc)) from exc
+            if exc.fault is ProducerFault.REFUSED and _UNKNOWN in str(exc):
+                raise SwitchError(ProducerFault.UNKNOWN_COMMAND, str(exc)) from exc
             raise
         try:
             return msgspec.json.decode(reply, type=str | None) or ""
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise SwitchError(
-                Fault.MALFORMED, f"{self._stream.peer}: the reply to {command} is not text: {exc}"
+                ProducerFault.MALFORMED,
+                f"{self._stream.peer}: the reply to {command} is not text: {exc}",
             ) from exc
 
 

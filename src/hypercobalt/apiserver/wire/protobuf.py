@@ -30,7 +30,7 @@ from hypercobalt.apiserver.wire.records import (
     BYTES,
     FIXED64,
     VARINT,
-    Record,
+    WireField,
     malformed,
     records,
     varint,
@@ -119,7 +119,7 @@ class _Reader:
         special = _SPECIAL.get(name)
         return special(obj) if special else obj
 
-    def _put(self, obj: JSONObject, field: Field, record: Record, depth: int) -> None:
+    def _put(self, obj: JSONObject, field: Field, record: WireField, depth: int) -> None:
         if field.form == "repeated":
             cast(list[JSON], obj.setdefault(field.name, [])).extend(
                 self._items(field.type, record, depth)
@@ -137,7 +137,7 @@ class _Reader:
         else:
             obj[field.name] = value
 
-    def _items(self, of: str, record: Record, depth: int) -> Iterator[JSON]:
+    def _items(self, of: str, record: WireField, depth: int) -> Iterator[JSON]:
         """Yield the items of one record: several where numbers are packed."""
         if record.wire_type != BYTES or of not in _WIRE_TYPES:
             yield self.value(of, record, depth)
@@ -149,16 +149,16 @@ class _Reader:
             number, at = varint(self._data, at, record.end)
             yield _whole(of, number)
 
-    def _entry(self, of: str, record: Record, depth: int) -> tuple[str, JSON]:
+    def _entry(self, of: str, record: WireField, depth: int) -> tuple[str, JSON]:
         """Read an entry of a map; what it does not name is empty."""
         if record.wire_type != BYTES:
             raise malformed("wrong wire type for a map")
-        nothing = Record(0, BYTES, record.end, record.end)
+        nothing = WireField(0, BYTES, record.end, record.end)
         parts = {r.number: r for r in records(self._data, record.start, record.end)}
         key = self.value("string", parts.get(1, nothing), depth)
         return str(key), self.value(of, parts.get(2, nothing), depth)
 
-    def value(self, of: str, record: Record, depth: int) -> JSON:
+    def value(self, of: str, record: WireField, depth: int) -> JSON:
         """Read one value of the type `of`: a scalar or a message."""
         if record.wire_type != _WIRE_TYPES.get(of, BYTES):
             raise malformed(f"wrong wire type {record.wire_type} for {of}")

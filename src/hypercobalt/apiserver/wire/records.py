@@ -18,7 +18,7 @@ _VARINT_LENGTH = 10  # bytes, at most
 _64_BITS = 2**64 - 1
 
 
-class Record(NamedTuple):
+class WireField(NamedTuple):
     """One field: where its bytes are, without tag and length."""
 
     number: int
@@ -43,7 +43,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise malformed("unexpected EOF" if at == end else "integer overflow")
 
 
-def records(data: bytes, at: int, end: int) -> Iterator[Record]:
+def records(data: bytes, at: int, end: int) -> Iterator[WireField]:
     """Yield the fields of the message in that span."""
     while at < end:
         tag, at = varint(data, at, end)
@@ -62,4 +62,4 @@ def records(data: bytes, at: int, end: int) -> Iterator[Record]:
             raise malformed(f"illegal wire type {wire_type}")
         if at > end:
             raise malformed("unexpected EOF")
-        yield Record(number, wire_type, start, at)
+        yield WireField(number, wire_type, start, at)

@@ -16,7 +16,7 @@ _MOST: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class MoveRecord:
     """A move, and the target's resources that it takes."""
 
     move: Move
@@ -35,7 +35,7 @@ class Records:
     """Moves by their ids."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, MoveRecord] = {}
         self._started: dict[tuple[str, str, str], str] = {}
 
     def begin(
@@ -45,7 +45,7 @@ class Records:
         self._forget_old(now)
         id = f"{server}.{int(now.timestamp() * 1000)}"
         move = Move(id, server, kind, "preparing", source, target, created=now, updated=now)
-        self._records[id] = Record(move, size)
+        self._records[id] = MoveRecord(move, size)
         return move
 
     def change(

@@ -30,7 +30,7 @@ FEATURES: Final = frozenset(
 )
 """Parts of a compute service that may be absent."""
 
-Fault = Callable[[str, str], Exception | None]
+CallFault = Callable[[str, str], Exception | None]
 """Gets a call's name (`hosts.enable`, `traits.put` …) and subject, and may return an error."""
 
 
@@ -45,7 +45,7 @@ class World:
         traits: by provider.
         tests: servers of smoke tests.
         calls: calls in order, as `call subject`.
-        fault: see `Fault`; None for none.
+        fault: see `CallFault`; None for none.
         latency: of each call, in seconds.
         boots: status that a new test server takes, and the text on its console; {name} is its name.
         undying: the deletion of a test server is accepted, and changes nothing.
@@ -59,7 +59,7 @@ class World:
     traits: dict[str, ProviderTraits] = field(default_factory=dict[str, ProviderTraits])
     tests: dict[str, TestServer] = field(default_factory=dict[str, TestServer])
     calls: list[str] = field(default_factory=list[str])
-    fault: Fault | None = None
+    fault: CallFault | None = None
     latency: float = 0.0
     boots: tuple[str, str] = (ServerStatus.ACTIVE, "login: {name}")
     undying: bool = False

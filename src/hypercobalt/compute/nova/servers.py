@@ -37,7 +37,7 @@ class Flavor(msgspec.Struct, frozen=True):
     extra_specs: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ServerFault(msgspec.Struct, frozen=True):
     """Why a server is in ERROR."""
 
     message: str = ""
@@ -55,7 +55,7 @@ class NovaServer(msgspec.Struct, frozen=True):
     power_state: int | None = msgspec.field(default=None, name="OS-EXT-STS:power_state")
     locked: bool = False
     locked_reason: str | None = None
-    fault: Fault | None = None
+    fault: ServerFault | None = None
     flavor: Flavor = Flavor()
     image: msgspec.Raw = msgspec.Raw(b'""')
     metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])

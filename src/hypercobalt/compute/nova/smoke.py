@@ -14,7 +14,7 @@ from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import TestServer
 from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
 from hypercobalt.compute.nova.pages import LIMIT
-from hypercobalt.compute.nova.servers import Fault
+from hypercobalt.compute.nova.servers import ServerFault
 from hypercobalt.compute.nova.settings import FIRST_NETWORK, NO_NETWORK, SmokeSettings
 from hypercobalt.compute.nova.times import read_time
 
@@ -131,7 +131,7 @@ class _Server(msgspec.Struct, frozen=True):
     name: str = ""
     created: str = ""
     launched: str | None = msgspec.field(default=None, name="OS-SRV-USG:launched_at")
-    fault: Fault | None = None
+    fault: ServerFault | None = None
 
 
 class _Servers(msgspec.Struct, frozen=True):

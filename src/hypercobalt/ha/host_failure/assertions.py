@@ -18,7 +18,7 @@ from hypercobalt.api.fencing import ASSERTED_DEAD, Assertion
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class LastReports:
     """The last reports of a host, as the API server has them.
 
     Args:
@@ -31,7 +31,7 @@ class Reports:
 
 
 def recorded(
-    stored: Assertion | None, by: str, reports: Reports, now: datetime
+    stored: Assertion | None, by: str, reports: LastReports, now: datetime
 ) -> Assertion | None:
     """Return the record of the present assertion; None without an assertion.
 
@@ -67,6 +67,6 @@ def is_removable(assertion: Assertion) -> bool:
     return assertion.by.startswith(f"{ASSERTED_DEAD}=")
 
 
-def _has_reported(stored: Assertion, reports: Reports) -> bool:
+def _has_reported(stored: Assertion, reports: LastReports) -> bool:
     renewed = bool(reports.lease) and reports.lease != stored.leaseRenewedAt
     return renewed or (reports.node is not None and reports.node != stored.nodeReportedAt)

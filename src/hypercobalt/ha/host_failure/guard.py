@@ -174,7 +174,7 @@ def _lost(size: int, unwell: Iterable[HostState]) -> Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
+class ObserverState:
     """How far the observations can be trusted.
 
     Args:
@@ -237,7 +237,7 @@ class Gate:
 
 
 def gates(
-    subject: Subject, fleet: Census, observer: Observer, limits: Limits, now: datetime
+    subject: Subject, fleet: Census, observer: ObserverState, limits: Limits, now: datetime
 ) -> tuple[Gate, ...]:
     """Return every gate's answer for one host."""
     storm = (
@@ -282,7 +282,7 @@ def allowed(size: int, limits: Limits) -> int:
     return max(1, size * min(limits.max_unhealthy, CEILING) // 100)
 
 
-def _observer(observer: Observer, limits: Limits) -> Gate:
+def _observer(observer: ObserverState, limits: Limits) -> Gate:
     if not observer.leads:
         return Gate("Observer", False, "this operator does not hold its lease")
     for kind, age in observer.contact.items():
@@ -294,7 +294,7 @@ def _observer(observer: Observer, limits: Limits) -> Gate:
     return Gate("Observer", True, text)
 
 
-def _compute(observer: Observer) -> Gate:
+def _compute(observer: ObserverState) -> Gate:
     text = observer.compute or "the compute service was just read"
     return Gate("ComputeService", not observer.compute, text)
 
@@ -363,7 +363,7 @@ def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
     return Gate("Cliff", not falls, text, storm=True)
 
 
-def _cool_down(observer: Observer, limits: Limits, now: datetime, *, closed: bool) -> Gate:
+def _cool_down(observer: ObserverState, limits: Limits, now: datetime, *, closed: bool) -> Gate:
     if closed:
         return Gate("CoolDown", False, "a gate about many hosts is closed")
     if observer.storm_over is None:

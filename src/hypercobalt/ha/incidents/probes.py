@@ -22,7 +22,7 @@ _QUIET_DISKS: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class InstanceProbe:
     """Result of a probe of an instance.
 
     Args:
@@ -43,7 +43,7 @@ class Probe:
 
 
 def probed(
-    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
 ) -> Instance:
     """Return the instance with the case closed, or with its next step."""
     later = instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
@@ -92,7 +92,7 @@ def _recover(
 
 
 def _back(
-    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
 ) -> Instance:
     """Return the instance after a reboot or a watchdog's reset.
 
@@ -119,7 +119,7 @@ def _back(
 
 
 def _dumped(
-    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
 ) -> Instance:
     """Follow a guest whose crash kernel saves its memory: its reboot closes the case."""
     quiet = probe.state is State.RUNNING and probe.quiet_seconds >= _QUIET_DISKS.total_seconds()
@@ -130,7 +130,7 @@ def _dumped(
 
 
 def _storage(
-    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
 ) -> Instance:
     """Resume an instance that I/O errors have paused once its storage is back.
 

@@ -19,14 +19,14 @@ from hypercobalt.lab import shared_mount
 from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards, Feed
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.bmc.feeds import Feeds
 from hypercobalt.lab.bmc.redfish import RedfishServer
 from hypercobalt.lab.bmc.server import BmcServer
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Place, Power
 from hypercobalt.lab.state import Layout
-from hypercobalt.lab.storage.faults import Fault as StorageFault
+from hypercobalt.lab.storage.faults import StorageFault
 
 
 class HostChassis:
@@ -84,7 +84,7 @@ def main() -> None:
     host, boards = Host(Place(layout, state, ()), state.host(name)), Boards(layout, state)
     tls, password = pki.server_context(boards.certificates()), boards.password(name)
     uuid = host.identity.uuid
-    storage = Board(name, uuid, password, StoragePath(layout, host), lambda: Fault.NONE)
+    storage = Board(name, uuid, password, StoragePath(layout, host), lambda: BoardFault.NONE)
     _serve_beside(RedfishServer(storage, boards.storage_address(name), tls))
     chassis = HostChassis(data, host)
     feeds = Feeds(chassis, tuple(Feed))

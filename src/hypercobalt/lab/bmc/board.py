@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
-from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.bmc.faults import BoardFault
 
 USER: Final = "admin"
 
@@ -44,13 +44,13 @@ class Board:
     uuid: UUID
     password: str
     chassis: Chassis
-    fault: Callable[[], Fault]
+    fault: Callable[[], BoardFault]
 
-    def is_silent(self, fault: Fault) -> bool:
+    def is_silent(self, fault: BoardFault) -> bool:
         """Whether it answers nothing at all."""
-        dead = fault is Fault.DEAD
-        return dead or (fault is Fault.DEAD_WITH_POWER and not self.chassis.is_on())
+        dead = fault is BoardFault.DEAD
+        return dead or (fault is BoardFault.DEAD_WITH_POWER and not self.chassis.is_on())
 
-    def reports_on(self, fault: Fault) -> bool:
+    def reports_on(self, fault: BoardFault) -> bool:
         """The power as it reports it."""
-        return fault is not Fault.LYING and self.chassis.is_on()
+        return fault is not BoardFault.LYING and self.chassis.is_on()

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-class Fault(StrEnum):
+class BoardFault(StrEnum):
     """A way in which BMCs fail."""
 
     NONE = "none"
@@ -33,13 +33,13 @@ class FaultFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self) -> Fault:
+    def read(self) -> BoardFault:
         try:
-            return Fault(self._path.read_text())
+            return BoardFault(self._path.read_text())
         except FileNotFoundError:
-            return Fault.NONE
+            return BoardFault.NONE
 
-    def write(self, fault: Fault) -> None:
+    def write(self, fault: BoardFault) -> None:
         new = self._path.with_suffix(".new")
         new.write_text(fault.value)
         new.replace(self._path)

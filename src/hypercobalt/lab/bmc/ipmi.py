@@ -18,7 +18,7 @@ from uuid import UUID
 from pyghmi.ipmi.bmc import Bmc
 
 from hypercobalt.lab.bmc.board import USER, Board
-from hypercobalt.lab.bmc.faults import SLOW_SECONDS, Fault
+from hypercobalt.lab.bmc.faults import SLOW_SECONDS, BoardFault
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -75,15 +75,15 @@ class IpmiServer(Bmc):
     def _order(self, act: Callable[[], None]) -> int:
         """Accept an order, or refuse it, and return the completion code."""
         fault = self._fault_after_its_delay()
-        if fault is Fault.CONFLICT:
+        if fault is BoardFault.CONFLICT:
             return _FIRMWARE_UPDATE
-        if fault is not Fault.LYING:
+        if fault is not BoardFault.LYING:
             self._orders.submit(act).add_done_callback(_report)
         return 0
 
-    def _fault_after_its_delay(self) -> Fault:
+    def _fault_after_its_delay(self) -> BoardFault:
         fault = self._board.fault()
-        if fault is Fault.SLOW:
+        if fault is BoardFault.SLOW:
             time.sleep(SLOW_SECONDS)
         return fault
 
@@ -97,7 +97,7 @@ class _Accounts:
     def get(self, user: str, /) -> str | None:
         if user != USER:
             return None
-        changed = self._board.fault() is Fault.DENIED
+        changed = self._board.fault() is BoardFault.DENIED
         return f"not {self._board.password}" if changed else self._board.password
 
 

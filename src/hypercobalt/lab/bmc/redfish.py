@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, cast
 
 from hypercobalt.lab.bmc.board import USER, Board
-from hypercobalt.lab.bmc.faults import SLOW_SECONDS, Fault
+from hypercobalt.lab.bmc.faults import SLOW_SECONDS, BoardFault
 
 _ROOT: Final = "/redfish/v1"
 _SYSTEMS: Final = f"{_ROOT}/Systems"
@@ -65,17 +65,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(
         self,
         order: dict[str, object],
-        act: Callable[[Fault, dict[str, object]], tuple[HTTPStatus, dict[str, object]]],
+        act: Callable[[BoardFault, dict[str, object]], tuple[HTTPStatus, dict[str, object]]],
     ) -> None:
         fault = self._board.fault()
         if self._board.is_silent(fault):
             self.close_connection = True
             return
-        if fault is Fault.SLOW:
+        if fault is BoardFault.SLOW:
             time.sleep(SLOW_SECONDS)
         status, body = (
             act(fault, order)
-            if fault is not Fault.DENIED and self._knows_password()
+            if fault is not BoardFault.DENIED and self._knows_password()
             else _refusal(HTTPStatus.UNAUTHORIZED, "NoValidSession")
         )
         data = json.dumps(body).encode()
@@ -89,7 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = base64.b64encode(f"{USER}:{self._board.password}".encode()).decode()
         return hmac.compare_digest(self.headers.get("Authorization", ""), f"Basic {wanted}")
 
-    def _read(self, fault: Fault, _: dict[str, object]) -> tuple[HTTPStatus, dict[str, object]]:
+    def _read(
+        self, fault: BoardFault, _: dict[str, object]
+    ) -> tuple[HTTPStatus, dict[str, object]]:
         path = self.path.rstrip("/")
         if path == _ROOT:
             return HTTPStatus.OK, {"Systems": {"@odata.id": _SYSTEMS}}
@@ -106,18 +108,18 @@ class _Handler(BaseHTTPRequestHandler):
         return _refusal(HTTPStatus.NOT_FOUND, "ResourceMissingAtURI")
 
     def _reset(
-        self, fault: Fault, order: dict[str, object]
+        self, fault: BoardFault, order: dict[str, object]
     ) -> tuple[HTTPStatus, dict[str, object]]:
         if self.path != f"{self._system}/Actions/ComputerSystem.Reset":
             return _refusal(HTTPStatus.NOT_FOUND, "ResourceMissingAtURI")
-        if fault is Fault.CONFLICT:
+        if fault is BoardFault.CONFLICT:
             return _refusal(HTTPStatus.CONFLICT, "ResourceInUse")
         chassis = self._board.chassis
         acts: dict[object, Callable[[], None]] = {"ForceOff": chassis.off, "On": chassis.on}
         act = acts.get(order.get("ResetType"))
         if act is None:
             return _refusal(HTTPStatus.BAD_REQUEST, "ActionParameterNotSupported")
-        if fault is not Fault.LYING:
+        if fault is not BoardFault.LYING:
             act()
         return HTTPStatus.OK, {}
 

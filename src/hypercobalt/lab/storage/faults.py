@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-class Fault(StrEnum):
+class StorageFault(StrEnum):
     """A way in which a host's storage fails."""
 
     CUT = "cut"
@@ -38,14 +38,14 @@ class FaultFiles:
         except FileNotFoundError:
             return 0
 
-    def read(self) -> Mapping[str, Fault]:
+    def read(self) -> Mapping[str, StorageFault]:
         """The faults by machine: a host's name for the kernel, such as `hc0-1`."""
         if not self._folder.exists():
             return {}
         files = (file for file in self._folder.iterdir() if not file.suffix)
-        return {file.name: Fault(file.read_text()) for file in files}
+        return {file.name: StorageFault(file.read_text()) for file in files}
 
-    def write(self, machine: str, fault: Fault | None) -> None:
+    def write(self, machine: str, fault: StorageFault | None) -> None:
         """Set what is wrong for one host; None is nothing."""
         self._folder.mkdir(exist_ok=True)
         file = self._folder / machine

@@ -28,7 +28,7 @@ from pathlib import Path
 from hypercobalt.lab import cgroups
 from hypercobalt.lab.notify_ready import notify_ready
 from hypercobalt.lab.storage import fuse
-from hypercobalt.lab.storage.faults import Fault, FaultFiles
+from hypercobalt.lab.storage.faults import FaultFiles, StorageFault
 from hypercobalt.lab.storage.files import Files
 from hypercobalt.lab.storage.fuse import Op, Request
 
@@ -61,7 +61,7 @@ class Storage:
     files: Files
     faults: FaultFiles
     host_of: Callable[[int], str] = machine_of
-    _known: dict[str, Fault] = field(default_factory=dict[str, Fault])
+    _known: dict[str, StorageFault] = field(default_factory=dict[str, StorageFault])
     _version: int = 0
     _waiting: dict[int, Request] = field(default_factory=dict[int, Request])
 
@@ -78,11 +78,11 @@ class Storage:
             kept = self._waiting.pop(unique, None)
             return [fuse.answer(unique, error=errno.EINTR)] if kept else []
         fault = self._fault(request)
-        if fault in {Fault.CUT, Fault.HANG}:
+        if fault in {StorageFault.CUT, StorageFault.HANG}:
             self._waiting[request.unique] = request
             return []
         if fault is not None:
-            error = errno.EIO if fault is Fault.DENY else errno.ENOSPC
+            error = errno.EIO if fault is StorageFault.DENY else errno.ENOSPC
             return [fuse.answer(request.unique, error=error)]
         return self._do(request)
 
@@ -95,16 +95,16 @@ class Storage:
         waiting, self._waiting = self._waiting, {}
         return [done for request in waiting.values() for done in self.take(request)]
 
-    def _fault(self, request: Request) -> Fault | None:
+    def _fault(self, request: Request) -> StorageFault | None:
         if not self._known or request.op in _NEVER_FAIL or not self.files.is_disk(request):
             return None
         fault = self._known.get(self.host_of(request.pid))
         applies = {
             None: False,
-            Fault.CUT: True,
-            Fault.HANG: request.op in _DATA,
-            Fault.DENY: request.op in _DATA | _OPENS,
-            Fault.FULL: fault is Fault.FULL and self.files.needs_space(request),
+            StorageFault.CUT: True,
+            StorageFault.HANG: request.op in _DATA,
+            StorageFault.DENY: request.op in _DATA | _OPENS,
+            StorageFault.FULL: fault is StorageFault.FULL and self.files.needs_space(request),
         }
         return fault if applies[fault] else None
 

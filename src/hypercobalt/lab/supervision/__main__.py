@@ -123,7 +123,7 @@ def _roles(lab_id: str) -> frozenset[str]:
     return frozenset(process.role for process in processes.find(lab_id))
 
 
-def _report(layout: Layout, before: rules.Record, after: rules.Record) -> None:
+def _report(layout: Layout, before: rules.RestartRecord, after: rules.RestartRecord) -> None:
     if before == after:
         return
     for role, one in after.items():
@@ -134,8 +134,8 @@ def _report(layout: Layout, before: rules.Record, after: rules.Record) -> None:
 
 
 async def _start(
-    layout: Layout, record: rules.Record, role: str, how_to: dict[str, Start]
-) -> rules.Record:
+    layout: Layout, record: rules.RestartRecord, role: str, how_to: dict[str, Start]
+) -> rules.RestartRecord:
     known = record[role]
     _log.info("restarting_process", role=role, restarts=known.times + 1)
     try:
@@ -153,7 +153,7 @@ async def _start(
     return record
 
 
-def _save(layout: Layout, record: rules.Record) -> None:
+def _save(layout: Layout, record: rules.RestartRecord) -> None:
     try:
         journal.save(layout, record)
     except LabError as error:  # a full disk does not end supervision

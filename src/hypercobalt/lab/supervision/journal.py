@@ -6,10 +6,10 @@ import msgspec
 
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, why
-from hypercobalt.lab.supervision.rules import Record, Restarts
+from hypercobalt.lab.supervision.rules import RestartRecord, Restarts
 
 
-def load(layout: Layout) -> Record:
+def load(layout: Layout) -> RestartRecord:
     """Restarts by role; a record that is missing or damaged is empty: it only informs."""
     try:
         return msgspec.json.decode(layout.restarts.read_bytes(), type=dict[str, Restarts])
@@ -17,7 +17,7 @@ def load(layout: Layout) -> Record:
         return {}
 
 
-def save(layout: Layout, record: Record) -> None:
+def save(layout: Layout, record: RestartRecord) -> None:
     """Replace the file at once, whole.
 
     Raises:

@@ -37,7 +37,7 @@ class Restarts(msgspec.Struct, frozen=True):
     """Time of the next start; None while it runs or is held."""
 
 
-Record = Mapping[str, Restarts]
+RestartRecord = Mapping[str, Restarts]
 """Restarts by role; a role is not in it if its process never died."""
 
 
@@ -95,11 +95,11 @@ class Facts:
 class Plan:
     """The record as it is now, and the roles to start."""
 
-    record: Record
+    record: RestartRecord
     start: tuple[str, ...]
 
 
-def decide(facts: Facts, record: Record, now: datetime) -> Plan:
+def decide(facts: Facts, record: RestartRecord, now: datetime) -> Plan:
     """Note what died, forget what runs again or is held, and choose what to start now."""
     after = dict(record)
     for role in facts.wanted:
@@ -122,7 +122,7 @@ def decide(facts: Facts, record: Record, now: datetime) -> Plan:
     return Plan(after, start)
 
 
-def wake(record: Record, now: datetime, longest: timedelta) -> timedelta:
+def wake(record: RestartRecord, now: datetime, longest: timedelta) -> timedelta:
     """Time until the next start is due, at most the longest."""
     due = [one.due - now for one in record.values() if one.due is not None]
     return max(min([*due, longest]), timedelta())

@@ -15,7 +15,7 @@ from hypercobalt.agent.text import clean
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import PeerReport
-from hypercobalt.api.peers import Probe, probes
+from hypercobalt.api.peers import PeerProbe, probes
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.fencing.signs import greet_page
 from hypercobalt.node_agent.status.parts import Board
@@ -70,7 +70,7 @@ class Peers:
     ) -> None:
         self._hypervisor, self._board, self._programs = hypervisor, board, programs
         self._clock, self._within = clock, within
-        self._reports: dict[Probe, PeerReport] = {}
+        self._reports: dict[PeerProbe, PeerReport] = {}
 
     async def run(self) -> None:
         """Follow the own Hypervisor until cancelled."""
@@ -80,7 +80,7 @@ class Peers:
                 await self._answer(dict.fromkeys(probes(seen)))
             seen = await self._hypervisor.changed(seen)
 
-    async def _answer(self, requested: Mapping[Probe, None]) -> None:
+    async def _answer(self, requested: Mapping[PeerProbe, None]) -> None:
         new = [probe for probe in requested if probe not in self._reports]
         reports = await asyncio.gather(*(self._report(probe) for probe in new))
         known = self._reports | dict(zip(new, reports, strict=True))
@@ -88,7 +88,7 @@ class Peers:
         by_host = {report.host: report for report in self._reports.values()}
         self._board.put(replace(self._board.parts, peer_reports=tuple(by_host.values())))
 
-    async def _report(self, probe: Probe) -> PeerReport:
+    async def _report(self, probe: PeerProbe) -> PeerReport:
         answered, evidence = False, ""
         try:
             address = str(parse_host_address(probe.address))

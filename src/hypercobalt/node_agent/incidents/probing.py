@@ -21,7 +21,7 @@ from hypercobalt.adapters.libvirt.vocabulary import ControlState
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.probes import Probe, probed
+from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import Kind, Signal
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
@@ -117,16 +117,16 @@ class Probing:
         finally:
             self._under_way.discard(case_id)
 
-    async def _probe(self, instance: Instance, case_id: str) -> Probe:
+    async def _probe(self, instance: Instance, case_id: str) -> InstanceProbe:
         """Probe an instance; a question that fails leaves its answer open."""
         uuid = instance.uuid
         case = next((one for one in instance.cases if one.id == case_id), None)
         try:
             control = await self._libvirt.control_info(uuid)
         except LibvirtError:
-            return Probe(state=State.UNKNOWN)
+            return InstanceProbe(state=State.UNKNOWN)
         if control is None:
-            return Probe(state=State.OFF)
+            return InstanceProbe(state=State.OFF)
         occupied = control.seconds if control.state is ControlState.OCCUPIED else 0
         agent: bool | None = None
         storage: bool | None = None
@@ -135,7 +135,7 @@ class Probing:
                 agent = await self._libvirt.agent_answers(uuid)
         if case is not None and case.type is IncidentType.IO_ERROR:
             storage = await self._storage.usable(await self._disk(uuid, case))
-        return Probe(
+        return InstanceProbe(
             state=instance.state if instance.state is not State.UNKNOWN else State.RUNNING,
             agent=agent,
             control_error=control.state is ControlState.ERROR,

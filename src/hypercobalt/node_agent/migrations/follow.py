@@ -35,7 +35,7 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.incoming import Incoming
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
-from hypercobalt.node_agent.migrations.record import Record
+from hypercobalt.node_agent.migrations.record import MigrationRecord
 from hypercobalt.node_agent.migrations.rules import (
     GRACE,
     arrived_by,
@@ -86,7 +86,7 @@ class Migrations:
         self._clock, self._grace = clock, grace
         self._outgoing: dict[str, Outgoing] = {}
         self._incoming: dict[str, Incoming] = {}
-        self._ending: set[Record] = set()  # ended here, but not written yet
+        self._ending: set[MigrationRecord] = set()  # ended here, but not written yet
         self._behind: set[str] = set()  # domains whose mailbox was full
         self._tasks: asyncio.TaskGroup | None = None
         self._sweep = asyncio.Event()
@@ -199,7 +199,9 @@ class Migrations:
             )
         )
         log.info("migration_followed", server=uuid, resumed=stored is not None)
-        record = Record(self._kube, self._settings, uuid, status, started=started, stored=stored)
+        record = MigrationRecord(
+            self._kube, self._settings, uuid, status, started=started, stored=stored
+        )
         outgoing = Outgoing(uuid, self._libvirt, record, grace=self._grace)
         if stats is not None and ended:
             outgoing.job_ended(stats)
@@ -208,7 +210,7 @@ class Migrations:
         self._outgoing[uuid] = outgoing
         self._spawn(self._follow(uuid, outgoing, record), f"migration-{uuid}")
 
-    async def _follow(self, uuid: str, outgoing: Outgoing, record: Record) -> None:
+    async def _follow(self, uuid: str, outgoing: Outgoing, record: MigrationRecord) -> None:
         # After what is still to be written of the server's migration before.
         writing = asyncio.create_task(self._writes.do(uuid, record.run))
         try:

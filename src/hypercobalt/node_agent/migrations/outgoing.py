@@ -18,7 +18,7 @@ from hypercobalt.adapters.libvirt.model import JobStats
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.migration import MigrationType
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.node_agent.migrations.record import Record
+from hypercobalt.node_agent.migrations.record import MigrationRecord
 from hypercobalt.node_agent.migrations.rules import (
     GRACE,
     Ending,
@@ -46,7 +46,7 @@ class Outgoing:
         self,
         uuid: str,
         libvirt: Libvirt,
-        record: Record,
+        record: MigrationRecord,
         *,
         grace: timedelta = GRACE,
     ) -> None:

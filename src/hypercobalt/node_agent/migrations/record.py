@@ -39,7 +39,7 @@ log = get_logger(__name__)
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 
 
-class Record:
+class MigrationRecord:
     """One Migration object that this host's agent writes.
 
     Args:

@@ -66,7 +66,7 @@ class LeaseState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class LeaseSighting:
     """Knowledge about an agent's Lease.
 
     Args:
@@ -160,7 +160,7 @@ class AgentLeases:
         left = [f.namespace for f in self.followers if not f.informer.has_synced]
         return f"Leases not read yet in {', '.join(left)}; check the RBAC rules" if left else None
 
-    async def of(self, node: str) -> Sighting | None:
+    async def of(self, node: str) -> LeaseSighting | None:
         """Return the state of a host's agent; None while not enough is known.
 
         A Lease that seems to have run out is read first.
@@ -169,7 +169,7 @@ class AgentLeases:
             await follower.settle(node)
         return self.glance(node)
 
-    async def renewed_at(self, seen: Sighting) -> str:
+    async def renewed_at(self, seen: LeaseSighting) -> str:
         """Return when the agent last renewed its Lease, from the server; "" without a Lease.
 
         The watch shows a renewal up to `GATHERED` later, and later than other kinds' changes.
@@ -180,7 +180,7 @@ class AgentLeases:
         found = await self._kube.list(LeaseGlance, namespace, fields=f"metadata.name={name}")
         return found.items[0].spec.renewTime if found.items else ""
 
-    def glance(self, node: str) -> Sighting | None:
+    def glance(self, node: str) -> LeaseSighting | None:
         """Return the same without a read: None also while a Lease seems to have run out."""
         found = [f.glance(node) for f in self.followers if node in f]
         if found:
@@ -189,7 +189,7 @@ class AgentLeases:
         if self._synced_at is None:
             return None
         waited = timedelta(seconds=self._time().time() - self._synced_at)
-        return Sighting(LeaseState.ABSENT, left=max(DURATION - waited, timedelta(0)))
+        return LeaseSighting(LeaseState.ABSENT, left=max(DURATION - waited, timedelta(0)))
 
 
 class Follower:
@@ -259,13 +259,13 @@ class Follower:
         if entry is not None and entry.is_due():
             await self._read_again(node, entry)
 
-    def glance(self, node: str) -> Sighting | None:
+    def glance(self, node: str) -> LeaseSighting | None:
         """Return the state of a Lease that is there; None while it seems to have run out."""
         entry = self._entries[node]
         if entry.is_due():
             return None
         lease = entry.lease
-        return Sighting(
+        return LeaseSighting(
             entry.state,
             f"{self.namespace}/{self._prefix}{node}",
             lease.metadata.resourceVersion,

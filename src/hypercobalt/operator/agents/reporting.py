@@ -29,7 +29,7 @@ from hypercobalt.api.hypervisor_conditions import (
     LibvirtConnectionReason,
 )
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.shared.hypervisors import is_kept
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Recorder, Result
@@ -61,7 +61,7 @@ class LeaseVerdict:
     silent: bool = False
 
 
-def decide(stored: Condition | None, seen: Sighting) -> LeaseVerdict | None:
+def decide(stored: Condition | None, seen: LeaseSighting) -> LeaseVerdict | None:
     """Return what `AgentReporting` should be; None leaves it as it is.
 
     Args:
@@ -84,7 +84,7 @@ def decide(stored: Condition | None, seen: Sighting) -> LeaseVerdict | None:
     return LeaseVerdict("False", _Why.AGENT_SILENT, text, silent=True)
 
 
-def _without_lease(stored: Condition | None, seen: Sighting) -> LeaseVerdict | None:
+def _without_lease(stored: Condition | None, seen: LeaseSighting) -> LeaseVerdict | None:
     if stored is None or stored.reason == _Why.NEVER_REPORTED:
         text = "No Lease of a node agent was ever seen; the agent's failure would go undetected"
         return LeaseVerdict("Unknown", _Why.NEVER_REPORTED, text)
@@ -94,11 +94,11 @@ def _without_lease(stored: Condition | None, seen: Sighting) -> LeaseVerdict | N
     return LeaseVerdict("False", _Why.AGENT_SILENT, text, silent=True)
 
 
-def _last(seen: Sighting) -> str:
+def _last(seen: LeaseSighting) -> str:
     return f"; last renewed at {seen.renewed_at} by the host's clock" if seen.renewed_at else ""
 
 
-def look_again(stored: Condition | None, seen: Sighting) -> timedelta | None:
+def look_again(stored: Condition | None, seen: LeaseSighting) -> timedelta | None:
     """Return when to check again though nothing has changed: an absent Lease has no timer."""
     if seen.state is not LeaseState.ABSENT or stored is None or stored.status != "True":
         return None
@@ -118,7 +118,9 @@ def unknown(found: Condition | None, verdict: LeaseVerdict, now: datetime) -> Co
     )
 
 
-def initial(hypervisor: Hypervisor, seen: Sighting | None, now: datetime) -> tuple[Condition, ...]:
+def initial(
+    hypervisor: Hypervisor, seen: LeaseSighting | None, now: datetime
+) -> tuple[Condition, ...]:
     """Return the condition for the first write of a status, by any controller, to save a write.
 
     It is left out for a silent agent, as the silence has further consequences.
@@ -203,7 +205,7 @@ class AgentReportingReconciler:
         return Result()
 
     async def _take_libvirt(
-        self, hypervisor: Hypervisor, verdict: LeaseVerdict, seen: Sighting
+        self, hypervisor: Hypervisor, verdict: LeaseVerdict, seen: LeaseSighting
     ) -> None:
         """Make `LibVirtConnection` Unknown, once: an agent that writes it again is alive."""
         name = hypervisor.metadata.name

@@ -19,7 +19,7 @@ from hypercobalt.api.hypervisor import (
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.ha.host_failure.guard import Census, HostState, census
-from hypercobalt.operator.agents.leases import LeaseState, Sighting
+from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
 from hypercobalt.runtime import Clock
 
 KEPT: Final = 1.0
@@ -60,7 +60,7 @@ def healthy_since(hypervisor: Hypervisor) -> datetime | None:
 def state(
     hypervisor: Hypervisor,
     node: Node | None,
-    lease: Sighting | None,
+    lease: LeaseSighting | None,
     labels: Sequence[str],
     settled: datetime,
     *,

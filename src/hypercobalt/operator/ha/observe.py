@@ -21,11 +21,11 @@ from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Host, Move
 from hypercobalt.compute.port import ComputeService, Fleet
 from hypercobalt.ha.crash_loop import loop
-from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.doubts import Latest, held
-from hypercobalt.ha.host_failure.guard import Gate, HostState, Observer, Subject, gates
+from hypercobalt.ha.host_failure.guard import Gate, HostState, ObserverState, Subject, gates
 from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.ha import fleet
 from hypercobalt.operator.ha.facts import Facts
 from hypercobalt.operator.ha.fences import Fences, vanished
@@ -175,7 +175,7 @@ class Observation:
         fence = world.fences.setup(node)
         if hypervisor.fencing is not None and hypervisor.fencing.refused:
             fence = replace(fence, version=await world.fences.version(node))
-        reports = Reports(renewed_at, reported_at(node))
+        reports = LastReports(renewed_at, reported_at(node))
         asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
         asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
         silence = silenced(hypervisor, compute.host, evictions)
@@ -213,7 +213,7 @@ class Observation:
         )
 
     async def _renewed_at(
-        self, hypervisor: Hypervisor, node: Node, lease: Sighting | None
+        self, hypervisor: Hypervisor, node: Node, lease: LeaseSighting | None
     ) -> str | None:
         """Return when the agent last renewed, read again while that may disprove an assertion.
 
@@ -300,7 +300,7 @@ class Observation:
         self,
         hypervisor: Hypervisor,
         node: Node,
-        lease: Sighting | None,
+        lease: LeaseSighting | None,
         compute: _Compute,
         evictions: Iterable[Eviction],
     ) -> Signs:
@@ -355,7 +355,7 @@ class Observation:
         host = _listed(self._listing[1], hypervisor)
         return len(host.servers) if host is not None else 0
 
-    def _observer(self, problem: str, now: datetime) -> Observer:
+    def _observer(self, problem: str, now: datetime) -> ObserverState:
         if not self._began:
             # The last leader may have closed a gate about many hosts.
             self._began = True
@@ -367,7 +367,7 @@ class Observation:
             self._storm_over = now if many else None
         if self._storm_over is not None:  # never ahead of a clock that has gone back
             self._storm_over = min(self._storm_over, now)
-        return Observer(self._world.leads(), self._world.contact(), problem, self._storm_over)
+        return ObserverState(self._world.leads(), self._world.contact(), problem, self._storm_over)
 
     def _states(self) -> Iterable[HostState]:
         world, labels = self._world, self._settings.domain_labels

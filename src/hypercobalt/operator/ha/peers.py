@@ -23,7 +23,7 @@ from hypercobalt.api.conditions import is_true
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.api.peers import PROBE, Probe, probes
+from hypercobalt.api.peers import PROBE, PeerProbe, probes
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.host_failure.node_failure import PeerAnswer, Question
 from hypercobalt.logs import get_logger
@@ -101,7 +101,7 @@ class Peers:
         peers = choose(name, others) if address else ()
         request = self._requests[name] = _Request(self._clock.now(), peers)
         log.info("probing_peers", hypervisor=name, peers=peers)
-        probe = Probe(name, address, request.id)
+        probe = PeerProbe(name, address, request.id)
         for peer in (*peers, *self._left_over(name, peers)):
             await self._write(peer, name, (probe,) if peer in peers else ())
 
@@ -120,7 +120,7 @@ class Peers:
             if PROBE in one.metadata.annotations and any(p.name == name for p in probes(one))
         ]
 
-    async def _write(self, peer: str, name: str, new: tuple[Probe, ...]) -> None:
+    async def _write(self, peer: str, name: str, new: tuple[PeerProbe, ...]) -> None:
         """Replace the requests about a host on one peer."""
 
         def changed(found: Hypervisor) -> Hypervisor:

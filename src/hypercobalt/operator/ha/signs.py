@@ -18,7 +18,7 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.ha.host_failure import assertions
-from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.doubts import Power
 from hypercobalt.ha.host_failure.guard import OPEN_GATES
 
@@ -75,7 +75,7 @@ def asserted_death(hypervisor: Hypervisor, node: Node) -> Asserted:
 
 
 def with_record(
-    asserted: Asserted, stored: Assertion | None, reports: Reports, now: datetime
+    asserted: Asserted, stored: Assertion | None, reports: LastReports, now: datetime
 ) -> Asserted:
     """Return the assertion with its record, and with a doubt unless an earlier pass recorded it.
 

@@ -25,7 +25,7 @@ from hypercobalt.api.ovsnode_glance import OVSNodeConditions, WrittenStatus
 from hypercobalt.api.ovsnode_reasons import ReadyReason
 from hypercobalt.api.times import format_time
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import Clock, Kube, NotFoundError, Recorder, Result
 
@@ -40,7 +40,7 @@ AGAIN: Final = timedelta(minutes=10)
 _READY: Final = OVSNodeConditionType.READY
 
 
-def silence(host: str, seen: Sighting) -> str:
+def silence(host: str, seen: LeaseSighting) -> str:
     """Return why the agent of a host counts as silent, in words; "" while it does not."""
     if seen.state is LeaseState.ABSENT and not seen.left:
         return f"The OVS agent of {host} keeps no Lease, so nothing proves that it still runs"
@@ -173,7 +173,7 @@ class SilenceReconciler:
         log.warning("ovs_agent_silent", host=name, reason=text)
         self._events.record(stored, "Warning", "OVSAgentSilent", text, action="ObservingAgent")
 
-    def _returned(self, name: str, seen: Sighting) -> None:
+    def _returned(self, name: str, seen: LeaseSighting) -> None:
         """Record that an agent is back, once its Lease was seen renewed."""
         if seen.state is not LeaseState.RENEWED or self._taken.pop(name, None) is None:
             return

@@ -18,7 +18,7 @@ from hypercobalt.adapters.ovs.packet import (
     parse_packet,
     parse_states,
 )
-from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Trace, TracedStep
 from hypercobalt.agent.diagnostics.use import RefusedUseError
@@ -114,8 +114,10 @@ def rows_of(facts: Facts) -> Database:
         return database
     for reading in (facts.database, facts.vswitchd):
         if reading.is_down:
-            raise SwitchError(reading.fault or Fault.TIMEOUT, reading.message)
-    raise SwitchError(Fault.TIMEOUT, "the switch is not read yet; try again in a few seconds")
+            raise SwitchError(reading.fault or ProducerFault.TIMEOUT, reading.message)
+    raise SwitchError(
+        ProducerFault.TIMEOUT, "the switch is not read yet; try again in a few seconds"
+    )
 
 
 class _Southbound:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.api.conditions import AGENT_MESSAGE, ConditionStatus
 from hypercobalt.api.ovsnode import IssueSeverity, OVSNodeConditionType
 from hypercobalt.api.ovsnode_reasons import (
@@ -52,17 +52,17 @@ OWN: Final = (*ORDER, Type.READY)
 _SHOWN: Final = 3  # issues in the message of a condition
 
 _OVSDB_REASONS: Final = {
-    Fault.SOCKET_MISSING: OVSDBReason.SOCKET_MISSING,
-    Fault.CONNECTION_REFUSED: OVSDBReason.CONNECTION_REFUSED,
-    Fault.CLOSED: OVSDBReason.CONNECTION_REFUSED,
-    Fault.NOT_PERMITTED: OVSDBReason.NOT_PERMITTED,
-    Fault.TIMEOUT: OVSDBReason.ECHO_TIMEOUT,
-    Fault.SCHEMA_UNSUPPORTED: OVSDBReason.SCHEMA_UNSUPPORTED,
+    ProducerFault.SOCKET_MISSING: OVSDBReason.SOCKET_MISSING,
+    ProducerFault.CONNECTION_REFUSED: OVSDBReason.CONNECTION_REFUSED,
+    ProducerFault.CLOSED: OVSDBReason.CONNECTION_REFUSED,
+    ProducerFault.NOT_PERMITTED: OVSDBReason.NOT_PERMITTED,
+    ProducerFault.TIMEOUT: OVSDBReason.ECHO_TIMEOUT,
+    ProducerFault.SCHEMA_UNSUPPORTED: OVSDBReason.SCHEMA_UNSUPPORTED,
 }
 _VSWITCHD_REASONS: Final = {
-    Fault.SOCKET_MISSING: VswitchdReason.SOCKET_MISSING,
-    Fault.CONNECTION_REFUSED: VswitchdReason.CONNECTION_REFUSED,
-    Fault.NOT_PERMITTED: VswitchdReason.NOT_PERMITTED,
+    ProducerFault.SOCKET_MISSING: VswitchdReason.SOCKET_MISSING,
+    ProducerFault.CONNECTION_REFUSED: VswitchdReason.CONNECTION_REFUSED,
+    ProducerFault.NOT_PERMITTED: VswitchdReason.NOT_PERMITTED,
 }
 
 _BRIDGES: Final = (
@@ -182,7 +182,7 @@ def _unconfirmed(
 def _ovsdb(facts: Facts) -> Stated:
     reading = facts.database
     if reading.is_down:
-        fault = reading.fault or Fault.MONITOR_FAILED
+        fault = reading.fault or ProducerFault.MONITOR_FAILED
         reason = _OVSDB_REASONS.get(fault, OVSDBReason.MONITOR_FAILED)
         return Stated(ConditionStatus.FALSE, reason, f"ovsdb-server: {reading.message}")
     if reading.value is None:
@@ -193,7 +193,7 @@ def _ovsdb(facts: Facts) -> Stated:
 def _vswitchd(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
     reading = facts.vswitchd
     if reading.is_down:
-        fault = reading.fault or Fault.TIMEOUT
+        fault = reading.fault or ProducerFault.TIMEOUT
         reason = _VSWITCHD_REASONS.get(fault, VswitchdReason.TIMEOUT)
         return Stated(ConditionStatus.FALSE, reason, f"ovs-vswitchd: {reading.message}")
     if reading.value is None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.ovsnode import (
@@ -121,7 +121,7 @@ def uses_ovn(facts: Facts) -> bool:
     that a broken chassis is no fault without OVN.
     """
     daemon, rows = facts.ovn_controller, facts.rows
-    if rows is None or not daemon.is_down or daemon.fault is not Fault.SOCKET_MISSING:
+    if rows is None or not daemon.is_down or daemon.fault is not ProducerFault.SOCKET_MISSING:
         return True
     of_rows = (
         rows.switch.external_ids,
@@ -161,7 +161,11 @@ def _verdicts(
         message = f"OVN is not configured: external_ids:{missing} of Open_vSwitch is not set"
         return (_critical(IssueCode.NOT_CONFIGURED, message),), frozenset()
     if daemon.is_down:
-        hangs = daemon.fault in (Fault.TIMEOUT, Fault.CLOSED, Fault.MALFORMED)
+        hangs = daemon.fault in (
+            ProducerFault.TIMEOUT,
+            ProducerFault.CLOSED,
+            ProducerFault.MALFORMED,
+        )
         code = IssueCode.UNRESPONSIVE if hangs else IssueCode.NOT_RUNNING
         what = "does not answer" if hangs else "does not run"
         message = f"ovn-controller {what}: {daemon.message}; flows stay unchanged"

@@ -33,7 +33,7 @@ from hypercobalt.views.explain.model import (
     Explanation,
     Finding,
     Remedy,
-    Sighting,
+    ReporterSighting,
     command,
 )
 from hypercobalt.views.explain.reporters import (
@@ -200,7 +200,7 @@ def _by_kubelet(finding: Finding, facts: Facts) -> Finding:
     return replace(finding, message=text, remedies=tuple(reversed(finding.remedies)))
 
 
-def _sightings(facts: Facts) -> tuple[Sighting, ...]:
+def _sightings(facts: Facts) -> tuple[ReporterSighting, ...]:
     return facts.reporters.sightings(facts.hypervisor.metadata.name, facts.now)
 
 

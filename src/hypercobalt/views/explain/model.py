@@ -47,7 +47,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ReporterSighting:
     """When one of those who report was last seen.
 
     Args:
@@ -97,7 +97,7 @@ class Explanation:
     waiting: tuple[Finding, ...] = ()
     also: tuple[Finding, ...] = ()
     groups: tuple[Group, ...] = ()
-    seen: tuple[Sighting, ...] = ()
+    seen: tuple[ReporterSighting, ...] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -142,7 +142,7 @@ class Explanation:
         who, when = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
         return [f"  {row[0]:{who}}  {row[1]:{when}}  {row[2]}" for row in rows]
 
-    def _when(self, one: Sighting) -> str:
+    def _when(self, one: ReporterSighting) -> str:
         if one.seen is None:
             return "never"
         return f"{age(one.seen, self.at)} ago{', late' if one.stale else ''}"

@@ -13,7 +13,7 @@ from typing import Final
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
 from hypercobalt.operator.election import LEASE
-from hypercobalt.views.explain.model import Finding, Remedy, Sighting, age
+from hypercobalt.views.explain.model import Finding, Remedy, ReporterSighting, age
 
 AGENT: Final = "node agent"
 OVS_AGENT: Final = "OVS agent"
@@ -49,7 +49,7 @@ class Reporters:
     node: Node | None = None
     unreadable: tuple[str, ...] = ()
 
-    def sightings(self, node: str, now: datetime) -> tuple[Sighting, ...]:
+    def sightings(self, node: str, now: datetime) -> tuple[ReporterSighting, ...]:
         """Everybody, whether seen or not.
 
         Args:
@@ -58,28 +58,32 @@ class Reporters:
         """
         if "Lease" in self.unreadable:
             none = "Leases cannot be read with these credentials"
-            return tuple(Sighting(who, None, False, none) for who in (AGENT, KUBELET, OPERATOR))
+            return tuple(
+                ReporterSighting(who, None, False, none) for who in (AGENT, KUBELET, OPERATOR)
+            )
         agent = _sighting(AGENT, self.agent, now, f"no Lease node-agent-{node} in any namespace")
         return (agent, self._kubelet(node, now), self._operator(now))
 
-    def _kubelet(self, node: str, now: datetime) -> Sighting:
+    def _kubelet(self, node: str, now: datetime) -> ReporterSighting:
         if "Node" in self.unreadable:
-            return Sighting(KUBELET, None, False, "Nodes cannot be read with these credentials")
+            return ReporterSighting(
+                KUBELET, None, False, "Nodes cannot be read with these credentials"
+            )
         if self.node is None:
-            return Sighting(KUBELET, None, True, f"there is no Node {node}")
+            return ReporterSighting(KUBELET, None, True, f"there is no Node {node}")
         ready = next((c for c in self.node.status.conditions if c.type == "Ready"), None)
         detail = f"Node {node}, Ready {ready.status if ready else 'not reported'}"
         if self.kubelet is not None:
             return _sighting(KUBELET, self.kubelet, now, "", detail)
         seen = ready.lastHeartbeatTime if ready else None
-        return Sighting(KUBELET, seen, seen is None or now - seen > _HEARTBEAT, detail)
+        return ReporterSighting(KUBELET, seen, seen is None or now - seen > _HEARTBEAT, detail)
 
-    def _operator(self, now: datetime) -> Sighting:
+    def _operator(self, now: datetime) -> ReporterSighting:
         if self.operator is None:
             missing = (
                 f"no Lease {LEASE}, and none of a shard with this host; leader election may be off"
             )
-            return Sighting(OPERATOR, None, False, missing)
+            return ReporterSighting(OPERATOR, None, False, missing)
         return _sighting(OPERATOR, self.operator, now, "")
 
 
@@ -123,12 +127,12 @@ def renewed(lease: Lease) -> datetime | None:
 
 def _sighting(
     who: str, lease: Lease | None, now: datetime, missing: str, detail: str = ""
-) -> Sighting:
+) -> ReporterSighting:
     if lease is None:
-        return Sighting(who, None, True, missing)
+        return ReporterSighting(who, None, True, missing)
     meta, holder = lease.metadata, lease.spec.holderIdentity
     short = holder if holder is None or len(holder) <= _HOLDER else f"{holder[:_HOLDER]}…"
     held = f"held by {short}" if short else "released"
     shown = f"Lease {meta.namespace}/{meta.name}, {held}"
     whole = f"{detail}; {shown}" if detail else shown
-    return Sighting(who, renewed(lease), is_late(lease, now), whole)
+    return ReporterSighting(who, renewed(lease), is_late(lease, now), whole)

@@ -10,7 +10,7 @@ from tests.unit.adapters.ovs.scripted import replies, served, silent
 from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Paths
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 STAT = "{pid} (ovs (v) d) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {ticks} 0 0"
 
@@ -27,7 +27,7 @@ async def process(daemon: DaemonSocket) -> Process:
     return found
 
 
-async def fault(daemon: DaemonSocket) -> Fault:
+async def fault(daemon: DaemonSocket) -> ProducerFault:
     with pytest.raises(SwitchError, match="ovs-vswitchd") as failed:
         await process(daemon)
     return failed.value.fault
@@ -58,16 +58,18 @@ async def test_a_process_that_proc_does_not_show_has_no_start(tmp_path: Path) ->
 
 async def test_no_socket_and_left_over_ones_differ(tmp_path: Path) -> None:
     daemon = DaemonSocket("ovs-vswitchd", tmp_path)
-    assert await fault(daemon) is Fault.SOCKET_MISSING
-    assert await fault(DaemonSocket("ovs-vswitchd", tmp_path / "none")) is Fault.SOCKET_MISSING
+    assert await fault(daemon) is ProducerFault.SOCKET_MISSING
+    assert (
+        await fault(DaemonSocket("ovs-vswitchd", tmp_path / "none")) is ProducerFault.SOCKET_MISSING
+    )
     left_over(tmp_path / "ovs-vswitchd.11.ctl")
     (tmp_path / "ovs-vswitchd.pid").write_text("rubbish")
-    assert await fault(daemon) is Fault.CONNECTION_REFUSED
+    assert await fault(daemon) is ProducerFault.CONNECTION_REFUSED
 
 
 async def test_the_socket_of_another_daemon_does_not_count(tmp_path: Path) -> None:
     async with served(tmp_path / "ovsdb-server.12.ctl", silent):
-        assert await fault(DaemonSocket("ovs-vswitchd", tmp_path)) is Fault.SOCKET_MISSING
+        assert await fault(DaemonSocket("ovs-vswitchd", tmp_path)) is ProducerFault.SOCKET_MISSING
 
 
 @pytest.mark.parametrize(

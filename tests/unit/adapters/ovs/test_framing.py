@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypercobalt.adapters.ovs.framing import Objects
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 LIMIT = 1000
 texts = st.text() | st.sampled_from(['"', "\\", '\\"', "{", "}", '{"', "\\\\"])
@@ -52,7 +52,7 @@ def test_an_object_is_found_byte_by_byte(sent: dict[str, object]) -> None:
 def test_text_that_begins_no_object_is_refused(garbage: bytes) -> None:
     with pytest.raises(SwitchError, match="does not begin a JSON object") as refused:
         list(Objects("unix:/db.sock", LIMIT).feed(garbage))
-    assert refused.value.fault is Fault.MALFORMED
+    assert refused.value.fault is ProducerFault.MALFORMED
 
 
 @given(st.binary())
@@ -69,7 +69,7 @@ def test_an_object_over_the_limit_is_refused_before_it_is_whole() -> None:
     assert list(given_objects.feed(b'{"a":"' + b"x" * 900)) == []
     with pytest.raises(SwitchError, match="more than 1000 bytes") as refused:
         list(given_objects.feed(b"x" * 100))
-    assert refused.value.fault is Fault.MALFORMED
+    assert refused.value.fault is ProducerFault.MALFORMED
 
 
 def test_a_whole_object_over_the_limit_is_refused() -> None:

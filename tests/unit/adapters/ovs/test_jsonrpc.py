@@ -11,7 +11,7 @@ import pytest
 from tests.unit.adapters.ovs.scripted import Serve, replies, served, silent
 
 from hypercobalt.adapters.ovs import jsonrpc
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 
 DEADLINE = 5.0
@@ -51,13 +51,16 @@ async def test_a_null_result_is_one(tmp_path: Path) -> None:
 
 async def test_an_error_without_a_result_is_refused(tmp_path: Path) -> None:
     found = await fault(tmp_path, b'{"id":1,"error":"no such bond\\n"}')
-    assert (found.fault, str(found)) == (Fault.REFUSED, f"unix:{tmp_path}/s: refused: no such bond")
+    assert (found.fault, str(found)) == (
+        ProducerFault.REFUSED,
+        f"unix:{tmp_path}/s: refused: no such bond",
+    )
 
 
 async def test_an_error_object_is_refused_with_its_details(tmp_path: Path) -> None:
     error = b'{"error":"unknown database","details":"x","syntax":"[1]"}'
     found = await fault(tmp_path, b'{"id":1,"result":null,"error":' + error + b"}")
-    assert (found.fault, str(found)[-18:]) == (Fault.REFUSED, "unknown database x")
+    assert (found.fault, str(found)[-18:]) == (ProducerFault.REFUSED, "unknown database x")
 
 
 @pytest.mark.parametrize(
@@ -71,13 +74,13 @@ async def test_an_error_object_is_refused_with_its_details(tmp_path: Path) -> No
     ],
 )
 async def test_garbage_ends_the_connection(tmp_path: Path, garbage: bytes) -> None:
-    assert (await fault(tmp_path, garbage)).fault is Fault.MALFORMED
+    assert (await fault(tmp_path, garbage)).fault is ProducerFault.MALFORMED
 
 
 async def test_an_answer_over_the_limit_ends_the_connection(tmp_path: Path) -> None:
     pieces = [b'{"id":1,"result":"'] + [b"x" * 1000] * 12
     found = await fault(tmp_path, *pieces, limit=10_000)
-    assert found.fault is Fault.MALFORMED
+    assert found.fault is ProducerFault.MALFORMED
     assert "more than 10000 bytes" in str(found)
 
 
@@ -86,7 +89,7 @@ async def test_a_peer_that_closes_is_reported(tmp_path: Path) -> None:
         stream = await jsonrpc.connect(Remote("unix", str(path)), deadline=DEADLINE)
         with pytest.raises(SwitchError, match="closed the connection") as failed:
             await stream.call("echo", [], deadline=DEADLINE)
-    assert failed.value.fault is Fault.CLOSED
+    assert failed.value.fault is ProducerFault.CLOSED
     with pytest.raises(SwitchError, match="closed the connection"):
         await stream.call("echo", [], deadline=DEADLINE)
 
@@ -109,7 +112,7 @@ async def test_a_silent_peer_is_reported_and_its_late_answer_dropped(tmp_path: P
         late.set()
         assert bytes(await stream.call("second", [], deadline=DEADLINE)) == b'"in time"'
         stream.close()
-    assert failed.value.fault is Fault.TIMEOUT
+    assert failed.value.fault is ProducerFault.TIMEOUT
 
 
 async def test_answers_find_their_calls_in_any_order(tmp_path: Path) -> None:
@@ -167,7 +170,7 @@ async def test_a_missing_socket_and_one_without_a_listener_differ(tmp_path: Path
         with pytest.raises(SwitchError) as failed:
             await jsonrpc.connect(Remote("unix", str(path)), deadline=DEADLINE)
         faults.append(failed.value.fault)
-    assert faults == [Fault.SOCKET_MISSING, Fault.CONNECTION_REFUSED]
+    assert faults == [ProducerFault.SOCKET_MISSING, ProducerFault.CONNECTION_REFUSED]
 
 
 async def test_a_full_queue_of_connections_is_a_daemon_that_hangs(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ async def test_a_full_queue_of_connections_is_a_daemon_that_hangs(tmp_path: Path
             await connect()
         for stream in waiting:
             stream.close()
-    assert failed.value.fault is Fault.TIMEOUT
+    assert failed.value.fault is ProducerFault.TIMEOUT
 
 
 @pytest.mark.parametrize("serve", [silent, replies(b"{}")])

@@ -13,7 +13,7 @@ from tests.unit.adapters.ovs.scripted import Serve, served, silent
 from hypercobalt.adapters.ovs.model import FlowCounts
 from hypercobalt.adapters.ovs.openflow.statistics import flow_counts, flows
 from hypercobalt.adapters.ovs.openflow.wire import Message, Messages
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 HELLO, ERROR, ECHO, ECHO_REPLY = 0, 1, 2, 3
 DEADLINE = 5.0
@@ -94,28 +94,32 @@ async def test_an_echo_of_the_switch_is_answered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "fault"),
     [
-        pytest.param([hello(3, 2, 3)], Fault.UNSUPPORTED, id="only-1.1-and-1.2"),
+        pytest.param([hello(3, 2, 3)], ProducerFault.UNSUPPORTED, id="only-1.1-and-1.2"),
         pytest.param(
             [Message(6, ERROR, 1, struct.pack("!HH", 0, 0) + b"no\0")],
-            Fault.UNSUPPORTED,
+            ProducerFault.UNSUPPORTED,
             id="hello-refused",
         ),
         pytest.param(
-            [hello(6, 6), Message(6, ERROR, 2, struct.pack("!HH", 1, 2))], Fault.REFUSED, id="error"
+            [hello(6, 6), Message(6, ERROR, 2, struct.pack("!HH", 1, 2))],
+            ProducerFault.REFUSED,
+            id="error",
         ),
         pytest.param(
             [hello(6, 6), Message(6, 19, 2, b"\0\3\0\0\0\0\0\0" + b"x" * 23)],
-            Fault.MALFORMED,
+            ProducerFault.MALFORMED,
             id="half-a-record",
         ),
-        pytest.param([hello(6, 6), Message(6, 19, 2, b"")], Fault.MALFORMED, id="empty"),
+        pytest.param([hello(6, 6), Message(6, 19, 2, b"")], ProducerFault.MALFORMED, id="empty"),
         pytest.param(
-            [hello(6, 6), [tables(6, {0: 1}, more=True)] * 65], Fault.MALFORMED, id="without-end"
+            [hello(6, 6), [tables(6, {0: 1}, more=True)] * 65],
+            ProducerFault.MALFORMED,
+            id="without-end",
         ),
     ],
 )
 async def test_flows_that_cannot_be_counted_are_reported(
-    tmp_path: Path, script: list[Message | Sequence[Message]], fault: Fault
+    tmp_path: Path, script: list[Message | Sequence[Message]], fault: ProducerFault
 ) -> None:
     with pytest.raises(SwitchError, match=r"br-int\.mgmt") as failed:
         await count(tmp_path, switch(*script))
@@ -125,7 +129,7 @@ async def test_flows_that_cannot_be_counted_are_reported(
 async def test_a_silent_switch_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SwitchError, match=r"within 0\.05 s") as failed:
         await count(tmp_path, silent, deadline=0.05)
-    assert failed.value.fault is Fault.TIMEOUT
+    assert failed.value.fault is ProducerFault.TIMEOUT
 
 
 async def test_a_switch_that_closes_is_reported(tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ async def test_a_switch_that_closes_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(SwitchError, match="closed before") as failed:
         await count(tmp_path, serve)
-    assert failed.value.fault is Fault.CLOSED
+    assert failed.value.fault is ProducerFault.CLOSED
 
 
 async def test_another_protocol_is_reported(tmp_path: Path) -> None:
@@ -144,7 +148,7 @@ async def test_another_protocol_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(SwitchError) as failed:
         await count(tmp_path, serve)
-    assert failed.value.fault is Fault.MALFORMED
+    assert failed.value.fault is ProducerFault.MALFORMED
 
 
 async def test_flows_of_a_table_beyond_the_limit_are_not_requested(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ async def test_flows_of_a_table_beyond_the_limit_are_not_requested(tmp_path: Pat
     async with served(tmp_path / "br-int.mgmt", serve) as socket:
         with pytest.raises(SwitchError, match=r"table 0 has 200000 flows, more than 9") as failed:
             await flows(socket, 0, limit=9, deadline=DEADLINE)
-    assert failed.value.fault is Fault.MALFORMED
+    assert failed.value.fault is ProducerFault.MALFORMED
     assert requested == [TABLE_STATISTICS]
 
 
@@ -197,7 +201,7 @@ async def test_outputs_are_found_in_nested_actions_that_have_an_end(
         if outputs is None:
             with pytest.raises(SwitchError, match="nested too deep") as failed:
                 await flows(socket, 0, limit=9, deadline=DEADLINE)
-            assert failed.value.fault is Fault.MALFORMED
+            assert failed.value.fault is ProducerFault.MALFORMED
         else:
             (found,) = await flows(socket, 0, limit=9, deadline=DEADLINE)
             assert found.outputs == outputs

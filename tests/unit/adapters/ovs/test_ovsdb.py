@@ -15,7 +15,7 @@ from tests.unit.adapters.ovs.scripted import SCHEMA, Serve, served
 from hypercobalt.adapters.ovs import ovsdb
 from hypercobalt.adapters.ovs.database import WANTED, Snapshots
 from hypercobalt.adapters.ovs.framing import Objects
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.rows import BridgeRow
 
@@ -172,23 +172,28 @@ MONITORED = partial(since, {"Bridge": {UUID: {"initial": ROW}}})
 @pytest.mark.parametrize(
     ("answers", "after", "expected"),
     [
-        pytest.param({}, [], Fault.SCHEMA_UNSUPPORTED, id="no-such-database"),
+        pytest.param({}, [], ProducerFault.SCHEMA_UNSUPPORTED, id="no-such-database"),
         pytest.param(
             {"get_schema": {"version": "1", "tables": {}}},
             [],
-            Fault.SCHEMA_UNSUPPORTED,
+            ProducerFault.SCHEMA_UNSUPPORTED,
             id="no-table",
         ),
-        pytest.param({"get_schema": SCHEMA}, [], Fault.MONITOR_FAILED, id="monitor-refused"),
-        pytest.param({"get_schema": None}, [], Fault.TIMEOUT, id="silent"),
         pytest.param(
-            {"get_schema": SCHEMA, "monitor_cond_since": [1]}, [], Fault.MALFORMED, id="no-rows"
+            {"get_schema": SCHEMA}, [], ProducerFault.MONITOR_FAILED, id="monitor-refused"
+        ),
+        pytest.param({"get_schema": None}, [], ProducerFault.TIMEOUT, id="silent"),
+        pytest.param(
+            {"get_schema": SCHEMA, "monitor_cond_since": [1]},
+            [],
+            ProducerFault.MALFORMED,
+            id="no-rows",
         ),
         *(
             pytest.param(
                 {"get_schema": SCHEMA, "monitor_cond_since": MONITORED()},
                 [notification("update3", *params)],
-                Fault.MALFORMED,
+                ProducerFault.MALFORMED,
                 id=name,
             )
             for name, params in WRONG_UPDATES.items()
@@ -196,7 +201,7 @@ MONITORED = partial(since, {"Bridge": {UUID: {"initial": ROW}}})
     ],
 )
 async def test_database_that_cannot_be_monitored_is_reported(
-    tmp_path: Path, answers: Answers, after: list[object], expected: Fault
+    tmp_path: Path, answers: Answers, after: list[object], expected: ProducerFault
 ) -> None:
     assert (await fault(tmp_path, server(answers, *after))).fault is expected
 
@@ -204,7 +209,7 @@ async def test_database_that_cannot_be_monitored_is_reported(
 async def test_a_server_that_answers_no_echo_ends_the_session(tmp_path: Path) -> None:
     answers = {"get_schema": SCHEMA, "monitor_cond_since": MONITORED(), "echo": None}
     found = await fault(tmp_path, server(answers), echo_period=0.01)
-    assert found.fault is Fault.TIMEOUT
+    assert found.fault is ProducerFault.TIMEOUT
     assert "echo was not answered within 1 s" in str(found)
 
 
@@ -212,13 +217,13 @@ async def test_a_server_that_answers_no_echo_ends_the_session(tmp_path: Path) ->
     ("answer", "expected"),
     [
         ([{"rows": [{"nb_cfg": 7}]}], None),
-        ([{"error": "referential integrity violation", "details": "x"}], Fault.REFUSED),
-        ([{"rows": 7}], Fault.MALFORMED),
-        (None, Fault.TIMEOUT),
+        ([{"error": "referential integrity violation", "details": "x"}], ProducerFault.REFUSED),
+        ([{"rows": 7}], ProducerFault.MALFORMED),
+        (None, ProducerFault.TIMEOUT),
     ],
 )
 async def test_rows_are_selected_once(
-    tmp_path: Path, answer: object, expected: Fault | None
+    tmp_path: Path, answer: object, expected: ProducerFault | None
 ) -> None:
     question = {"table": "SB_Global", "where": [], "columns": ["nb_cfg"]}
     async with served(tmp_path / "db.sock", server({"transact": answer})) as socket:

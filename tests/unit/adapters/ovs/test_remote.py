@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import Paths
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote, parse_remotes
 from hypercobalt.errors import ConfigurationError
 
@@ -42,15 +42,15 @@ def test_remote_of_another_form_is_refused_with_it(text: str) -> None:
 @pytest.mark.parametrize(
     ("remote", "fault"),
     [
-        ("tcp:192.0.2.1:66420", Fault.UNSUPPORTED),
-        ("tcp:a..b:6642", Fault.CLOSED),
-        (f"tcp:{'x' * 64}:6642", Fault.CLOSED),
-        ("tcp:a\0b:6642", Fault.CLOSED),
-        (f"unix:/{'x' * 200}", Fault.CLOSED),
+        ("tcp:192.0.2.1:66420", ProducerFault.UNSUPPORTED),
+        ("tcp:a..b:6642", ProducerFault.CLOSED),
+        (f"tcp:{'x' * 64}:6642", ProducerFault.CLOSED),
+        ("tcp:a\0b:6642", ProducerFault.CLOSED),
+        (f"unix:/{'x' * 200}", ProducerFault.CLOSED),
     ],
 )
 async def test_server_that_cannot_be_named_is_a_fault(
-    tmp_path: Path, remote: str, fault: Fault
+    tmp_path: Path, remote: str, fault: ProducerFault
 ) -> None:
     with pytest.raises(SwitchError) as failed:
         await HostSwitch(Paths(tmp_path, tmp_path, tmp_path)).southbound(remote, "kvm-1")
@@ -75,4 +75,4 @@ async def test_bridge_with_a_path_for_a_name_has_no_socket(tmp_path: Path, bridg
     os.mkfifo(tmp_path / "x.mgmt")
     with pytest.raises(SwitchError, match="no bridge has this name") as failed:
         await HostSwitch(Paths(rundir, rundir, tmp_path)).flows(bridge, 0, limit=1)
-    assert failed.value.fault is Fault.SOCKET_MISSING
+    assert failed.value.fault is ProducerFault.SOCKET_MISSING

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.schema import Column, Value, parse_schema
 
 SETS = st.frozensets(st.text(max_size=3), max_size=5)
@@ -107,4 +107,4 @@ def test_types_of_a_schema_are_read() -> None:
 def test_text_that_is_no_schema_is_refused(text: bytes) -> None:
     with pytest.raises(SwitchError) as failed:
         parse_schema(text)
-    assert failed.value.fault is Fault.SCHEMA_UNSUPPORTED
+    assert failed.value.fault is ProducerFault.SCHEMA_UNSUPPORTED

@@ -27,7 +27,7 @@ from hypercobalt.adapters.ovs.model import (
     Stopwatch,
     Upcalls,
 )
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.text import (
     bonds,
     bridges,
@@ -326,7 +326,7 @@ def test_text_with_an_impossible_value_is_refused(
 ) -> None:
     with pytest.raises(SwitchError) as failed:
         parse(text)
-    assert failed.value.fault is Fault.MALFORMED
+    assert failed.value.fault is ProducerFault.MALFORMED
 
 
 LONG = "9" * 5000

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from hypercobalt.adapters.ovs.model import TlsFiles
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.tls import LARGEST, client_context
 
 FILES = TlsFiles("/pki/key.pem", "/pki/cert.pem", "/pki/ca.pem")
@@ -59,7 +59,7 @@ def test_server_is_verified_by_its_authority_and_not_by_its_name(issued: Path) -
 def test_file_that_cannot_be_used_is_named(issued: Path, files: TlsFiles, cause: str) -> None:
     with pytest.raises(SwitchError, match=cause) as failed:
         client_context(files, issued)
-    assert failed.value.fault is Fault.UNSUPPORTED
+    assert failed.value.fault is ProducerFault.UNSUPPORTED
 
 
 def test_key_that_is_not_permitted_is_named(

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.adapters.ovs.scripted import replies, served
 
 from hypercobalt.adapters.ovs import unixctl
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 
 async def reply(path: Path, text: bytes) -> str:
@@ -39,7 +39,7 @@ async def test_a_reply_without_end_is_given_up_early(tmp_path: Path) -> None:
         control = await unixctl.connect(socket)
         with pytest.raises(SwitchError, match="more than 4194304 bytes") as failed:
             await control.run("bridge/dump-flows")
-    assert failed.value.fault is Fault.MALFORMED
+    assert failed.value.fault is ProducerFault.MALFORMED
     assert written < 2 * unixctl.LIMIT
 
 
@@ -52,16 +52,20 @@ async def test_an_empty_reply_is_empty_text(tmp_path: Path) -> None:
     [
         pytest.param(
             b'{"id":1,"error":"\\"bond/show\\" is not a valid command (use --help)\\n"}',
-            Fault.UNKNOWN_COMMAND,
+            ProducerFault.UNKNOWN_COMMAND,
             id="another-version",
         ),
-        pytest.param(b'{"id":1,"error":"no such bond\\n"}', Fault.REFUSED, id="refused"),
-        pytest.param(b'{"id":1,"result":["x"],"error":null}', Fault.MALFORMED, id="no-text"),
-        pytest.param(b'{"id":1,"result":7}', Fault.MALFORMED, id="number"),
-        pytest.param(b"SSH-2.0-OpenSSH", Fault.MALFORMED, id="another-protocol"),
+        pytest.param(b'{"id":1,"error":"no such bond\\n"}', ProducerFault.REFUSED, id="refused"),
+        pytest.param(
+            b'{"id":1,"result":["x"],"error":null}', ProducerFault.MALFORMED, id="no-text"
+        ),
+        pytest.param(b'{"id":1,"result":7}', ProducerFault.MALFORMED, id="number"),
+        pytest.param(b"SSH-2.0-OpenSSH", ProducerFault.MALFORMED, id="another-protocol"),
     ],
 )
-async def test_a_failed_command_shows_its_kind(tmp_path: Path, text: bytes, fault: Fault) -> None:
+async def test_a_failed_command_shows_its_kind(
+    tmp_path: Path, text: bytes, fault: ProducerFault
+) -> None:
     with pytest.raises(SwitchError) as failed:
         await reply(tmp_path, text)
     assert failed.value.fault is fault

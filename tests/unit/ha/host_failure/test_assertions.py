@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import ASSERTED_DEAD, OUT_OF_SERVICE, Assertion
-from hypercobalt.ha.host_failure.assertions import Reports, counts, is_removable, recorded
+from hypercobalt.ha.host_failure.assertions import LastReports, counts, is_removable, recorded
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=10)
 BY = f"{ASSERTED_DEAD}=b1"
-FIRST, NOTHING = Reports("12:00", NOW), Reports("", None)
+FIRST, NOTHING = LastReports("12:00", NOW), LastReports("", None)
 SEEN = Assertion(by=BY, seenAt=NOW, leaseRenewedAt="12:00", nodeReportedAt=NOW)
 
 
@@ -28,19 +28,19 @@ def test_assertion_is_recorded_with_the_last_reports_of_the_host() -> None:
     ("before", "now", "disproved"),
     [
         pytest.param(FIRST, FIRST, False, id="nothing since"),
-        pytest.param(FIRST, Reports("12:10", NOW), True, id="the agent renewed its Lease"),
-        pytest.param(FIRST, Reports("12:00", LATER), True, id="the kubelet reported"),
+        pytest.param(FIRST, LastReports("12:10", NOW), True, id="the agent renewed its Lease"),
+        pytest.param(FIRST, LastReports("12:00", LATER), True, id="the kubelet reported"),
         pytest.param(NOTHING, NOTHING, False, id="nothing ever"),
-        pytest.param(NOTHING, Reports("12:00", None), True, id="the first renewal"),
-        pytest.param(NOTHING, Reports("", NOW), True, id="the first report"),
-        pytest.param(FIRST, Reports("", NOW), False, id="its Lease was deleted"),
-        pytest.param(FIRST, Reports(None, NOW), False, id="its Lease is not known any more"),
-        pytest.param(FIRST, Reports("12:00", None), False, id="its Node is Unknown"),
-        pytest.param(Reports(None, NOW), FIRST, False, id="its Lease was not known yet"),
+        pytest.param(NOTHING, LastReports("12:00", None), True, id="the first renewal"),
+        pytest.param(NOTHING, LastReports("", NOW), True, id="the first report"),
+        pytest.param(FIRST, LastReports("", NOW), False, id="its Lease was deleted"),
+        pytest.param(FIRST, LastReports(None, NOW), False, id="its Lease is not known any more"),
+        pytest.param(FIRST, LastReports("12:00", None), False, id="its Node is Unknown"),
+        pytest.param(LastReports(None, NOW), FIRST, False, id="its Lease was not known yet"),
     ],
 )
 def test_later_report_disproves_an_assertion(
-    before: Reports, now: Reports, disproved: bool
+    before: LastReports, now: LastReports, disproved: bool
 ) -> None:
     record = recorded(recorded(None, BY, before, NOW), BY, now, LATER)
     assert record is not None
@@ -49,9 +49,9 @@ def test_later_report_disproves_an_assertion(
 
 
 def test_lease_that_becomes_known_is_compared_from_then_on() -> None:
-    record = recorded(recorded(None, BY, Reports(None, NOW), NOW), BY, FIRST, LATER)
+    record = recorded(recorded(None, BY, LastReports(None, NOW), NOW), BY, FIRST, LATER)
     assert record == SEEN
-    renewed = recorded(record, BY, Reports("12:10", NOW), LATER)
+    renewed = recorded(record, BY, LastReports("12:10", NOW), LATER)
     assert renewed is not None
     assert renewed.disproved
 

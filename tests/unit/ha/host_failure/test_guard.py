@@ -16,7 +16,7 @@ from hypercobalt.ha.host_failure.guard import (
     HostState,
     Limits,
     Lost,
-    Observer,
+    ObserverState,
     Subject,
     allowed,
     census,
@@ -28,7 +28,7 @@ from hypercobalt.ha.host_failure.guard import (
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMITS = Limits()
 S = timedelta(seconds=1)
-OBSERVER = Observer(True, {"nodes": 5 * S, "hypervisors": 60 * S})
+OBSERVER = ObserverState(True, {"nodes": 5 * S, "hypervisors": 60 * S})
 SUBJECT = Subject("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240, boot="b0")
 WAY_OUT = "bring them back or set the annotation kvm.cloud.sap/open-gates=b0 of Hypervisor h0"
 FREE = 4096
@@ -62,7 +62,7 @@ def closed(
     hosts: list[HostState] | Census,
     *,
     subject: Subject = SUBJECT,
-    observer: Observer = OBSERVER,
+    observer: ObserverState = OBSERVER,
     limits: Limits = LIMITS,
 ) -> dict[str, str]:
     """The closed gates' answers by name."""
@@ -145,7 +145,7 @@ def test_gate_is_open_at_its_limit(change: dict[str, object], gate: str) -> None
         ),
     ],
 )
-def test_observer_that_may_be_cut_off_does_nothing(observer: Observer, text: str) -> None:
+def test_observer_that_may_be_cut_off_does_nothing(observer: ObserverState, text: str) -> None:
     assert closed(fleet(10, [0]), observer=observer) == {"Observer": text}
 
 
@@ -218,7 +218,7 @@ def test_host_that_is_dead_and_evacuated_gives_its_place_to_one_more(
 
 
 def test_person_opens_the_gates_about_many_hosts_and_no_others() -> None:
-    shut = Observer(True, {}, compute="Nova does not answer", storm_over=NOW)
+    shut = ObserverState(True, {}, compute="Nova does not answer", storm_over=NOW)
     hosts = fleet(10, range(6), apart=S)
     opened = replace(SUBJECT, opened=True)
     assert {"MaxUnhealthy", "FailureDomain", "Cliff", "CoolDown"} <= closed(hosts).keys()

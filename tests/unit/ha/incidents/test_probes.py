@@ -12,16 +12,16 @@ from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
 from hypercobalt.ha.incidents.classify import PROBE_AGAIN
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.probes import Probe, probed, resumed
+from hypercobalt.ha.incidents.probes import InstanceProbe, probed, resumed
 
 CONFIG = HaConfig()
 LIMITS = CONFIG.thresholds
 S = timedelta(seconds=1)
-RUNS = Probe(state=State.RUNNING)
-PAUSED = Probe(state=State.PAUSED)
-OFF = Probe(state=State.OFF)
-QUIET = Probe(state=State.RUNNING, quiet_seconds=30)
-LOST = Probe(state=State.RUNNING, control_error=True)
+RUNS = InstanceProbe(state=State.RUNNING)
+PAUSED = InstanceProbe(state=State.PAUSED)
+OFF = InstanceProbe(state=State.OFF)
+QUIET = InstanceProbe(state=State.RUNNING, quiet_seconds=30)
+LOST = InstanceProbe(state=State.RUNNING, control_error=True)
 CLOSED = None
 
 
@@ -43,7 +43,7 @@ def case(type_: IncidentType, **fields: object) -> Case:
 
 
 def after(
-    type_: IncidentType, probe: Probe, later: timedelta = PROBE_AGAIN, **instance: object
+    type_: IncidentType, probe: InstanceProbe, later: timedelta = PROBE_AGAIN, **instance: object
 ) -> Instance:
     one = case(type_)
     known = Instance(uuid=U1, start="s", cases=(one,), **instance)  # type: ignore[arg-type]
@@ -58,27 +58,34 @@ SOON = LATE - 0.1 * S
 HAD_AGENT = {"agent_seen": True}
 
 
-def hangs(seconds: float) -> Probe:
-    return Probe(state=State.RUNNING, occupied_seconds=seconds)
+def hangs(seconds: float) -> InstanceProbe:
+    return InstanceProbe(state=State.RUNNING, occupied_seconds=seconds)
 
 
 @pytest.mark.parametrize(
     ("type_", "probe", "later", "known", "step"),
     [
-        pytest.param(REBOOT, Probe(state=State.UNKNOWN), LATE, {}, Step.PROBE, id="no answer"),
+        pytest.param(
+            REBOOT, InstanceProbe(state=State.UNKNOWN), LATE, {}, Step.PROBE, id="no answer"
+        ),
         pytest.param(REBOOT, RUNS, S, {}, CLOSED, id="runs, and never had an agent"),
         pytest.param(REBOOT, OFF, S, {}, Step.PROBE, id="is off still"),
         pytest.param(REBOOT, OFF, S, {"agent": True}, Step.PROBE, id="its agent is of before"),
         pytest.param(REBOOT, RUNS, S, HAD_AGENT, Step.PROBE, id="its agent is not back"),
         pytest.param(
-            REBOOT, Probe(state=State.RUNNING, agent=True), S, HAD_AGENT, CLOSED, id="answers"
+            REBOOT,
+            InstanceProbe(state=State.RUNNING, agent=True),
+            S,
+            HAD_AGENT,
+            CLOSED,
+            id="answers",
         ),
         pytest.param(REBOOT, RUNS, S, HAD_AGENT | {"agent": True}, CLOSED, id="is connected"),
         pytest.param(REBOOT, QUIET, SOON, HAD_AGENT, Step.PROBE, id="not back, in time"),
         pytest.param(REBOOT, QUIET, LATE, HAD_AGENT, Step.RECOVER, id="not back in time"),
         pytest.param(
             REBOOT,
-            Probe(state=State.RUNNING, quiet_seconds=29.9),
+            InstanceProbe(state=State.RUNNING, quiet_seconds=29.9),
             LATE,
             HAD_AGENT,
             Step.PROBE,
@@ -86,7 +93,7 @@ def hangs(seconds: float) -> Probe:
         ),
         pytest.param(
             REBOOT,
-            Probe(state=State.OFF, quiet_seconds=0),
+            InstanceProbe(state=State.OFF, quiet_seconds=0),
             LATE,
             {},
             Step.RECOVER,
@@ -119,7 +126,7 @@ def hangs(seconds: float) -> Probe:
         ),
         pytest.param(
             IO,
-            Probe(state=State.PAUSED, storage=True),
+            InstanceProbe(state=State.PAUSED, storage=True),
             S,
             {},
             Step.RESUME,
@@ -132,7 +139,7 @@ def hangs(seconds: float) -> Probe:
         pytest.param(DUMP, QUIET, LATE, {}, Step.RECOVER, id="its crash kernel hangs"),
         pytest.param(
             DUMP,
-            Probe(state=State.OFF, quiet_seconds=30),
+            InstanceProbe(state=State.OFF, quiet_seconds=30),
             LATE,
             {},
             Step.PROBE,
@@ -143,7 +150,7 @@ def hangs(seconds: float) -> Probe:
 )
 def test_next_step_follows_from_the_result_of_a_probe(
     type_: IncidentType,
-    probe: Probe,
+    probe: InstanceProbe,
     later: timedelta,
     known: dict[str, object],
     step: Step | None,
@@ -194,7 +201,7 @@ def test_next_step_follows_from_the_result_of_a_probe(
 )
 def test_recovery_after_a_probe_is_shown_with_its_reason(
     type_: IncidentType,
-    probe: Probe,
+    probe: InstanceProbe,
     found: IncidentType,
     done: tuple[EvictionMode, Reaction],
     text: str,
@@ -229,7 +236,7 @@ def test_recovery_after_another_one_waits_as_long_as_that_demands() -> None:
     ],
 )
 def test_resumes_wait_longer_each_time(tries: int, ago: float | None, step: Step) -> None:
-    back, now = Probe(state=State.PAUSED, storage=True), timedelta(minutes=5)
+    back, now = InstanceProbe(state=State.PAUSED, storage=True), timedelta(minutes=5)
     last = None if ago is None else NOON + now - ago * S
     found = after(IO, back, now, resumes=tries, resumed_at=last, paused_since=NOON + now)
     assert found.cases[0].step is step

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.lab.storage.faults import Fault, FaultFiles
+from hypercobalt.lab.storage.faults import FaultFiles, StorageFault
 from hypercobalt.lab.storage.files import Files
 from hypercobalt.lab.storage.fuse import ROOT, Op, Request
 from hypercobalt.lab.storage.server import Storage
@@ -42,7 +42,7 @@ class Hosts:
         (answer,) = self.storage.take(self.request(op, node, body))
         return int(struct.unpack_from("<Q", answer, 16)[0])
 
-    def break_(self, fault: Fault | None) -> list[bytes]:
+    def break_(self, fault: StorageFault | None) -> list[bytes]:
         self.faults.write(f"hc0-{BROKEN}", fault)
         return self.storage.look()
 
@@ -75,26 +75,28 @@ ALL = (Op.LOOKUP, Op.OPEN, Op.READ, Op.WRITE, Op.RELEASE)
 @pytest.mark.parametrize(
     ("fault", "outcomes"),
     [
-        pytest.param(Fault.CUT, [LATER, LATER, LATER, LATER, "done"], id="cut"),
-        pytest.param(Fault.HANG, ["done", "done", LATER, LATER, "done"], id="hang"),
-        pytest.param(Fault.DENY, ["done", "EIO", "EIO", "EIO", "done"], id="deny"),
-        pytest.param(Fault.FULL, ["done", "done", "done", "done", "done"], id="full"),
+        pytest.param(StorageFault.CUT, [LATER, LATER, LATER, LATER, "done"], id="cut"),
+        pytest.param(StorageFault.HANG, ["done", "done", LATER, LATER, "done"], id="hang"),
+        pytest.param(StorageFault.DENY, ["done", "EIO", "EIO", "EIO", "done"], id="deny"),
+        pytest.param(StorageFault.FULL, ["done", "done", "done", "done", "done"], id="full"),
     ],
 )
-def test_a_fault_fails_for_its_host_alone(hosts: Hosts, fault: Fault, outcomes: list[str]) -> None:
+def test_a_fault_fails_for_its_host_alone(
+    hosts: Hosts, fault: StorageFault, outcomes: list[str]
+) -> None:
     hosts.break_(fault)
     assert [hosts.outcome(op, BROKEN) for op in ALL] == outcomes
     assert [hosts.outcome(op, HEALTHY) for op in ALL] == ["done"] * len(ALL)
 
 
 def test_a_full_pool_refuses_what_needs_space(hosts: Hosts) -> None:
-    hosts.break_(Fault.FULL)
+    hosts.break_(StorageFault.FULL)
     assert hosts.outcome(Op.WRITE, BROKEN, offset=1 << 20) == "ENOSPC"
     assert hosts.outcome(Op.WRITE, HEALTHY, offset=1 << 20) == "done"
 
 
 def test_waiting_request_is_done_once_the_fault_is_over(hosts: Hosts, tmp_path: Path) -> None:
-    hosts.break_(Fault.HANG)
+    hosts.break_(StorageFault.HANG)
     assert hosts.outcome(Op.WRITE, BROKEN) == LATER
     assert (tmp_path / "files" / "vms" / "a.img").read_bytes()[:8] == b"x" * 8
 
@@ -106,17 +108,17 @@ def test_waiting_request_is_done_once_the_fault_is_over(hosts: Hosts, tmp_path: 
 
 
 def test_waiting_request_is_refused_once_the_host_is_denied(hosts: Hosts, tmp_path: Path) -> None:
-    hosts.break_(Fault.CUT)
+    hosts.break_(StorageFault.CUT)
     assert hosts.outcome(Op.WRITE, BROKEN) == LATER
 
-    (answer,) = hosts.break_(Fault.DENY)
+    (answer,) = hosts.break_(StorageFault.DENY)
 
     assert error(answer) == "EIO"
     assert (tmp_path / "files" / "vms" / "a.img").read_bytes()[:8] == b"x" * 8
 
 
 def test_a_killed_process_waits_no_longer(hosts: Hosts) -> None:
-    hosts.break_(Fault.HANG)
+    hosts.break_(StorageFault.HANG)
     waiting = hosts.request(Op.READ, hosts.disk, bytes(40), BROKEN)
     assert hosts.storage.take(waiting) == []
 
@@ -130,6 +132,6 @@ def test_a_killed_process_waits_no_longer(hosts: Hosts) -> None:
 
 def test_logs_beside_the_disks_never_fail(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "files" / "consoles").mkdir()
-    hosts.break_(Fault.CUT)
+    hosts.break_(StorageFault.CUT)
     lookup = hosts.request(Op.LOOKUP, ROOT, b"consoles\0", BROKEN)
     assert [error(answer) for answer in hosts.storage.take(lookup)] == ["done"]

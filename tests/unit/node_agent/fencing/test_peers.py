@@ -16,7 +16,7 @@ from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import PeerReport
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.peers import MOST, PROBE, Probe
+from hypercobalt.api.peers import MOST, PROBE, PeerProbe
 from hypercobalt.node_agent.fencing.peers import Peers
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import FakeClock
@@ -58,7 +58,7 @@ class World:
     def annotate(self, text: str) -> None:
         self.own.set(Hypervisor(metadata=ObjectMeta(name="kvm-a", annotations={PROBE: text})))
 
-    def request(self, *probes: Probe) -> None:
+    def request(self, *probes: PeerProbe) -> None:
         self.annotate(msgspec.json.encode(probes).decode())
 
     async def reports(self, hosts: Sequence[str]) -> tuple[PeerReport, ...]:
@@ -80,7 +80,7 @@ async def running() -> AsyncIterator[World]:
 async def test_a_host_answers_when_one_of_its_programs_does() -> None:
     async with running() as world:
         world.alive.add(ADDRESS)
-        world.request(Probe("kvm-b", ADDRESS, "q1"))
+        world.request(PeerProbe("kvm-b", ADDRESS, "q1"))
 
         (report,) = await world.reports(["kvm-b"])
 
@@ -91,7 +91,7 @@ async def test_a_host_answers_when_one_of_its_programs_does() -> None:
 async def test_host_of_which_no_program_answers_counts_as_silent() -> None:
     async with running() as world:
         world.refusing.add("192.0.2.2")
-        world.request(Probe("frozen", ADDRESS, "q1"), Probe("down", "192.0.2.2", "q2"))
+        world.request(PeerProbe("frozen", ADDRESS, "q1"), PeerProbe("down", "192.0.2.2", "q2"))
 
         frozen, down = await world.reports(["frozen", "down"])
 
@@ -106,7 +106,9 @@ async def test_request_is_probed_once_and_a_new_one_anew() -> None:
     async with running() as world:
         world.alive.add(ADDRESS)
         for question in ("q1", "q1", "q2"):
-            world.request(Probe("kvm-b", ADDRESS, question), Probe("x", "127.0.0.1", question))
+            world.request(
+                PeerProbe("kvm-b", ADDRESS, question), PeerProbe("x", "127.0.0.1", question)
+            )
             reports = await world.reports(["kvm-b", "x"])
             while reports[0].request != question:
                 await world.board.changed(world.board.parts)
@@ -127,7 +129,7 @@ async def test_request_of_an_older_operator_is_answered_in_both_fields() -> None
 
 async def test_reports_go_with_their_question() -> None:
     async with running() as world:
-        world.request(Probe("kvm-b", "127.0.0.1", "q1"))
+        world.request(PeerProbe("kvm-b", "127.0.0.1", "q1"))
         await world.reports(["kvm-b"])
         world.own.set(Hypervisor(metadata=ObjectMeta(name="kvm-a")))
 
@@ -139,7 +141,7 @@ async def test_reports_go_with_their_question() -> None:
 )
 async def test_address_of_no_host_is_not_probed(address: str) -> None:
     async with running() as world:
-        world.request(Probe("kvm-b", address, "q1"))
+        world.request(PeerProbe("kvm-b", address, "q1"))
 
         (report,) = await world.reports(["kvm-b"])
 
@@ -160,7 +162,7 @@ async def test_text_that_is_no_question_counts_as_none(text: str) -> None:
 async def test_at_most_a_few_hosts_are_probed() -> None:
     async with running() as world:
         names = [f"kvm-{number}" for number in range(MOST + 2)]
-        world.request(*(Probe(name, ADDRESS, "q1") for name in names))
+        world.request(*(PeerProbe(name, ADDRESS, "q1") for name in names))
 
         await world.reports(names[-MOST:])
 

@@ -22,7 +22,7 @@ from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import Memory, plan, recovering
 from hypercobalt.ha.incidents.history import record
-from hypercobalt.ha.incidents.probes import Probe, probed
+from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import Signal
 from hypercobalt.node_agent.incidents.translate import found, signal_of
 
@@ -114,7 +114,7 @@ class Played:
         for case in self.instance.cases:
             if case.step is Step.PROBE and case.due is not None and case.due <= now:
                 state = _state(_domain(self._after)) if self._after else self.instance.state
-                self._put(probed(self.instance, case, Probe(state=state), CONFIG, now))
+                self._put(probed(self.instance, case, InstanceProbe(state=state), CONFIG, now))
         planned = plan({U1: self.instance}, NODE, CONFIG, now, Memory(1 << 40))
         self._put(planned.instances[U1])
         for recovery in planned.recoveries:

@@ -12,7 +12,7 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import JobStats, JobType
 from hypercobalt.api.migration import MigrationStatus, MigrationType
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
-from hypercobalt.node_agent.migrations.record import Record
+from hypercobalt.node_agent.migrations.record import MigrationRecord
 
 pytestmark = pytest.mark.looptime
 
@@ -33,7 +33,7 @@ class Libvirt(FakeLibvirt):
 
 
 class Written:
-    """The part of a `Record` that is used."""
+    """The part of a `MigrationRecord` that is used."""
 
     def __init__(self) -> None:
         self.status = MigrationStatus()
@@ -47,7 +47,7 @@ async def test_statistics_are_read_each_second_also_after_a_nudge(
     nudges: tuple[float, ...],
 ) -> None:
     libvirt = Libvirt()
-    outgoing = Outgoing(UUID, libvirt, cast("Record", Written()))
+    outgoing = Outgoing(UUID, libvirt, cast("MigrationRecord", Written()))
     loop = asyncio.get_running_loop()
     for at in nudges:
         loop.call_later(at, outgoing.nudge)

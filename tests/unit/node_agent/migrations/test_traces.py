@@ -17,7 +17,7 @@ from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
-from hypercobalt.node_agent.migrations.record import Record
+from hypercobalt.node_agent.migrations.record import MigrationRecord
 from hypercobalt.node_agent.migrations.rules import (
     ending_of,
     is_arrival,
@@ -103,7 +103,7 @@ class Replayed(FakeLibvirt):
 
 
 class Written:
-    """The part of a `Record` that is used."""
+    """The part of a `MigrationRecord` that is used."""
 
     def __init__(self) -> None:
         self.status = MigrationStatus()
@@ -136,7 +136,7 @@ def replay_one(outgoing: Outgoing, event: Recorded) -> None:
 async def test_agent_of_the_origin_records_the_actual_end(name: str) -> None:
     side, written = load(name).origin, Written()
     libvirt = Replayed(side)
-    outgoing = Outgoing(UUID, libvirt, cast("Record", written))
+    outgoing = Outgoing(UUID, libvirt, cast("MigrationRecord", written))
     for event in side.events:
         if event.at >= libvirt.began:
             asyncio.get_running_loop().call_later(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.coordination import GlanceMeta, GlanceSpec, LeaseGlance
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.runtime import (
     Change,
     ConnectionFailedError,
@@ -126,7 +126,7 @@ class World:
     def _keep(self, one: LeaseGlance) -> None:
         self.server.leases[f"{one.metadata.namespace}/{one.metadata.name}"] = one
 
-    async def seen(self) -> Sighting:
+    async def seen(self) -> LeaseSighting:
         found = await self.leases.of(NODE)
         assert found is not None
         return found

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.operator.agents.leases import LeaseState, Sighting
+from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
 from hypercobalt.operator.agents.reporting import decide, initial, look_again, unknown, worth_a_pass
 
 LEASE, AT = "agents/node-agent-kvm-a", "2026-11-22T10:00:00.000000Z"
@@ -19,12 +19,12 @@ STOPPED = condition("AgentReporting", "False", "AgentStopped")
 NEVER = condition("AgentReporting", "Unknown", "NeverReported")
 
 
-def seen(state: LeaseState, *, released: bool = False, left: int = 0) -> Sighting:
-    return Sighting(state, LEASE, "7", released, AT, left=timedelta(seconds=left))
+def seen(state: LeaseState, *, released: bool = False, left: int = 0) -> LeaseSighting:
+    return LeaseSighting(state, LEASE, "7", released, AT, left=timedelta(seconds=left))
 
 
-ABSENT = Sighting(LeaseState.ABSENT)
-STILL_ABSENT = Sighting(LeaseState.ABSENT, left=timedelta(seconds=9))
+ABSENT = LeaseSighting(LeaseState.ABSENT)
+STILL_ABSENT = LeaseSighting(LeaseState.ABSENT, left=timedelta(seconds=9))
 GONE = seen(LeaseState.EXPIRED, released=True)
 
 
@@ -51,7 +51,7 @@ GONE = seen(LeaseState.EXPIRED, released=True)
     ],
 )
 def test_condition_follows_the_lease(
-    stored: Condition | None, lease: Sighting, expected: str
+    stored: Condition | None, lease: LeaseSighting, expected: str
 ) -> None:
     found = decide(stored, lease)
     state = f"{found.status}/{found.reason}{' silent' * found.silent}" if found else ""
@@ -68,7 +68,7 @@ def test_condition_follows_the_lease(
     ],
 )
 def test_message_names_the_lease_and_its_last_renewal(
-    lease: Sighting, words: tuple[str, ...]
+    lease: LeaseSighting, words: tuple[str, ...]
 ) -> None:
     found = decide(REPORTING, lease)
     assert found is not None
@@ -88,7 +88,7 @@ def test_message_names_the_lease_and_its_last_renewal(
     ],
 )
 def test_only_a_lease_that_is_missing_is_looked_for_again(
-    stored: Condition | None, lease: Sighting, again: timedelta | None
+    stored: Condition | None, lease: LeaseSighting, again: timedelta | None
 ) -> None:
     assert look_again(stored, lease) == again
 
@@ -109,7 +109,7 @@ def test_only_a_lease_that_is_missing_is_looked_for_again(
     ],
 )
 def test_libvirt_condition_of_a_silent_agent_is_unknown(
-    found: Condition | None, lease: Sighting, taken: bool
+    found: Condition | None, lease: LeaseSighting, taken: bool
 ) -> None:
     verdict = decide(REPORTING, lease)
     assert verdict is not None
@@ -132,7 +132,7 @@ def test_libvirt_condition_of_a_silent_agent_is_unknown(
     ],
 )
 def test_first_status_of_a_host_takes_the_condition_along(
-    stored: tuple[Condition, ...], lease: Sighting | None, given: list[str]
+    stored: tuple[Condition, ...], lease: LeaseSighting | None, given: list[str]
 ) -> None:
     assert [one.reason for one in initial(hypervisor(*stored), lease, NOW)] == given
 

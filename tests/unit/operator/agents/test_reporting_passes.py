@@ -13,7 +13,7 @@ from tests.unit.operator.samples import NOW, condition, hypervisor
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.agents.reporting import AgentReportingReconciler
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import FakeClock, Kube, Recorder, Result
@@ -24,15 +24,15 @@ BEFORE = NOW - timedelta(hours=1)
 REPORTING = condition("AgentReporting", "True", "Reporting")
 SILENT = condition("AgentReporting", "False", "AgentSilent")
 CONNECTED = condition("LibVirtConnection", "True", "Connected")
-RENEWED = Sighting(LeaseState.RENEWED, "agents/node-agent-kvm-a", "7")
+RENEWED = LeaseSighting(LeaseState.RENEWED, "agents/node-agent-kvm-a", "7")
 EXPIRED = replace(RENEWED, state=LeaseState.EXPIRED)
-STILL_ABSENT = Sighting(LeaseState.ABSENT, left=timedelta(seconds=9))
+STILL_ABSENT = LeaseSighting(LeaseState.ABSENT, left=timedelta(seconds=9))
 
 
 class Around:
     """All that the reconciler reads and writes, in memory."""
 
-    def __init__(self, stored: Hypervisor | None, lease: Sighting | None) -> None:
+    def __init__(self, stored: Hypervisor | None, lease: LeaseSighting | None) -> None:
         self.stored, self.lease = stored, lease
         self.parts: list[Part] = []
         self.patched: list[tuple[Condition, ...]] = []
@@ -47,7 +47,7 @@ class Around:
     def wrote(self, made: Hypervisor) -> None:
         self.stored = made
 
-    async def of(self, _name: str) -> Sighting | None:
+    async def of(self, _name: str) -> LeaseSighting | None:
         return self.lease
 
     async def put(self, _hypervisor: Hypervisor, part: Part) -> None:
@@ -90,7 +90,7 @@ def deleted(*finalizers: str) -> Hypervisor:
     ],
 )
 async def test_no_verdict_is_written_before_silence_is_certain(
-    stored: Hypervisor | None, lease: Sighting | None, again: int | None
+    stored: Hypervisor | None, lease: LeaseSighting | None, again: int | None
 ) -> None:
     around = Around(stored, lease)
     result = await around.reconciler().reconcile(NAME)
@@ -140,7 +140,7 @@ async def test_conditions_of_a_silent_agent_are_replaced_once_for_each_state_of_
     ],
 )
 async def test_conditions_are_replaced_again_after_the_agent_was_back(
-    between: tuple[Hypervisor | None, Sighting],
+    between: tuple[Hypervisor | None, LeaseSighting],
 ) -> None:
     before = (hypervisor(REPORTING, CONNECTED), EXPIRED)
     around = Around(*before)
@@ -166,7 +166,7 @@ async def test_conditions_are_replaced_again_after_the_agent_was_back(
     ],
 )
 async def test_events_are_of_silence_and_its_end(
-    stored: tuple[Condition, ...], lease: Sighting, events: list[str]
+    stored: tuple[Condition, ...], lease: LeaseSighting, events: list[str]
 ) -> None:
     around = Around(hypervisor(*stored), lease)
     await around.reconciler().reconcile(NAME)

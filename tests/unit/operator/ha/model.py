@@ -33,7 +33,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure import fencing, fencing_record, rebooting
-from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Agent, Question, Signs, judge
@@ -595,7 +595,7 @@ class World:
             question=operator.question,
         )
         latest = self.read(status.fencing)
-        reports = Reports(latest.lease, reported_at(self.seen_node()))
+        reports = LastReports(latest.lease, reported_at(self.seen_node()))
         found = with_power(asserted_death(self.hypervisor, self.seen_node()), latest.power, "bmc")
         asserted = with_record(found, status.assertion, reports, self.clock)
         servers = (SERVER,) if self.on_source else ()

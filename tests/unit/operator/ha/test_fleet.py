@@ -18,13 +18,13 @@ from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.ha.host_failure.guard import HostState
-from hypercobalt.operator.agents.leases import LeaseState, Sighting
+from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
 from hypercobalt.operator.ha.fleet import Fleet, healthy_since, instances, memory_mib, state
 from hypercobalt.operator.ha.peers import choose
 from hypercobalt.runtime import FakeClock
 
 SPEC = HypervisorSpec(highAvailability=True, lifecycleEnabled=True)
-RENEWED = Sighting(LeaseState.RENEWED)
+RENEWED = LeaseSighting(LeaseState.RENEWED)
 MINUTE = timedelta(minutes=1)
 ZONE = ("topology.kubernetes.io/zone",)
 
@@ -41,7 +41,9 @@ def made(*conditions: Condition, spec: HypervisorSpec = SPEC) -> Hypervisor:
     return hypervisor(spec=spec, labels=labels, status=status)
 
 
-def counted(host: Hypervisor, ready: str = "True", lease: Sighting | None = RENEWED) -> HostState:
+def counted(
+    host: Hypervisor, ready: str = "True", lease: LeaseSighting | None = RENEWED
+) -> HostState:
     return state(host, node(reports("Ready", ready)), lease, ZONE, NOW, counted=four)
 
 
@@ -288,9 +290,9 @@ def test_census_is_kept_for_a_second(seconds: float, counts: int) -> None:
     assert len(listings) == counts
 
 
-@pytest.mark.parametrize("lease", [None, Sighting(LeaseState.UNRENEWED)])
+@pytest.mark.parametrize("lease", [None, LeaseSighting(LeaseState.UNRENEWED)])
 def test_host_whose_lease_was_not_watched_for_long_enough_is_not_observed(
-    lease: Sighting | None,
+    lease: LeaseSighting | None,
 ) -> None:
     assert not counted(made(), lease=lease).observed
 

@@ -18,7 +18,7 @@ from hypercobalt.api.codec import decode
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import PeerReport
-from hypercobalt.api.peers import MOST, PROBE, Probe, probes
+from hypercobalt.api.peers import MOST, PROBE, PeerProbe, probes
 from hypercobalt.operator.ha.peers import LASTS, Peers
 from hypercobalt.runtime import FakeClock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
@@ -91,7 +91,7 @@ class Fleet:
 def peer(name: str, *suspects: str) -> Hypervisor:
     reports = condition("AgentReporting", "True", "Reporting")
     made = hypervisor(conditions=(reports, condition("NodeHealthy", "True", "Healthy")))
-    notes = [Probe(suspect, "192.0.2.1", "before") for suspect in suspects]
+    notes = [PeerProbe(suspect, "192.0.2.1", "before") for suspect in suspects]
     annotations = {PROBE: msgspec.json.encode(notes).decode()} if notes else {}
     return replace(
         made,

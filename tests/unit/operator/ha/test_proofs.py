@@ -30,7 +30,7 @@ from hypercobalt.api.fencing import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.host_failure.assertions import Reports
+from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.doubts import Power
 from hypercobalt.operator.ha.signs import (
     Asserted,
@@ -220,7 +220,7 @@ KNOWN = Assertion(by=BY.by, seenAt=NOW, leaseRenewedAt="12:00")
 def test_assertion_that_does_not_count_has_a_reason(
     found: Asserted, stored: Assertion | None, lease: str, doubt: str
 ) -> None:
-    after = with_record(found, stored, Reports(lease, None), NOW)
+    after = with_record(found, stored, LastReports(lease, None), NOW)
     assert doubt in after.doubt
     assert bool(after.doubt) is bool(doubt)
     assert (after.record is None) is (found.by == "")

@@ -17,7 +17,7 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.model import ControllerState, FlowCounts
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.agent.board import ConditionReport
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.meta import ObjectMeta
@@ -32,7 +32,7 @@ NO_FLOWS = {"br-int": Reading(FlowCounts(0, {})), "br-ex": Reading(FlowCounts(0,
 MAPPED = {**OVN, "ovn-bridge-mappings": "physnet1:br-x"}
 RUNNING = Reading(frozenset({"br-int"}))
 AWAY = Reading(ControllerState(connected=False, paused=False))
-REFUSED = Fault.CONNECTION_REFUSED
+REFUSED = ProducerFault.CONNECTION_REFUSED
 
 
 def reported(facts: Facts) -> OVSNodeGlance:
@@ -110,7 +110,7 @@ def tunnels(up: int, down: int) -> Facts:
             healthy(openflow_peers=Reading(0)), "False/OVNControllerFailed", id="no OpenFlow"
         ),
         pytest.param(
-            without(healthy(), "openflow_peers", Fault.NOT_PERMITTED),
+            without(healthy(), "openflow_peers", ProducerFault.NOT_PERMITTED),
             "Unknown/NotReported",
             id="OpenFlow connections cannot be read",
         ),
@@ -123,7 +123,7 @@ def tunnels(up: int, down: int) -> Facts:
             id="both daemons hang",
         ),
         pytest.param(
-            without(healthy(), "vswitchd", Fault.NOT_PERMITTED),
+            without(healthy(), "vswitchd", ProducerFault.NOT_PERMITTED),
             "Unknown/NotReported",
             id="the agent may not open the socket",
         ),

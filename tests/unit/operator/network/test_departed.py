@@ -12,15 +12,15 @@ from tests.unit.operator.network.switch import NAMESPACE, switch
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode_glance import OVSNodeGlance
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.network.departed import AGAIN, DepartureReconciler
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import ConflictError, Kube, Result
 from hypercobalt.runtime.client.errors import Status
 
 NAME = "kvm-a"
-EXPIRED = Sighting(LeaseState.EXPIRED, "ovn-system/ovs-agent-kvm-a", "7")
-ABSENT = Sighting(LeaseState.ABSENT)
+EXPIRED = LeaseSighting(LeaseState.EXPIRED, "ovn-system/ovs-agent-kvm-a", "7")
+ABSENT = LeaseSighting(LeaseState.ABSENT)
 
 
 class Around:
@@ -28,14 +28,16 @@ class Around:
 
     namespace = NAMESPACE
 
-    def __init__(self, seen: Sighting | None, *, node: bool = False, there: bool = True) -> None:
+    def __init__(
+        self, seen: LeaseSighting | None, *, node: bool = False, there: bool = True
+    ) -> None:
         self.seen, self.node, self.there, self.written = seen, node, there, False
         self.deleted: list[tuple[str, str, str | None]] = []
         self.reconciler = DepartureReconciler(
             cast("Kube", self), cast("AgentLeases", self), cast("Switches", Known(self))
         )
 
-    async def of(self, _name: str) -> Sighting | None:
+    async def of(self, _name: str) -> LeaseSighting | None:
         return self.seen
 
     async def get(self, type_: type[Object], name: str) -> Object | None:
@@ -68,7 +70,7 @@ class Known:
 
 @pytest.mark.parametrize("seen", [EXPIRED, ABSENT])
 async def test_ovsnode_without_a_node_and_without_a_living_agent_is_deleted_as_it_was_read(
-    seen: Sighting,
+    seen: LeaseSighting,
 ) -> None:
     around = Around(seen)
     assert await around.passes() == Result()
@@ -86,7 +88,7 @@ async def test_ovsnode_without_a_node_and_without_a_living_agent_is_deleted_as_i
     ],
 )
 async def test_ovsnode_stays_while_its_agent_may_live(
-    seen: Sighting | None, again: int | None
+    seen: LeaseSighting | None, again: int | None
 ) -> None:
     around = Around(seen)
     assert await around.passes() == Result(timedelta(seconds=again) if again else None)

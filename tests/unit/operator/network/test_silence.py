@@ -15,7 +15,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.api.ovsnode_glance import OVSNodeConditions, OVSNodeGlance
-from hypercobalt.operator.agents.leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.network.silence import AGAIN, SilenceReconciler, silence, unknown
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import FakeClock, Kube, NotFoundError, Recorder, Result
@@ -23,9 +23,9 @@ from hypercobalt.runtime.client.errors import Status
 
 NAME = "kvm-a"
 LEASE = "ovn-system/ovs-agent-kvm-a"
-RENEWED = Sighting(LeaseState.RENEWED, LEASE, "7", renewed_at="2026-11-20T23:59:00Z")
+RENEWED = LeaseSighting(LeaseState.RENEWED, LEASE, "7", renewed_at="2026-11-20T23:59:00Z")
 EXPIRED = replace(RENEWED, state=LeaseState.EXPIRED)
-ABSENT = Sighting(LeaseState.ABSENT)
+ABSENT = LeaseSighting(LeaseState.ABSENT)
 READY = condition("Ready", "True", "AllChecksPassed", "The switch is in order")
 BRIDGES = condition("AllBridgesHealthy", "True", "AllBridgesActive")
 
@@ -43,7 +43,7 @@ class Around:
 
     namespace = NAMESPACE
 
-    def __init__(self, seen: Sighting | None, *stored: Condition, there: bool = True) -> None:
+    def __init__(self, seen: LeaseSighting | None, *stored: Condition, there: bool = True) -> None:
         self.seen, self.stored, self.there, self.deleted = seen, stored, there, False
         self.applied: list[OVSNodeConditions] = []
         self.events: list[str] = []
@@ -59,7 +59,7 @@ class Around:
     def as_manager(self, _name: str) -> Around:
         return self
 
-    async def of(self, _name: str) -> Sighting | None:
+    async def of(self, _name: str) -> LeaseSighting | None:
         return self.seen
 
     async def get(self, _type: type[Object], name: str, namespace: str) -> OVSNode:
@@ -111,7 +111,7 @@ class Known:
     ],
 )
 async def test_ready_is_kept_while_the_agent_may_be_reporting(
-    seen: Sighting | None, again: int | None
+    seen: LeaseSighting | None, again: int | None
 ) -> None:
     around = Around(seen, READY)
     assert await around.passes() == Result(timedelta(seconds=again) if again else None)
@@ -232,7 +232,7 @@ async def test_ovsnode_that_is_gone_is_forgotten() -> None:
         (EXPIRED, "has not renewed its Lease"),
     ],
 )
-def test_message_names_why_the_agent_counts_as_silent(seen: Sighting, part: str) -> None:
+def test_message_names_why_the_agent_counts_as_silent(seen: LeaseSighting, part: str) -> None:
     assert part in silence(NAME, seen)
 
 

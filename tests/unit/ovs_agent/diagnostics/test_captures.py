@@ -20,7 +20,7 @@ from hypercobalt.adapters.capture.pcap import CaptureError
 from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, OWNER
 from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.model import Link
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.errors import HypercobaltError, TransientError
@@ -137,7 +137,7 @@ class Left(Mirrors):
         self.swept.append(self.clock.monotonic())
         if self.faults:
             self.faults -= 1
-            raise SwitchError(Fault.TIMEOUT, "ovsdb-server does not answer")
+            raise SwitchError(ProducerFault.TIMEOUT, "ovsdb-server does not answer")
         for name in [name for name, expires in self.expiry.items() if expires <= now]:
             self.remove(name)
         return min(self.expiry.values(), default=None)

@@ -22,7 +22,7 @@ from tests.unit.ovs_agent.switches import but, database, healthy, tap, without
 from hypercobalt.adapters.ovn.logical import LogicalPort
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName, TlsFiles
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.diagnostics import tracing
 from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
@@ -149,10 +149,10 @@ async def test_packet_is_not_traced_by_unproven_facts(away: str) -> None:
 
 async def test_a_switch_that_dies_meanwhile_is_reported() -> None:
     fake = switch()
-    fake.fail(DaemonName.VSWITCHD, Fault.TIMEOUT)
+    fake.fail(DaemonName.VSWITCHD, ProducerFault.TIMEOUT)
     with pytest.raises(SwitchError) as failed:
         await trace(fake, facts(), PARAMETERS)
-    assert failed.value.fault is Fault.TIMEOUT
+    assert failed.value.fault is ProducerFault.TIMEOUT
 
 
 async def test_long_explanation_of_ovn_makes_no_answer_too_large() -> None:

@@ -15,7 +15,7 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.model import BondState, KernelBond, KernelBondMember, LacpStatus
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.api.ovsnode import Bond
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -171,7 +171,7 @@ def test_ovsdb_that_hangs_leaves_of_bonds_what_vswitchd_proves(
 
 
 @pytest.mark.parametrize("fault", NOT_RUNNING)
-def test_ovsdb_that_does_not_run_leaves_of_bonds_the_names(fault: Fault) -> None:
+def test_ovsdb_that_does_not_run_leaves_of_bonds_the_names(fault: ProducerFault) -> None:
     """Without it, ovs-vswitchd answers as of before, whatever becomes of the members."""
     facts = without(two(eth(0), eth(1), shown("bond0", ONE)), "database", fault)
     assessed = assess_bonds(facts)

@@ -18,7 +18,7 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow, PortRow
 from hypercobalt.api.ovsnode import Bridge
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -119,7 +119,7 @@ def test_ovsdb_that_hangs_shows_flows_and_hides_what_is_configured() -> None:
 
 
 @pytest.mark.parametrize("fault", NOT_RUNNING)
-def test_ovsdb_that_does_not_run_leaves_of_bridges_the_names(fault: Fault) -> None:
+def test_ovsdb_that_does_not_run_leaves_of_bridges_the_names(fault: ProducerFault) -> None:
     known = without(healthy(), "database", fault)
     never = without(healthy(database=Reading()), "database", fault)
     for facts in (known, never):

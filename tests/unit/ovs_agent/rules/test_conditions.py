@@ -37,7 +37,7 @@ from hypercobalt.adapters.ovs.model import (
     LocalBinding,
     Southbound,
 )
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import ManagerRow, MirrorRow
 from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
@@ -98,7 +98,7 @@ def southbound(connected: bool) -> Facts:
     return healthy(controller=Reading(ControllerState(connected=connected, paused=False)))
 
 
-UNPROBED = without(healthy(), "southbound", Fault.UNSUPPORTED)
+UNPROBED = without(healthy(), "southbound", ProducerFault.UNSUPPORTED)
 PLAIN = {key: value for key, value in tap().external_ids.items() if key != "ovn-installed"}
 UNINSTALLED = database({"br-int": [tap(external_ids=PLAIN)]})
 NO_OVN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {})
@@ -107,39 +107,51 @@ SAMPLES = (Sample(100, {}, {}, {}),) * 3
 CASES = [
     (UNPROBED, "OVNControllerConnected", "Unknown/SBNotProbed"),
     (UNPROBED, "Ready", "Unknown/Stale"),
-    (without(healthy(), "database", Fault.SOCKET_MISSING), "OVSDBConnected", "False/SocketMissing"),
     (
-        without(healthy(), "database", Fault.CONNECTION_REFUSED),
+        without(healthy(), "database", ProducerFault.SOCKET_MISSING),
+        "OVSDBConnected",
+        "False/SocketMissing",
+    ),
+    (
+        without(healthy(), "database", ProducerFault.CONNECTION_REFUSED),
         "OVSDBConnected",
         "False/ConnectionRefused",
     ),
-    (without(healthy(), "database", Fault.TIMEOUT), "OVSDBConnected", "False/EchoTimeout"),
-    (without(healthy(), "database", Fault.NOT_PERMITTED), "OVSDBConnected", "False/NotPermitted"),
+    (without(healthy(), "database", ProducerFault.TIMEOUT), "OVSDBConnected", "False/EchoTimeout"),
     (
-        without(healthy(), "database", Fault.SCHEMA_UNSUPPORTED),
+        without(healthy(), "database", ProducerFault.NOT_PERMITTED),
+        "OVSDBConnected",
+        "False/NotPermitted",
+    ),
+    (
+        without(healthy(), "database", ProducerFault.SCHEMA_UNSUPPORTED),
         "OVSDBConnected",
         "False/SchemaUnsupported",
     ),
     (
-        without(healthy(), "database", Fault.MONITOR_FAILED),
+        without(healthy(), "database", ProducerFault.MONITOR_FAILED),
         "OVSDBConnected",
         "False/MonitorFailed",
     ),
-    (without(healthy(), "database", Fault.MALFORMED), "OVSDBConnected", "False/MonitorFailed"),
+    (
+        without(healthy(), "database", ProducerFault.MALFORMED),
+        "OVSDBConnected",
+        "False/MonitorFailed",
+    ),
     (Facts(), "OVSDBConnected", "Unknown/Starting"),
     (
-        without(healthy(), "vswitchd", Fault.SOCKET_MISSING),
+        without(healthy(), "vswitchd", ProducerFault.SOCKET_MISSING),
         "VswitchdResponding",
         "False/SocketMissing",
     ),
     (
-        without(healthy(), "vswitchd", Fault.CONNECTION_REFUSED),
+        without(healthy(), "vswitchd", ProducerFault.CONNECTION_REFUSED),
         "VswitchdResponding",
         "False/ConnectionRefused",
     ),
-    (without(healthy(), "vswitchd", Fault.TIMEOUT), "VswitchdResponding", "False/Timeout"),
+    (without(healthy(), "vswitchd", ProducerFault.TIMEOUT), "VswitchdResponding", "False/Timeout"),
     (
-        without(healthy(), "vswitchd", Fault.NOT_PERMITTED),
+        without(healthy(), "vswitchd", ProducerFault.NOT_PERMITTED),
         "VswitchdResponding",
         "False/NotPermitted",
     ),
@@ -151,14 +163,14 @@ CASES = [
         "False/NotConfigured",
     ),
     (
-        without(healthy(NO_OVN, start=Reading()), "ovn_controller", Fault.SOCKET_MISSING),
+        without(healthy(NO_OVN, start=Reading()), "ovn_controller", ProducerFault.SOCKET_MISSING),
         "OVNControllerConnected",
         "True/NotUsed",
     ),
     (without(healthy(), "database"), "OVNControllerConnected", "Unknown/OVSDBUnavailable"),
     (without(healthy(), "vswitchd"), "OVNControllerConnected", "Unknown/VswitchdUnavailable"),
     (
-        without(healthy(), "ovn_controller", Fault.CONNECTION_REFUSED),
+        without(healthy(), "ovn_controller", ProducerFault.CONNECTION_REFUSED),
         "OVNControllerConnected",
         "False/NotRunning",
     ),
@@ -242,12 +254,14 @@ CASES = [
     (healthy(samples=DEAD_TAP), "PortsHealthy", "False/SilentlyDead"),
     (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
     (
-        healthy(flows={"br-int": down_from(Reading(), Fault.SOCKET_MISSING), "br-ex": Reading()}),
+        healthy(
+            flows={"br-int": down_from(Reading(), ProducerFault.SOCKET_MISSING), "br-ex": Reading()}
+        ),
         "AllBridgesHealthy",
         "Unknown/NotReadable",
     ),
     (
-        without(healthy(), "openflow_peers", Fault.NOT_PERMITTED),
+        without(healthy(), "openflow_peers", ProducerFault.NOT_PERMITTED),
         "OVNControllerConnected",
         "Unknown/NotReadable",
     ),
@@ -529,7 +543,7 @@ def test_version_that_is_installed_and_does_not_run_is_an_issue_and_no_condition
 
 def test_source_that_cannot_be_read_is_named_with_its_cause() -> None:
     """The management socket is hidden, for example: the reason never stays `Starting`."""
-    hidden: Reading[FlowCounts] = down_from(Reading(), Fault.SOCKET_MISSING)
+    hidden: Reading[FlowCounts] = down_from(Reading(), ProducerFault.SOCKET_MISSING)
     found = judge(healthy(flows={"br-int": hidden}), {}, now=NOW, monotonic=0.0).conditions
     bridges = found[OVSNodeConditionType.ALL_BRIDGES_HEALTHY]
     assert bridges.message == "Cannot read flows of bridge br-int: SocketMissing"

@@ -20,7 +20,7 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.model import ControllerStart, ControllerState, Daemon, Southbound
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.api.ovsnode import BridgeMapping, OVNController, OVSNodeConditionType, Tunnels
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -39,12 +39,12 @@ LEGS = {
     "no southbound database set": (configured(**{"ovn-remote": ""}), False, ["NotConfigured"]),
     "no chassis set": (configured(**{"system-id": ""}), False, ["NotConfigured"]),
     "killed": (
-        without(healthy(), "ovn_controller", Fault.CONNECTION_REFUSED),
+        without(healthy(), "ovn_controller", ProducerFault.CONNECTION_REFUSED),
         False,
         ["NotRunning"],
     ),
     "never started": (
-        without(healthy(), "ovn_controller", Fault.SOCKET_MISSING),
+        without(healthy(), "ovn_controller", ProducerFault.SOCKET_MISSING),
         False,
         ["NotRunning"],
     ),
@@ -61,14 +61,14 @@ LEGS = {
         [],
     ),
     "southbound database away": (
-        without(healthy(controller=Reading(AWAY)), "southbound", Fault.CONNECTION_REFUSED),
+        without(healthy(controller=Reading(AWAY)), "southbound", ProducerFault.CONNECTION_REFUSED),
         False,
         ["SBDisconnected"],
     ),
     # The kernel takes its connection, so that ovn-controller reports `connected`.
     "southbound database hangs": (without(healthy(), "southbound"), False, ["SBStale"]),
     "no means to read the southbound database": (
-        without(healthy(), "southbound", Fault.UNSUPPORTED),
+        without(healthy(), "southbound", ProducerFault.UNSUPPORTED),
         None,
         [],
     ),
@@ -125,7 +125,7 @@ def test_connection_that_ovn_controller_makes_anew_keeps_connected_for_its_grace
 
 
 def test_database_that_the_agent_cannot_read_is_no_leg_that_fails() -> None:
-    assert Leg.END_TO_END not in legs(without(healthy(), "southbound", Fault.UNSUPPORTED))
+    assert Leg.END_TO_END not in legs(without(healthy(), "southbound", ProducerFault.UNSUPPORTED))
 
 
 def test_lost_southbound_database_is_a_warning_that_names_the_remote() -> None:
@@ -154,11 +154,11 @@ def test_chassis_without_a_name_in_the_database_is_not_called_unconfigured_too_e
 
 PLAIN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {"system-id": "ovs-ctl's"})
 UNREAD: Reading[Daemon] = Reading()
-NEVER_RAN = down_from(UNREAD, Fault.SOCKET_MISSING)
+NEVER_RAN = down_from(UNREAD, ProducerFault.SOCKET_MISSING)
 HOSTS: dict[str, tuple[Facts, str]] = {
     "without OVN": (healthy(PLAIN, ovn_controller=NEVER_RAN, start=Reading()), "True/NotUsed"),
     "ovn-controller is killed": (
-        without(healthy(PLAIN), "ovn_controller", Fault.CONNECTION_REFUSED),
+        without(healthy(PLAIN), "ovn_controller", ProducerFault.CONNECTION_REFUSED),
         "False/NotConfigured",
     ),
     "ovn-controller runs": (healthy(PLAIN), "False/NotConfigured"),

@@ -17,7 +17,7 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import ManagerRow
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts
@@ -60,9 +60,9 @@ def test_ovsdb_server_alone_proves_its_manager() -> None:
 @pytest.mark.parametrize(
     ("facts", "waits"),
     [
-        (without(healthy(), "database", Fault.CONNECTION_REFUSED), True),
-        (without(healthy(), "database", Fault.TIMEOUT), False),
-        (without(without(healthy(), "database", Fault.CLOSED), "vswitchd"), False),
+        (without(healthy(), "database", ProducerFault.CONNECTION_REFUSED), True),
+        (without(healthy(), "database", ProducerFault.TIMEOUT), False),
+        (without(without(healthy(), "database", ProducerFault.CLOSED), "vswitchd"), False),
     ],
 )
 def test_issue_names_what_ovs_vswitchd_does_not_do_without_ovsdb(facts: Facts, waits: bool) -> None:

@@ -16,7 +16,7 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.model import ControllerState, Flow, FlowCounts, Southbound
-from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.flow_scan import TableScan
@@ -157,7 +157,7 @@ def test_no_total_without_every_bridge(facts: Facts) -> None:
 
 
 @pytest.mark.parametrize("fault", NOT_RUNNING)
-def test_flows_are_not_counted_while_ovsdb_does_not_run(fault: Fault) -> None:
+def test_flows_are_not_counted_while_ovsdb_does_not_run(fault: ProducerFault) -> None:
     assert flow_stats(without(healthy(), "database", fault)) is None
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from hypercobalt.adapters.ovs.model import Flow, FlowCounts, FlowShape
 from hypercobalt.adapters.ovs.openflow.wire import OF10, OF13, OF14, OF15, Reply, Request, exchange
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 _FLOW, _TABLE = 1, 3
 _TABLE_10: Final = struct.Struct("!B3x32xIIIQQ")  # table, wildcards, max, active, lookups, matched
@@ -68,7 +68,7 @@ async def flow_counts(socket: Path, *, deadline: float) -> FlowCounts:
     tables: dict[int, int] = {}
     for part in reply.parts:
         if len(part) % record.size:
-            raise SwitchError(Fault.MALFORMED, f"{socket}: table statistics cannot be read")
+            raise SwitchError(ProducerFault.MALFORMED, f"{socket}: table statistics cannot be read")
         for fields in record.iter_unpack(part):
             if active := fields[-3]:
                 tables[fields[0]] = active
@@ -104,7 +104,9 @@ async def flows(socket: Path, table: int, *, limit: int, deadline: float) -> tup
     try:
         found = tuple(_flows(reply))
     except (struct.error, ValueError) as exc:
-        raise SwitchError(Fault.MALFORMED, f"{socket}: flows cannot be read: {exc}") from exc
+        raise SwitchError(
+            ProducerFault.MALFORMED, f"{socket}: flows cannot be read: {exc}"
+        ) from exc
     _check_limit(socket, table, len(found), limit)
     return found
 
@@ -112,7 +114,7 @@ async def flows(socket: Path, table: int, *, limit: int, deadline: float) -> tup
 def _check_limit(socket: Path, table: int, count: int, limit: int) -> None:
     if count > limit:
         raise SwitchError(
-            Fault.MALFORMED, f"{socket}: table {table} has {count} flows, more than {limit}"
+            ProducerFault.MALFORMED, f"{socket}: table {table} has {count} flows, more than {limit}"
         )
 
 

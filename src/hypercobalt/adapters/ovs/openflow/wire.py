@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote, connect
 
 OF10, OF13, OF14, OF15 = 1, 4, 5, 6
@@ -63,7 +63,7 @@ class Messages:
             version, kind, length, xid = _HEADER.unpack_from(self._buffer)
             if length < _HEADER.size:
                 raise SwitchError(
-                    Fault.MALFORMED, f"{self._peer}: an OpenFlow message of {length} bytes"
+                    ProducerFault.MALFORMED, f"{self._peer}: an OpenFlow message of {length} bytes"
                 )
             if len(self._buffer) < length:
                 return
@@ -123,7 +123,7 @@ async def exchange(socket: Path, request: Request, *, deadline: float) -> Reply:
         if session.reply.done():
             return session.reply.result()
         raise SwitchError(
-            Fault.TIMEOUT, f"{remote}: statistics were not answered within {deadline:g} s"
+            ProducerFault.TIMEOUT, f"{remote}: statistics were not answered within {deadline:g} s"
         )
     finally:
         transport.abort()
@@ -156,7 +156,9 @@ class _Session(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         cause = f": {exc}" if exc else ""
-        self._fail(SwitchError(Fault.CLOSED, f"{self._peer}: closed before it answered{cause}"))
+        self._fail(
+            SwitchError(ProducerFault.CLOSED, f"{self._peer}: closed before it answered{cause}")
+        )
 
     def _take(self, message: Message) -> None:
         if self.reply.done():
@@ -186,7 +188,7 @@ class _Session(asyncio.Protocol):
         theirs = _versions(hello)
         common = [version for version in self._request.spoken if version in theirs]
         if not common:
-            raise SwitchError(Fault.UNSUPPORTED, self._no_version())
+            raise SwitchError(ProducerFault.UNSUPPORTED, self._no_version())
         version = self._found.version = common[-1]
         head = _STATS.pack(self._request.kind, 0).ljust(self._start, b"\0")
         self._send(Message(version, self._types[0], _XID, head + self._request.body(version)))
@@ -194,10 +196,10 @@ class _Session(asyncio.Protocol):
     def _add(self, body: bytes) -> None:
         self._size += max(len(body), _LEAST)
         if len(body) < self._start or _STATS.unpack_from(body)[0] != self._request.kind:
-            raise SwitchError(Fault.MALFORMED, f"{self._peer}: statistics of another kind")
+            raise SwitchError(ProducerFault.MALFORMED, f"{self._peer}: statistics of another kind")
         if self._size > self._request.limit:
             raise SwitchError(
-                Fault.MALFORMED,
+                ProducerFault.MALFORMED,
                 f"{self._peer}: more than {self._request.limit} bytes of statistics",
             )
         self._found.parts.append(body[self._start :])
@@ -216,11 +218,11 @@ class _Session(asyncio.Protocol):
         names = ", ".join(_NAMES[version] for version in self._request.spoken)
         return f"{self._peer}: the bridge allows none of OpenFlow {names}"
 
-    def _refusal(self, body: bytes) -> tuple[Fault, str]:
+    def _refusal(self, body: bytes) -> tuple[ProducerFault, str]:
         kind, code = _STATS.unpack_from(body) if len(body) >= _STATS.size else (-1, -1)
         if kind == _FAILED_HELLO:
-            return Fault.UNSUPPORTED, self._no_version()
-        return Fault.REFUSED, f"{self._peer}: OpenFlow error of type {kind}, code {code}"
+            return ProducerFault.UNSUPPORTED, self._no_version()
+        return ProducerFault.REFUSED, f"{self._peer}: OpenFlow error of type {kind}, code {code}"
 
 
 def _versions(hello: Message) -> frozenset[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 
 def blocks(command: str, header: re.Pattern[str], text: str) -> Iterator[tuple[str, list[str]]]:
@@ -29,6 +29,8 @@ def blocks(command: str, header: re.Pattern[str], text: str) -> Iterator[tuple[s
         elif name is not None:
             lines.append(line)
         elif line.strip():
-            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} belongs to no block")
+            raise SwitchError(
+                ProducerFault.MALFORMED, f"{command}: {line[:80]!r} belongs to no block"
+            )
     if name is not None:
         yield name, lines

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import BondMember, BondState, LacpStatus
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.text.blocks import blocks
 
 _HEADER: Final = re.compile(r"^---- (.+) ----$")
@@ -31,7 +31,7 @@ def _bond(name: str, lines: list[str]) -> BondState:
     mode, lacp = values.get("bond_mode"), values.get("lacp_status", "off")
     if mode is None or lacp not in set(LacpStatus):
         raise SwitchError(
-            Fault.MALFORMED, f"bond/show: {name}: bond_mode {mode!r}, lacp_status {lacp!r}"
+            ProducerFault.MALFORMED, f"bond/show: {name}: bond_mode {mode!r}, lacp_status {lacp!r}"
         )
     members: list[BondMember] = []
     for line in lines:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, MacEntry, PortOfDatapath
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 _LOCAL: Final = 65534
 _MAC: Final = re.compile(
@@ -64,7 +64,9 @@ def _bridges(text: str) -> Iterator[BridgeOfDatapath]:
             continue
         header, bridge = _DATAPATH.match(line), _BRIDGE.match(line)
         if datapath is None and header is None and line.strip():
-            raise SwitchError(Fault.MALFORMED, f"dpif/show: {line[:80]!r} stands in no datapath")
+            raise SwitchError(
+                ProducerFault.MALFORMED, f"dpif/show: {line[:80]!r} stands in no datapath"
+            )
         if datapath is not None and name and (header or bridge or not line):
             hits, missed = int(datapath[2]), int(datapath[3])
             yield BridgeOfDatapath(name, datapath[1], hits, missed, tuple(ports))

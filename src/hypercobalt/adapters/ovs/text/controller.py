@@ -10,7 +10,7 @@ from typing import Final
 
 from hypercobalt.adapters.ovs.internals import EngineNode
 from hypercobalt.adapters.ovs.model import LocalBinding, Stopwatch
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 _CONNECTED: Final = {"connected": True, "not connected": False}
 _PAUSED: Final = {"running": False, "paused": True}
@@ -104,5 +104,5 @@ def parse_lflow_cache(text: str) -> dict[str, int]:
 def _word(command: str, text: str, meanings: dict[str, bool]) -> bool:
     meaning = meanings.get(text.strip())
     if meaning is None:
-        raise SwitchError(Fault.MALFORMED, f"{command}: {text.strip()[:80]!r}")
+        raise SwitchError(ProducerFault.MALFORMED, f"{command}: {text.strip()[:80]!r}")
     return meaning

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import Datapath, Upcalls
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.text.blocks import blocks
 
 _HEADER: Final = re.compile(r"^(\S+@\S+):$")
@@ -59,7 +59,9 @@ def _numbers(
     command: str, name: str, pattern: re.Pattern[str], lines: list[str]
 ) -> tuple[int, ...]:
     if (found := _found(pattern, lines)) is None:
-        raise SwitchError(Fault.MALFORMED, f"{command}: {name}: no line like {pattern.pattern!r}")
+        raise SwitchError(
+            ProducerFault.MALFORMED, f"{command}: {name}: no line like {pattern.pattern!r}"
+        )
     return found
 
 

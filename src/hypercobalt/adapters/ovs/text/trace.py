@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 
 _BRIDGE: Final = re.compile(r'^( *)bridge\("(.*)"\)$')
@@ -139,7 +139,8 @@ def parse_trace(text: str) -> Trace:
     for one in passes:
         if missing := [head for head in (_HEADS[0], _HEADS[3]) if head not in one.heads]:
             raise SwitchError(
-                Fault.MALFORMED, f"ofproto/trace: no line {missing[0].strip()!r} in {text[:80]!r}"
+                ProducerFault.MALFORMED,
+                f"ofproto/trace: no line {missing[0].strip()!r} in {text[:80]!r}",
             )
     return Trace(tuple(one.closed() for one in passes))
 
