@@ -68,7 +68,8 @@ class Effects:
     Attributes:
         befallen: hosts that a fault has befallen.
         drained: hosts that an administrator has emptied.
-        claimed: the captured host has claimed another's address or UUID, which stops both.
+        claimed: the captured host has claimed another's address or UUID, which shows on both.
+        hidden: it has changed its own address or name, and is silent to the operator for that.
         ran: hosts whose guest ran there when they failed last.
         homes: where each guest has run last, by its UUID.
         copied: UUIDs of others' guests of which the captured host has made a domain of its own.
@@ -78,6 +79,7 @@ class Effects:
     befallen: set[str] = field(default_factory=set[str])
     drained: set[str] = field(default_factory=set[str])
     claimed: bool = False
+    hidden: bool = False
     copied: set[str] = field(default_factory=set[str])
     ran: set[str] = field(default_factory=set[str])
     homes: dict[str, str] = field(default_factory=dict[str, str])

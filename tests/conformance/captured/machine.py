@@ -68,6 +68,8 @@ def counted(method: Rule[P]) -> Rule[P]:
 
 _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname")
 """Fields by which a host claims what is another's."""
+_HIDES: Final = ("addresses", "kubernetes.io/hostname")
+"""Fields by which a host makes itself silent to the operator, so that what it may run waits."""
 
 _AGAIN: Final = 6.0
 PATIENCE: Final = 180
@@ -303,6 +305,8 @@ class CapturedHost(RuleBasedStateMachine):
             self.effects.read(f"{one.method} {path} {str(body)[:100]}", answer.text)
             if answer.code < 300 and any(claim in str(body) for claim in _CLAIMS):
                 self.effects.claimed = True
+            if answer.code < 300 and any(field in str(body) for field in _HIDES):
+                self.effects.hidden = True
 
     async def _look(self) -> None:
         """What the attacker reads before it writes: any agent may read all Hypervisors."""
@@ -414,7 +418,7 @@ class CapturedHost(RuleBasedStateMachine):
         self._do(self.site.until(noticed, PATIENCE))
 
     def is_recovered_in_time(self) -> None:
-        if not self.effects.claimed and self.site.hosts[CAPTURED].reports:
+        if not self.effects.hidden and self.site.hosts[CAPTURED].reports:
             self._step(self.effects.recovered_in_time())
 
     # -- the end -------------------------------------------------------------------------------
@@ -437,7 +441,7 @@ class CapturedHost(RuleBasedStateMachine):
         await asyncio.sleep(5)
         # What has no answer waits as long as the captured host is silent; it may not wait longer.
         await self.site.comes_back(CAPTURED)
-        if not self.effects.claimed:
+        if not self.effects.hidden:
             await self.effects.recovered_in_time()
         await self.effects.compare()
 
