@@ -126,7 +126,7 @@ async def read_events(
         for frame in frames:
             obj = frame.object
             if frame.type is Change.BOOKMARK:
-                yield _bookmark(obj.metadata.resourceVersion)
+                yield WatchEvent(Change.BOOKMARK, "", obj.metadata.resourceVersion)
             else:
                 yield WatchEvent(frame.type, key_of(obj), obj.metadata.resourceVersion, obj)
 
@@ -139,15 +139,12 @@ def _read_leniently(line: bytes, type_: type[T], about: str) -> WatchEvent[T]:
             raise from_status(about, msgspec.json.decode(frame.object, type=Status))
         change = Change(frame.type)
         if change is Change.BOOKMARK:
-            return _bookmark(_head_decoder.decode(frame.object).metadata.resourceVersion)
+            version = _head_decoder.decode(frame.object).metadata.resourceVersion
+            return WatchEvent(change, "", version)
         read = read_one(frame.object, type_)
     except (msgspec.DecodeError, ValueError) as exc:
         raise WatchClosedError(f"{about}: not a watch frame: {exc}") from exc
     return WatchEvent(change, read.key, read.resource_version, read.object, read.problem)
-
-
-def _bookmark(version: str) -> WatchEvent[T]:
-    return WatchEvent(Change.BOOKMARK, "", version)
 
 
 def read_one(raw: msgspec.Raw, type_: type[T]) -> ReadObject[T]:
