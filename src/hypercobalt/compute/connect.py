@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.direct.starts import Starts
+from hypercobalt.compute.direct.starts import StartsUnderWay
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
 from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME, SmokeSettings
 from hypercobalt.compute.port import ComputeService
@@ -26,7 +26,7 @@ class ReadDefinitions(Protocol):
     """Reader of the definitions that hosts' agents have stored; see `direct.definitions.Stored`."""
 
     @property
-    def starts(self) -> Starts: ...
+    def starts(self) -> StartsUnderWay: ...
 
     async def of(self, host: str) -> HostDefinitions: ...
 

@@ -20,7 +20,7 @@ from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.shared_disks import files, mark_of
-from hypercobalt.compute.direct.starts import Starts, StartsInMemory
+from hypercobalt.compute.direct.starts import StartsInMemory, StartsUnderWay
 from hypercobalt.compute.model import Size
 from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.host import GUESTS, SHARED, Host
@@ -103,7 +103,7 @@ class LabWorld:
         self.vms, self._lab = vms, lab
         self._directory = LabDirectory(lab)
         self._stored: dict[str, HostDefinitions] = {}
-        self.starts: Starts = StartsInMemory()
+        self.starts: StartsUnderWay = StartsInMemory()
 
     async def add(
         self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False

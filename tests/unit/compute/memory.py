@@ -20,7 +20,7 @@ from hypercobalt.compute.direct.definitions import NotStoredError
 from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.direct.starts import Starts, StartsInMemory
+from hypercobalt.compute.direct.starts import StartsInMemory, StartsUnderWay
 from hypercobalt.compute.model import Size
 
 C = "kvm-3"
@@ -41,7 +41,7 @@ class Memory:
         self.places = {name: place(name) for name in (A, B, C)}
         self.stored: dict[str, HostDefinitions] = {}
         self.claimants: list[Place] = []
-        self.starts: Starts = StartsInMemory()
+        self.starts: StartsUnderWay = StartsInMemory()
 
     def host(self, name: str) -> FakeLibvirt:
         return self.daemons.at(self.places[name].control)

@@ -29,7 +29,7 @@ from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, en
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.direct.starts import Starts, StartsInMemory
+from hypercobalt.compute.direct.starts import StartsInMemory, StartsUnderWay
 
 HOST = Place("kvm-1", "id", "", "", fenced=True, fenced_boot="boot-1")
 MARK = Evacuated("kvm-1", "boot-1")
@@ -310,7 +310,7 @@ async def test_definitions_of_a_host_are_read_once_for_all_its_servers() -> None
     now, reads = 0.0, list[str]()
 
     class Read:
-        starts: Starts = StartsInMemory()
+        starts: StartsUnderWay = StartsInMemory()
 
         async def of(self, host: str) -> HostDefinitions:
             reads.append(host)

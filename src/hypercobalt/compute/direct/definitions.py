@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.definitions import HostDefinitions
-from hypercobalt.compute.direct.starts import Starts, StartsInMemory
+from hypercobalt.compute.direct.starts import StartsInMemory, StartsUnderWay
 from hypercobalt.errors import TransientError
 
 NOTHING: Final = HostDefinitions()
@@ -28,7 +28,7 @@ class Stored(Protocol):
     """The definitions of hosts that may be dead, and what marks their domains elsewhere."""
 
     @property
-    def starts(self) -> Starts:
+    def starts(self) -> StartsUnderWay:
         """The record of their domains' starts on other hosts."""
         ...
 
@@ -53,7 +53,7 @@ class NotStored:
     """Definitions of a site that stores none: nothing about a dead host is known."""
 
     def __init__(self) -> None:
-        self.starts: Starts = StartsInMemory()
+        self.starts: StartsUnderWay = StartsInMemory()
 
     async def of(self, host: str) -> HostDefinitions:
         raise NotStoredError(f"host {host}: the definitions of its domains are not stored")

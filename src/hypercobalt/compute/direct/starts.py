@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 
-class Starts(Protocol):
+class StartsUnderWay(Protocol):
     """The record, which no host can write."""
 
     def of(self, host: str, boot: str) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from hypercobalt.api.definitions import HostDefinitions, unpack
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.sealed_definitions import MOST_CHARACTERS, SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner
-from hypercobalt.compute.direct.starts import Starts
+from hypercobalt.compute.direct.starts import StartsUnderWay
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Kube
 
@@ -81,7 +81,7 @@ class DefinitionsReader:
         namespaces: Iterable[str],
         keys: Keys,
         hypervisor: Callable[[str], Hypervisor | None],
-        starts: Starts,
+        starts: StartsUnderWay,
     ) -> None:
         self._kube, self._namespaces = kube, tuple(dict.fromkeys(namespaces))
         self._keys, self._hypervisor = keys, hypervisor

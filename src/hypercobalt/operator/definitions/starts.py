@@ -30,7 +30,7 @@ class _Record(Struct, frozen=True):
 
 
 class RecordedStarts:
-    """See `hypercobalt.compute.direct.starts.Starts`.
+    """See `hypercobalt.compute.direct.starts.StartsUnderWay`.
 
     Args:
         kube: writes the annotation.

@@ -22,7 +22,7 @@ from typing import Final
 import httpx2
 
 from hypercobalt.errors import words
-from hypercobalt.runtime.client.responses import PIECE, Body, Head, read_head
+from hypercobalt.runtime.client.responses import PIECE, Head, ResponseBody, read_head
 
 KEPT_SECONDS: Final = 60.0
 """How long an idle connection is kept."""
@@ -151,10 +151,10 @@ class _Connection:
                 if not _INTERIM <= head.code < _FIRST_FINAL:
                     return head
 
-    def body(self, head: Head) -> Body:
+    def body(self, head: Head) -> ResponseBody:
         """Where the pieces of a body come from."""
         gather = self._gather if self.gather_seconds else None
-        return Body(self._reader, head, self.read_seconds, gather)
+        return ResponseBody(self._reader, head, self.read_seconds, gather)
 
     async def _gather(self) -> bytes:
         """Let bytes arrive for a moment, without being woken for each of them.

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.runtime.client.auth import Credential
-from hypercobalt.runtime.client.responses import PIECE, Body, Head, read_head
+from hypercobalt.runtime.client.responses import PIECE, Head, ResponseBody, read_head
 from hypercobalt.runtime.client.tls import load_certificate
 from hypercobalt.runtime.streaming import ENDED, TIME
 
@@ -172,7 +172,7 @@ def _request(
 async def _pieces(
     reader: asyncio.StreamReader, head: Head, idle: float | None
 ) -> AsyncGenerator[bytes, None]:
-    body = Body(reader, head, idle)
+    body = ResponseBody(reader, head, idle)
     if not head.chunked and head.length is None:
         raise CutOffError("the answer states no length, so its end would not show")
     try:

@@ -62,7 +62,7 @@ def read_head(raw: bytes) -> Head:
     return Head(number, headers, size, chunked, keeps and (chunked or size is not None))
 
 
-class Body:
+class ResponseBody:
     """The body of a response, read once.
 
     Args:
