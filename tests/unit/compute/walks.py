@@ -172,7 +172,7 @@ class Walk:
             self._set(host, guest, DomainState.PAUSED, PausedReason.USER)
 
     async def owner_resumes(self, guest: str) -> None:
-        for host in self._runs(guest):
+        for host in self._served(guest):
             self._set(host, guest, DomainState.RUNNING, 0)
 
     async def owner_powers_off(self, guest: str) -> None:
@@ -181,11 +181,11 @@ class Walk:
             self.world.host(host).stop(identity(guest), Stopped.SHUTDOWN)
 
     async def moves(self, guest: str, target: str) -> None:
-        """Live, from where it runs."""
+        """Live, between hosts whose agents store: of two dead hosts' records none is the newer."""
         (source,) = self._runs(guest) or ("",)
         if not source or source == target or self.stages[target] is not Stage.SERVES:
             return
-        if target in self.late:
+        if self.late & {source, target}:
             return
         if self.world.host(source).here[identity(guest)].state is DomainState.PAUSED:
             return
@@ -254,11 +254,13 @@ class Walk:
 
     async def _restart(self, host: str) -> None:
         for server in await self.service.moves.servers(host):
-            if server.name in self.wanted and not server.running:
-                with contextlib.suppress(HypercobaltError):
+            if server.running:
+                continue
+            with contextlib.suppress(HypercobaltError):
+                if server.name in self.wanted:
                     await self.service.moves.restart(server)
-                    self._note_again(server.name, host)
-                    self.home[server.name] = host
+                self._note_again(server.name, host)
+                self.home[server.name] = host
 
     def _store(self) -> None:
         for host, stage in self.stages.items():
