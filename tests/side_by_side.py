@@ -8,6 +8,7 @@ are shown as far as they came, is shown last, and ends it all: `make --jobs` wou
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -71,7 +72,8 @@ class Target:
     async def interrupt(self) -> None:
         """End it as Ctrl-C does, and its whole group: pytest takes its hosts and servers down."""
         if self.process.returncode is None:
-            os.killpg(self.process.pid, signal.SIGINT)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, which is not known yet
+                os.killpg(self.process.pid, signal.SIGINT)
         await self.process.wait()
 
 
