@@ -56,7 +56,7 @@ class World(Protocol):
         ...
 
     async def bring_back(self, host: str) -> None:
-        """Boot a host that was lost."""
+        """Boot a host that was lost; the other one's agent has stored what that has taken over."""
         ...
 
     def service(self) -> AbstractAsyncContextManager[DirectService]:

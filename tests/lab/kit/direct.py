@@ -17,6 +17,7 @@ from hypercobalt.adapters.ovn.northbound import Northbound
 from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.cold import moving_from
+from hypercobalt.compute.direct.definitions import NotStoredError
 from hypercobalt.compute.direct.directory import Place, distinct
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.shared_disks import files, mark_of
@@ -161,6 +162,8 @@ class LabWorld:
         self._directory.proofs[host] = Proof()
 
     async def bring_back(self, host: str) -> None:
+        other = B if host == A else A
+        self._stored[other] = await stored(_place(self.vms.host(other)))
         await self.vms.host(host).start(self._lab.addresses)
         self._directory.proofs[host].holds = False
 
@@ -180,6 +183,8 @@ class LabWorld:
         return (b"of the operator",)
 
     async def of(self, host: str) -> HostDefinitions:
+        if host not in self._stored:
+            raise NotStoredError(f"host {host}: nothing is stored")
         return self._stored[host]
 
     async def bound_to(self, name: str) -> tuple[str, ...]:

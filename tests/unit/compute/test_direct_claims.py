@@ -10,6 +10,7 @@ import pytest
 from tests.contracts.direct import A, B, ended, named, until
 from tests.unit.compute.memory import ALLOWED, BOOT, C, Memory, Present, identity
 
+from hypercobalt.adapters.libvirt.fake_domains import domain_of
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
@@ -523,14 +524,22 @@ async def test_nothing_is_started_whose_beginning_cannot_be_recorded(
     assert identity("victim") not in world.host(B).here
 
 
-async def test_record_has_only_starts_that_are_under_way(world: Memory) -> None:
+async def test_mark_in_the_document_of_a_process_stays_good_once_it_has_started(
+    world: Memory,
+) -> None:
+    """Libvirt changes that document only when the process ends; the host that is back needs it."""
     world.host(A).put(guest("victim", OWN))
     await world.lose(A)
     made = service(world)
     move = await evacuated(made, "victim")
     await made.close()
     assert move.succeeded
-    assert world.starts.of(A, BOOT) == {}
+    of_its_process = domain_of(world.host(B).defined[0])
+    assert of_its_process is not None
+    runs = replace(of_its_process, active=True)
+    assert runs.evacuated is not None
+    assert runs.evacuated.pending
+    assert await Marks(world).only_ours([runs]) == (runs,)
 
 
 @pytest.mark.parametrize("was_on", [True, False], ids=["it ran", "it was off"])

@@ -59,8 +59,10 @@ class Evacuation:
             await self._define(pending=self._domain.active)
             if self._domain.active:
                 if await self._start():
+                    # The document of the process keeps the pending mark, which stays good.
                     await self._define(pending=False)
-                await self._end()
+                else:
+                    await self._end()
         except TransientError as exc:
             by = claimant(exc)
             in_use = isinstance(exc, DiskInUseError)

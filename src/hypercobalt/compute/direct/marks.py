@@ -9,9 +9,9 @@ Any definition may be the first thing that another process sees after a crash, s
 it, and nothing has to be recorded elsewhere.
 
 A pending mark is given to a target before anything is started there, and says that the start was
-begun. It has a number, which is recorded as long as that start is under way (`starts`): once the
-start has failed, or another target was taken, that mark on a target that kept the definition and
-runs it now proves nothing.
+begun. It has a number, which is recorded (`starts`): once the start has failed, or another target
+was taken, that mark on a target that kept the definition and runs it now proves nothing. A domain
+that has started has the pending mark in the document of its process until that ends.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Marks:
         return replace(mark, seal=f"{number}.{_seal(keys[0], uuid, mark, number)}")
 
     async def ended(self, uuid: str, mark: Evacuated) -> None:
-        """Note that the start announced by a pending mark has failed, or was marked as done."""
+        """Note that the start announced by a pending mark has failed."""
         starts = self._stored.starts
         if not (number := starts.of(mark.host, mark.boot).get(uuid)):
             return
@@ -100,7 +100,8 @@ class Marks:
     def _is_void(self, uuid: str, mark: Evacuated) -> bool:
         number = mark.seal.rpartition(".")[0]
         begun = self._stored.starts.of(mark.host, mark.boot).get(uuid)
-        return number != begun or number in self._ended
+        # Of a start by an operator before the record there is no number; its seal alone counts.
+        return begun not in {None, number} or number in self._ended
 
 
 def _is_ours(uuid: str, mark: Evacuated, keys: Iterable[bytes]) -> bool:

@@ -1,4 +1,4 @@
-"""Starts of a dead host's domains on other hosts that were begun and have not ended.
+"""Starts of a dead host's domains on other hosts: those that were begun and have not failed.
 
 A start is known by the number in the seal of its pending mark (`marks`). The record outlives the
 process: a target that once failed to start a domain keeps the mark of that attempt, and must not
@@ -15,7 +15,7 @@ class StartsUnderWay(Protocol):
     """The record, which no host can write."""
 
     def of(self, host: str, boot: str) -> Mapping[str, str]:
-        """Return the numbers of the starts under way, by UUID of the domain.
+        """Return the numbers of the starts that count, by UUID of the domain.
 
         Args:
             host: that is dead.
@@ -24,7 +24,7 @@ class StartsUnderWay(Protocol):
         ...
 
     async def note(self, host: str, boot: str, uuid: str, number: str) -> None:
-        """Record the start of a domain in place of an earlier one; the number "" ends it.
+        """Record the start of a domain in place of an earlier one; the number "": it has failed.
 
         Raises:
             TransientError: it cannot be recorded.
@@ -42,7 +42,4 @@ class StartsInMemory:
         return self._numbers.get((host, boot), {})
 
     async def note(self, host: str, boot: str, uuid: str, number: str) -> None:
-        there = self._numbers.setdefault((host, boot), {})
-        there.pop(uuid, None)
-        if number:
-            there[uuid] = number
+        self._numbers.setdefault((host, boot), {})[uuid] = number

@@ -21,7 +21,7 @@ from hypercobalt.runtime import Kube
 from hypercobalt.runtime.write_cache import WriteCache
 
 STARTS: Final = "kvm.cloud.sap/starts-under-way"
-"""Annotation of a Hypervisor: the starts that were begun and have not ended, as JSON."""
+"""Annotation of a Hypervisor: the starts that were begun and have not failed, as JSON."""
 
 
 class _Record(Struct, frozen=True):
@@ -47,11 +47,9 @@ class RecordedStarts:
     async def note(self, host: str, boot: str, uuid: str, number: str) -> None:
         def changed(found: Hypervisor) -> Hypervisor:
             """Replace the number of the domain; starts after another boot are over."""
-            left = {key: one for key, one in _numbers(found, boot).items() if key != uuid}
-            numbers = left | ({uuid: number} if number else {})
-            notes = {key: one for key, one in found.metadata.annotations.items() if key != STARTS}
-            if numbers:
-                notes[STARTS] = msgspec.json.encode(_Record(boot, numbers)).decode()
+            numbers = {**_numbers(found, boot), uuid: number}
+            record = msgspec.json.encode(_Record(boot, numbers)).decode()
+            notes = {**found.metadata.annotations, STARTS: record}
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
         async with self._hypervisors.turn(host):
