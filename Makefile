@@ -5,7 +5,7 @@ BIN := .venv/bin
 RING := scripts/ring
 BESIDE := $(BIN)/python -m tests.side_by_side
 # They wait more than they compute, but for the last. The longest begin first: none is left alone.
-RINGS := test-lab test-openstack test-whole drills integration conformance-operator conformance pythons
+RINGS := test-lab test-openstack drills integration conformance-operator conformance pythons
 AND_REST := $(if $(REST), and not first)
 
 .PHONY: help setup hooks lab test test-all check lint types contract unit pythons first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean

@@ -1,7 +1,7 @@
 """Run targets of the Makefile side by side: `python -m tests.side_by_side TARGET…`.
 
-Two at a time, in their order, and more while CPUs are idle, for most rings of tests wait more than
-they compute. Each target is shown whole when it has ended. A failure interrupts the others, which
+Two at a time, in their order, and a third while CPUs are idle, for most rings of tests wait more
+than they compute. Each target is shown whole when it has ended. A failure interrupts the others, which
 are shown as far as they came, is shown last, and ends it all: `make --jobs` would wait.
 """
 
@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 ALWAYS: Final = 2
-MOST: Final = 4
+MOST: Final = 3
 IDLE: Final = 0.3
 """Share of the CPUs' time that has to be idle before more than `ALWAYS` targets run."""
 LOOK_SECONDS: Final = 30.0
