@@ -1,8 +1,8 @@
 """Run targets of the Makefile side by side: `python -m tests.side_by_side TARGET…`.
 
 Two at a time, in their order, and a third while CPUs are idle, for most rings of tests wait more
-than they compute. Each target is shown whole when it has ended. A failure interrupts the others, which
-are shown as far as they came, is shown last, and ends it all: `make --jobs` would wait.
+than they compute. Each target is shown whole when it has ended. A failure interrupts the others,
+which are shown as far as they came, is shown last, and ends it all: `make --jobs` would wait.
 """
 
 from __future__ import annotations
