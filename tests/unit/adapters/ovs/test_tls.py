@@ -52,7 +52,10 @@ def test_server_is_verified_by_its_authority_and_not_by_its_name(issued: Path) -
         (replace(FILES, private_key="/pki"), "private key /pki is no regular file"),
         (replace(FILES, private_key="/pki/other.pem"), "private key /pki/other.pem: .*MISMATCH"),
         (replace(FILES, private_key="/pki/locked.pem"), "private key /pki/locked.pem: "),
-        (replace(FILES, certificate="/pki/a\0b"), "certificate /pki/a.b cannot be read: embedded"),
+        (
+            replace(FILES, certificate="/pki/a\0b"),
+            "certificate /pki/a.b cannot be read: .*embedded",
+        ),
         (replace(FILES, authority="/pki/words.pem"), "CA certificate /pki/words.pem: "),
     ],
 )
