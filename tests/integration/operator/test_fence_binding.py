@@ -167,7 +167,7 @@ async def test_device_that_is_another_hosts_is_refused_before_and_when_its_host_
         await taken.until(PROVEN, "True/Proven")
         taken.device.uuids = victim.device.uuids  # its address leads there now
         await taken.dies()
-        found = await taken.until("Fenced", "Unknown/Failed")
+        found = await taken.until("Fenced", "Unknown/Refused")
         assert f"the device of host {victim.name} has" in message(found, "Fenced")
         assert await evictions_of(kube, taken.name) == []
         await bench.claims(taken, uuid(3))
