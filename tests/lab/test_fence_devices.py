@@ -30,9 +30,9 @@ from hypercobalt.compute.leadership import unguarded
 from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.boards import Protocol
 from hypercobalt.lab.bmc.faults import SLOW_SECONDS, BoardFault, FaultFile
-from hypercobalt.operator.ha.device_identity import Question, refusal
-from hypercobalt.operator.ha.fences import switch_off
-from hypercobalt.operator.ha.proving import ProvenDevice
+from hypercobalt.operator.ha.devices.fences import switch_off
+from hypercobalt.operator.ha.devices.identity import Question, refusal
+from hypercobalt.operator.ha.devices.proving import ProvenDevice
 from tests.lab.kit.bmc import AGENTS, PASSWORD, SYSTEM, FileChassis, authority_of, served
 from tests.lab.kit.bmc import device as bmc_device
 

@@ -22,7 +22,7 @@ from hypercobalt.cli.api_command import Kubeconfig
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
-from hypercobalt.operator.ha.evictions import succeeded
+from hypercobalt.operator.ha.planning.evictions import succeeded
 from hypercobalt.operator.shared.evictions import is_recovery
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 from hypercobalt.runtime.client.errors import TerminalApiError

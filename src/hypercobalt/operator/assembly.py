@@ -34,10 +34,10 @@ from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
-from hypercobalt.operator.ha.device_assembly import add_fence_devices
-from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.devices.assembly import add_fence_devices
+from hypercobalt.operator.ha.devices.fences import Fences
+from hypercobalt.operator.ha.devices.template_fences import BY_DEVICE, Open, connections
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.ha.template_fences import BY_DEVICE, Open, connections
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.network.assembly import add_network
 from hypercobalt.operator.network.switches import Switches

@@ -10,8 +10,8 @@ from hypercobalt.operator.agents.leases import AgentLeases
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.ha.assembly import add_ha
-from hypercobalt.operator.ha.fences import Fences
-from hypercobalt.operator.ha.power import PowerReader
+from hypercobalt.operator.ha.devices.fences import Fences
+from hypercobalt.operator.ha.devices.power import PowerReader
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.lifecycle.assembly import add_lifecycle
 from hypercobalt.operator.lifecycle.ha_enabled import Fencing

@@ -26,7 +26,7 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.lab import rights
 from hypercobalt.operator.assembly import Connect, Options, add_controllers
-from hypercobalt.operator.ha.template_fences import Open
+from hypercobalt.operator.ha.devices.template_fences import Open
 from hypercobalt.runtime import Clock, Manager, Metrics
 
 SHARED: Final = "/shared/vms"

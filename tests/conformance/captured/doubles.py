@@ -217,7 +217,7 @@ class Boards:
     by_port: dict[str, Board] = field(default_factory=dict[str, Board])
 
     def open(self, device: Device, credentials: Credentials) -> FakeFenceDevice:
-        """Log in to the board at the device's address, as `operator.ha.fences.Open` does."""
+        """Log in to the board at the device's address, as `operator.ha.devices.fences` does."""
         address, port = device.parameters.get("ip", ""), device.parameters.get("ipport", "")
         if (address, port) != ("192.0.2.250", port) or port not in self.by_port:
             self.deeds.note(f"{address}:{port}", "login", text=credentials.password)

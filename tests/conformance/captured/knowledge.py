@@ -15,7 +15,7 @@ from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.ha.evictions import recovery
+from hypercobalt.operator.ha.planning.evictions import recovery
 
 VICTIM: Final = OTHERS[0]
 

@@ -32,8 +32,8 @@ from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.node_failure import Question
 from hypercobalt.lab import rights
 from hypercobalt.operator.ha import decide, observe
+from hypercobalt.operator.ha.devices.template_fences import TemplateFences
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler
-from hypercobalt.operator.ha.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
 from hypercobalt.operator.shared.node_facts import host_names

@@ -44,8 +44,8 @@ from hypercobalt.apiserver.server import serve
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.assembly import Options, add_controllers
 from hypercobalt.operator.certificates.issuing import Issuing
-from hypercobalt.operator.ha.fences import Fences
-from hypercobalt.operator.ha.template_fences import Open
+from hypercobalt.operator.ha.devices.fences import Fences
+from hypercobalt.operator.ha.devices.template_fences import Open
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 from hypercobalt.runtime import (
     Kube,

@@ -33,7 +33,7 @@ from hypercobalt.ha.host_failure.fencing import Means
 from hypercobalt.ha.host_failure.guard import Limits
 from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.ha.fences import Setup
+from hypercobalt.operator.ha.devices.fences import Setup
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection

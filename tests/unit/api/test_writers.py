@@ -21,7 +21,8 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
 from hypercobalt.api.schema import CustomObject, Writer
 from hypercobalt.operator.agents import reporting
-from hypercobalt.operator.ha import conditions, device_check
+from hypercobalt.operator.ha.devices import check
+from hypercobalt.operator.ha.recording import conditions
 from hypercobalt.operator.lifecycle import reconciler
 from hypercobalt.operator.nodes import hypervisor
 from hypercobalt.operator.shared.status_writer import FIELDS, TYPES
@@ -64,7 +65,7 @@ def test_each_part_of_the_operators_status_has_one_controller() -> None:
         reporting.TYPES,
         reconciler.TYPES,
         conditions.TYPES,
-        device_check.TYPES,
+        check.TYPES,
     ]
     assert sorted((*computed, *chain(*of_controllers))) == sorted(TYPES)
 

@@ -28,7 +28,7 @@ from hypercobalt.operator.election import lease_name
 from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.planning.preflight import of_host, of_instances, of_recovery
-from hypercobalt.operator.ha.evictions import recovery
+from hypercobalt.operator.ha.planning.evictions import recovery
 from hypercobalt.operator.lifecycle import holding
 from hypercobalt.operator.network.fleet_check import FleetCode
 from hypercobalt.operator.nodes.from_node import RECORD

@@ -10,12 +10,12 @@ from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.agents.leases import AgentLeases
-from hypercobalt.operator.ha import fleet
-from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.devices.fences import Fences
+from hypercobalt.operator.ha.devices.power import PowerReader
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
-from hypercobalt.operator.ha.peers import Peers
-from hypercobalt.operator.ha.power import PowerReader
+from hypercobalt.operator.ha.observing import fleet
+from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.reconciler import NAME, HostFailureReconciler
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import BY_HYPERVISOR

@@ -39,9 +39,7 @@ from hypercobalt.ha.host_failure.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.crash_loop import named
-from hypercobalt.operator.ha.evictions import failed_before, recovery
-from hypercobalt.operator.ha.facts import (
+from hypercobalt.operator.ha.model.facts import (
     BEFORE,
     Action,
     AskPeers,
@@ -53,9 +51,11 @@ from hypercobalt.operator.ha.facts import (
     Plan,
     SetMaintenance,
 )
-from hypercobalt.operator.ha.keeping import is_empty, is_silent, is_undone
-from hypercobalt.operator.ha.plans import AT_ONCE, no_later, then
-from hypercobalt.operator.ha.returning import back, maintenance_of, reboot, storage_back
+from hypercobalt.operator.ha.model.plans import AT_ONCE, no_later, then
+from hypercobalt.operator.ha.planning.crash_loop import named
+from hypercobalt.operator.ha.planning.evictions import failed_before, recovery
+from hypercobalt.operator.ha.planning.keeping import is_empty, is_silent, is_undone
+from hypercobalt.operator.ha.planning.returning import back, maintenance_of, reboot, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import is_recovery
 

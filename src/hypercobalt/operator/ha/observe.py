@@ -26,14 +26,13 @@ from hypercobalt.ha.host_failure.doubts import Latest, held
 from hypercobalt.ha.host_failure.guard import Gate, HostState, ObserverState, Subject, gates
 from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
-from hypercobalt.operator.ha import fleet
-from hypercobalt.operator.ha.facts import Facts
-from hypercobalt.operator.ha.fences import Fences, vanished
-from hypercobalt.operator.ha.looks import Looks
-from hypercobalt.operator.ha.peers import Peers
-from hypercobalt.operator.ha.power import PowerReader
-from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.ha.signs import (
+from hypercobalt.operator.ha.devices.fences import Fences, vanished
+from hypercobalt.operator.ha.devices.power import PowerReader
+from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.observing import fleet
+from hypercobalt.operator.ha.observing.looks import Looks
+from hypercobalt.operator.ha.observing.peers import Peers
+from hypercobalt.operator.ha.observing.signs import (
     asserted_death,
     declared_dead,
     gates_opened,
@@ -43,7 +42,8 @@ from hypercobalt.operator.ha.signs import (
     with_power,
     with_record,
 )
-from hypercobalt.operator.ha.silenced import is_kept, silenced
+from hypercobalt.operator.ha.observing.silenced import is_kept, silenced
+from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import FINALIZER, is_whole
 from hypercobalt.operator.shared.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube

@@ -34,10 +34,16 @@ from hypercobalt.errors import (
 from hypercobalt.ha.host_failure import fencing_record, rebooting, unfencing
 from hypercobalt.ha.host_failure.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha import conditions
 from hypercobalt.operator.ha.decide import decide
-from hypercobalt.operator.ha.departed import departed, without
-from hypercobalt.operator.ha.facts import (
+from hypercobalt.operator.ha.devices.fences import (
+    give_back,
+    power_cycle,
+    read_off,
+    switch_off,
+    vanished,
+)
+from hypercobalt.operator.ha.metrics import HaMetrics
+from hypercobalt.operator.ha.model.facts import (
     BEFORE,
     AskPeers,
     DeleteEviction,
@@ -51,18 +57,12 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import (
-    give_back,
-    power_cycle,
-    read_off,
-    switch_off,
-    vanished,
-)
-from hypercobalt.operator.ha.keeping import is_over, is_silent, is_to_be_kept
-from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.observe import Observation, World
-from hypercobalt.operator.ha.peers import Peers
-from hypercobalt.operator.ha.phase import recovery
+from hypercobalt.operator.ha.observing.peers import Peers
+from hypercobalt.operator.ha.planning.keeping import is_over, is_silent, is_to_be_kept
+from hypercobalt.operator.ha.recording import conditions
+from hypercobalt.operator.ha.recording.departed import departed, without
+from hypercobalt.operator.ha.recording.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import FINALIZER, is_recovery
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter

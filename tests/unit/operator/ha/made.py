@@ -20,9 +20,9 @@ from hypercobalt.ha.host_failure.doubts import Latest
 from hypercobalt.ha.host_failure.fencing import Means
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Dead
-from hypercobalt.operator.ha.evictions import recovery
-from hypercobalt.operator.ha.facts import BEFORE, Facts
-from hypercobalt.operator.ha.fences import Setup
+from hypercobalt.operator.ha.devices.fences import Setup
+from hypercobalt.operator.ha.model.facts import BEFORE, Facts
+from hypercobalt.operator.ha.planning.evictions import recovery
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.ha_mode import HaMode
 

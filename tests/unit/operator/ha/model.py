@@ -39,8 +39,8 @@ from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Agent, Question, Signs, judge
 from hypercobalt.ha.host_failure.unfencing import given_back
 from hypercobalt.operator.ha import decide as rules
-from hypercobalt.operator.ha.conditions import part
-from hypercobalt.operator.ha.facts import (
+from hypercobalt.operator.ha.devices.fences import Setup, vanished
+from hypercobalt.operator.ha.model.facts import (
     BEFORE,
     AskPeers,
     DeleteEviction,
@@ -54,11 +54,7 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import Setup, vanished
-from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
-from hypercobalt.operator.ha.reconciler import new_deadline
-from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.ha.signs import (
+from hypercobalt.operator.ha.observing.signs import (
     asserted_death,
     declared_dead,
     powered_since,
@@ -67,7 +63,11 @@ from hypercobalt.operator.ha.signs import (
     with_power,
     with_record,
 )
-from hypercobalt.operator.ha.silenced import is_kept
+from hypercobalt.operator.ha.observing.silenced import is_kept
+from hypercobalt.operator.ha.planning.keeping import is_over, is_to_be_kept
+from hypercobalt.operator.ha.reconciler import new_deadline
+from hypercobalt.operator.ha.recording.conditions import part
+from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import FINALIZER
 from hypercobalt.operator.shared.ha_mode import HaMode
 

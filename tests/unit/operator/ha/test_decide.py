@@ -61,8 +61,8 @@ from hypercobalt.ha.host_failure.node_failure import (
     Well,
 )
 from hypercobalt.operator.ha.decide import decide
-from hypercobalt.operator.ha.evictions import recovery
-from hypercobalt.operator.ha.facts import (
+from hypercobalt.operator.ha.devices.fences import Setup
+from hypercobalt.operator.ha.model.facts import (
     Action,
     AskPeers,
     DeleteEviction,
@@ -76,8 +76,8 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import Setup
-from hypercobalt.operator.ha.keeping import is_over, is_to_be_kept
+from hypercobalt.operator.ha.planning.evictions import recovery
+from hypercobalt.operator.ha.planning.keeping import is_over, is_to_be_kept
 
 LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
 LIVES = with_fields(DOWN, livesSince=NOW)

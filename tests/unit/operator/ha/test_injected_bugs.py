@@ -19,7 +19,7 @@ from tests.unit.operator.ha.protocol import NO_POWER, Event, Recovery, fails
 from hypercobalt.adapters.fencing.port import PowerState, combined
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.ha.host_failure.doubts import Latest
-from hypercobalt.operator.ha.facts import Facts
+from hypercobalt.operator.ha.model.facts import Facts
 
 CUT_OFF: Final = partial(Recovery.partition, connected=False)
 NO_AGENT: Final = partial(Recovery.agent, runs=False)

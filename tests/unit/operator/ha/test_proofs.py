@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.doubts import Power
-from hypercobalt.operator.ha.signs import (
+from hypercobalt.operator.ha.observing.signs import (
     Asserted,
     asserted_death,
     declared_dead,

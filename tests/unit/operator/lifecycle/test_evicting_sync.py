@@ -17,7 +17,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.operator.ha.evictions import recovery
+from hypercobalt.operator.ha.planning.evictions import recovery
 from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.settings import Settings

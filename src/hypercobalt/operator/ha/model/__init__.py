@@ -1,0 +1,1 @@
+"""Types that the steps of a pass over a host hand on."""

@@ -1,0 +1,1 @@
+"""Sources of what is known about a host: reports, peers, power, and the fleet around it."""

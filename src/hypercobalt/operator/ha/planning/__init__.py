@@ -1,0 +1,1 @@
+"""Rules about what a recovery does next, by its facts."""

@@ -1,0 +1,1 @@
+"""Changes of a host's status and Events that follow from a plan."""
