@@ -42,7 +42,7 @@ from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.peers import PROBE
 from hypercobalt.lab import rights
 from hypercobalt.operator.definitions.starts import STARTS
-from hypercobalt.operator.ha.model.facts import BEFORE
+from hypercobalt.operator.ha.model.plan import BEFORE
 from hypercobalt.operator.shared.evictions import FINALIZER
 from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,

@@ -29,11 +29,10 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.guard import Limits
 from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.ha.devices.fences import Setup
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
@@ -59,11 +58,11 @@ class FakeFences:
     power_lasts: timedelta = 20 * S
     document: int = 1
 
-    def setup(self, node: Node) -> Setup:
+    def setup(self, node: Node) -> FenceSetup:
         power, storage = (self._of(node, cuts) for cuts in Cuts)
         if power is None and storage is None:
-            return Setup(problem="no device")
-        return Setup(
+            return FenceSetup(problem="no device")
+        return FenceSetup(
             Means(power.name, self.power_lasts) if power else Means(),
             Means(storage.name, 3 * S) if storage else Means(),
         )

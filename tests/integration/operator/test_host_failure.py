@@ -49,7 +49,7 @@ from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.host_failure.fencing import Pace
-from hypercobalt.operator.ha.model.facts import BEFORE
+from hypercobalt.operator.ha.model.plan import BEFORE
 from hypercobalt.operator.shared.evictions import FINALIZER
 from hypercobalt.runtime import Kube, NotFoundError
 

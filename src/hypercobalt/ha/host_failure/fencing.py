@@ -27,6 +27,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, only_word
+from hypercobalt.ha.host_failure.facts import HostFacts
 from hypercobalt.ha.host_failure.fencing_record import (
     A_SECOND,
     confirmed,
@@ -52,57 +53,6 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """Fence devices of a host that cut it off from the same thing.
-
-    Args:
-        devices: for people; "" for none.
-        lasts: how long an attempt with them may take, retries and all.
-    """
-
-    devices: str = ""
-    lasts: timedelta = timedelta(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Facts that decide the next step.
-
-    Args:
-        boot: ID of the boot to fence, as the node agent reported last; "" for none, when nothing
-            can be proven.
-        node_boot: boot ID that the kubelet reported last; "" for none.
-        stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
-        lease: when the node agent last renewed its Lease, as recorded there; "" for never,
-            None: not known.
-        asserted: who asserts that `boot` is dead, and how; "" for none. It counts only while
-            nothing shows that the host lives.
-        power: devices that switch the host's power.
-        storage: devices that cut the host off from its storage.
-        silent: nothing of the host answers.
-        dead: it has been silent for long enough, and all gates are open.
-        evidence: texts for people that explain this.
-        mine: deadline of the attempt that this process has recorded and not called yet.
-        unconfirmed: the device that has given the proof does not report the power any more.
-        setup: version of the devices' document and Secrets; "" where it is not known.
-    """
-
-    boot: str
-    node_boot: str
-    lease: str | None
-    stopped: str
-    asserted: str
-    power: Means
-    storage: Means
-    silent: bool
-    dead: bool
-    evidence: tuple[str, ...]
-    mine: datetime | None
-    unconfirmed: bool = False
-    setup: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Nothing:
     """No step: the boot is proven dead, or fencing is not due."""
 
@@ -115,10 +65,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchOff:
-    """Call the devices of the record's method now: this process has recorded the attempt."""
+class Fence:
+    """Call the devices of the record's method now: this process has recorded the attempt.
+
+    Args:
+        fencing: the record.
+        reached_by: the peer that alone reports that the host answers: the devices are read only.
+    """
 
     fencing: Fencing
+    reached_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,36 +84,36 @@ class WaitUntil:
     at: datetime
 
 
-FencingStep = Nothing | Record | SwitchOff | WaitUntil
+FencingStep = Nothing | Record | Fence | WaitUntil
 
 
-def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -> FencingStep:
+def next_step(stored: Fencing | None, facts: HostFacts, pace: Pace) -> FencingStep:
     """Return the next step.
 
     Args:
         stored: the record; of another boot, it only matters while its attempt may go on.
         facts: of this pass.
         pace: of the site.
-        now: the clock of the record.
     """
+    now = facts.now
     if not facts.boot:
         return Nothing()
     of_boot = stored if stored is not None and _counts(stored, facts.boot) else None
     if of_boot is not None and holds(of_boot):
-        return _confirmed(of_boot, facts, now)
-    base = of_boot or _first(stored, facts, now)
+        return _confirmed(of_boot, facts)
+    base = of_boot or _first(stored, facts)
     if free := _free(facts):
         method, proof = free
         return Record(proven(_known(base, facts), method, proof, now))
     if stored is not None and is_under_way(stored, now) and not _turns_to_storage(stored, facts):
-        return _under_way(stored, facts, now)
-    if not facts.dead:
+        return _under_way(stored, facts)
+    if not facts.is_dead:
         return Nothing()
     if (by := _method(base, facts)) is None:
         return _without_device(of_boot, base, facts)
     if (at := _earliest(base, facts, pace)) is not None and now < at:
         return WaitUntil(at)
-    return Record(_attempt(base, by, facts, now))
+    return Record(_attempt(base, by, facts))
 
 
 def _counts(stored: Fencing, boot: str) -> bool:
@@ -165,12 +121,13 @@ def _counts(stored: Fencing, boot: str) -> bool:
     return stored.bootID == boot and stored.phase != FencingPhase.RELEASED
 
 
-def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
+def _confirmed(fenced: Fencing, facts: HostFacts) -> FencingStep:
     """Return the step for a boot proven dead; a report of its agent replaces any other proof."""
-    if facts.stopped and fenced.method != FencingMethod.AGENT:
+    now = facts.now
+    if facts.is_stopped and fenced.method != FencingMethod.AGENT:
         return Record(proven(fenced, FencingMethod.AGENT, facts.stopped, now))
-    if facts.asserted and facts.silent:
-        if facts.unconfirmed:
+    if facts.asserted and facts.is_silent:
+        if facts.is_unconfirmed:
             known = _known(fenced, facts)
             return Record(proven(known, FencingMethod.EXTERNAL, facts.asserted, now))
         if only_word(fenced):
@@ -179,37 +136,39 @@ def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> FencingStep:
     return Nothing()
 
 
-def _free(facts: Facts) -> tuple[FencingMethod, str] | None:
-    if facts.stopped:
+def _free(facts: HostFacts) -> tuple[FencingMethod, str] | None:
+    if facts.is_stopped:
         return FencingMethod.AGENT, facts.stopped
-    if facts.asserted and facts.silent:
+    if facts.asserted and facts.is_silent:
         return FencingMethod.EXTERNAL, facts.asserted
     return None
 
 
-def _under_way(stored: Fencing, facts: Facts, now: datetime) -> FencingStep:
-    deadline = stored.deadline or now
+def _under_way(stored: Fencing, facts: HostFacts) -> FencingStep:
+    deadline = stored.deadline or facts.now
     mine = stored.phase == FencingPhase.ATTEMPTING and facts.mine == stored.deadline
-    if mine and facts.dead and stored.bootID == facts.boot:
-        return SwitchOff(stored)
+    if mine and facts.is_dead and stored.bootID == facts.boot:
+        return Fence(stored, facts.reached_by)
     return WaitUntil(deadline)  # a failed one may still take effect
 
 
-def _turns_to_storage(stored: Fencing, facts: Facts) -> bool:
+def _turns_to_storage(stored: Fencing, facts: HostFacts) -> bool:
     """Whether the last attempt, on this boot's power, has failed, and storage devices are left."""
     failed = stored.phase == FencingPhase.FAILED and stored.method == FencingMethod.BMC
     of_boot = stored.bootID == facts.boot
-    return failed and of_boot and facts.dead and bool(facts.storage.devices)
+    return failed and of_boot and facts.is_dead and bool(facts.fence.storage.devices)
 
 
-def _method(base: Fencing, facts: Facts) -> FencingMethod | None:
+def _method(base: Fencing, facts: HostFacts) -> FencingMethod | None:
     """Return the method of the next attempt; None where no device is set up."""
-    if facts.storage.devices and (not facts.power.devices or _turns_to_storage(base, facts)):
+    if facts.fence.storage.devices and (
+        not facts.fence.power.devices or _turns_to_storage(base, facts)
+    ):
         return FencingMethod.STORAGE
-    return FencingMethod.BMC if facts.power.devices else None
+    return FencingMethod.BMC if facts.fence.power.devices else None
 
 
-def _earliest(base: Fencing, facts: Facts, pace: Pace) -> datetime | None:
+def _earliest(base: Fencing, facts: HostFacts, pace: Pace) -> datetime | None:
     """Return the time before which no attempt may be recorded; None for no such time."""
     moments = [
         None if _turns_to_storage(base, facts) else _pause_end(base, facts, pace),
@@ -219,20 +178,20 @@ def _earliest(base: Fencing, facts: Facts, pace: Pace) -> datetime | None:
     return max((at for at in moments if at is not None), default=None)
 
 
-def _without_device(of_boot: Fencing | None, base: Fencing, facts: Facts) -> FencingStep:
+def _without_device(of_boot: Fencing | None, base: Fencing, facts: HostFacts) -> FencingStep:
     if of_boot is not None and of_boot.phase == FencingPhase.FAILED:
         return Nothing()
     failed = replace(
         base,
         phase=FencingPhase.FAILED,
-        evidence=with_evidence(facts.evidence, "no fence device is set up for the host"),
+        evidence=with_evidence(facts.silence, "no fence device is set up for the host"),
     )
     return Record(failed)
 
 
-def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
+def _first(stored: Fencing | None, facts: HostFacts) -> Fencing:
     """Return the first record of a boot; a call or the lack of storage may be another boot's."""
-    late = stored.deadline if stored is not None and may_act_late(stored, now) else None
+    late = stored.deadline if stored is not None and may_act_late(stored, facts.now) else None
     return Fencing(
         phase=FencingPhase.FAILED,
         bootID=facts.boot,
@@ -241,26 +200,27 @@ def _first(stored: Fencing | None, facts: Facts, now: datetime) -> Fencing:
         storageDevice=stored.storageDevice if stored is not None else None,
         unfenceDeadline=stored.unfenceDeadline if stored is not None else None,
         rebootDeadline=stored.rebootDeadline if stored is not None else None,
-        startedAt=now.replace(microsecond=0),
-        evidence=facts.evidence,
+        startedAt=facts.now.replace(microsecond=0),
+        evidence=facts.silence,
     )
 
 
-def _known(base: Fencing, facts: Facts) -> Fencing:
+def _known(base: Fencing, facts: HostFacts) -> Fencing:
     """Return the record with the present state of the host: any later report is a sign of life."""
-    newer = facts.node_boot if facts.node_boot != base.bootID else ""
+    node_boot = facts.latest.node_boot
+    newer = node_boot if node_boot != base.bootID else ""
     return replace(
         base,
         nodeBootID=newer or None,
-        leaseRenewedAt=facts.lease,
+        leaseRenewedAt=facts.latest.lease,
     )
 
 
-def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) -> Fencing:
+def _attempt(base: Fencing, method: FencingMethod, facts: HostFacts) -> Fencing:
     """Record an attempt; it keeps the later deadline of a power attempt that has just failed."""
     storage = method == FencingMethod.STORAGE
-    means = facts.storage if storage else facts.power
-    until = (now + means.lasts).replace(microsecond=0) + A_SECOND
+    means = facts.fence.storage if storage else facts.fence.power
+    until = (facts.now + means.lasts).replace(microsecond=0) + A_SECOND
     return replace(
         _known(base, facts),
         phase=FencingPhase.ATTEMPTING,
@@ -274,10 +234,10 @@ def _attempt(base: Fencing, method: FencingMethod, facts: Facts, now: datetime) 
     )
 
 
-def _pause_end(failed: Fencing, facts: Facts, pace: Pace) -> datetime | None:
+def _pause_end(failed: Fencing, facts: HostFacts, pace: Pace) -> datetime | None:
     if failed.deadline is None or failed.phase != FencingPhase.FAILED or not failed.attempts:
         return None
     if failed.refused:
-        changed = facts.setup not in {"", failed.refusedSetup}
+        changed = facts.fence.version not in {"", failed.refusedSetup}
         return failed.deadline if changed else failed.deadline + pace.longest
     return failed.deadline + min(pace.pause * failed.attempts, pace.longest)

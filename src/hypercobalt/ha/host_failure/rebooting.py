@@ -18,7 +18,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing
-from hypercobalt.ha.host_failure.fencing import Means, Pace, Record, WaitUntil
+from hypercobalt.ha.host_failure.facts import HostFacts
+from hypercobalt.ha.host_failure.fencing import Pace, Record, WaitUntil
 from hypercobalt.ha.host_failure.fencing_record import A_SECOND, with_evidence
 
 _MARK = "reboot: "
@@ -31,27 +32,23 @@ class Reboot:
     fencing: Fencing
 
 
-Step = Record | Reboot | WaitUntil
+RebootStep = Record | Reboot | WaitUntil
 
 
-def next_step(
-    stored: Fencing, power: Means, mine: datetime | None, pace: Pace, now: datetime
-) -> Step:
+def next_step(stored: Fencing, facts: HostFacts, pace: Pace) -> RebootStep:
     """Return the next step for a host that lives and is empty.
 
     Args:
         stored: the record.
-        power: devices that switch its power.
-        mine: deadline of the order that this process has recorded and not made yet.
+        facts: of this pass.
         pace: of the site; a host that has not come back is rebooted again after the longest pause.
-        now: the clock of the record.
     """
-    before = stored.rebootDeadline
-    if before is not None and now < before and mine == before:
+    before, now = stored.rebootDeadline, facts.now
+    if before is not None and now < before and facts.mine == before:
         return Reboot(stored)
     if before is not None and now < before + pace.longest:
         return WaitUntil(before + pace.longest)
-    until = (now + 2 * power.lasts).replace(microsecond=0) + A_SECOND
+    until = (now + 2 * facts.fence.power.lasts).replace(microsecond=0) + A_SECOND
     return Record(replace(stored, rebootDeadline=until))
 
 

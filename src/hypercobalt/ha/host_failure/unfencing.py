@@ -11,36 +11,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, is_declared_dead, proven_boots
-from hypercobalt.ha.host_failure.fencing import Means, Nothing, Record, WaitUntil
+from hypercobalt.ha.host_failure.facts import HostFacts, healthy_since
+from hypercobalt.ha.host_failure.fencing import Nothing, Record, WaitUntil
 from hypercobalt.ha.host_failure.fencing_record import with_evidence
 
 _NAMED = 3  # instances in a message
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """State of a host that lives.
-
-    Args:
-        boot: boot ID that its node agent reports; "" for none.
-        node_boot: boot ID that its kubelet reports; "" for none.
-        reporting: Node, node agent and libvirt are in order.
-        running: names of the instances that run there.
-        storage: devices that have to give the host its storage back.
-        mine: deadline of the attempt that this process has recorded and not made yet.
-    """
-
-    boot: str
-    node_boot: str
-    reporting: bool
-    running: tuple[str, ...]
-    storage: Means
-    mine: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +41,34 @@ class Held:
     why: str
 
 
-Step = Nothing | Record | GiveBack | WaitUntil | Held
+UnfencingStep = Nothing | Record | GiveBack | WaitUntil | Held
 
 
-def next_step(stored: Fencing, back: Back, now: datetime) -> Step:
+def next_step(stored: Fencing, facts: HostFacts) -> UnfencingStep:
     """Return the next step; `Nothing` for a host that has its storage.
 
     Args:
         stored: the record.
-        back: see there.
-        now: the clock of the record.
+        facts: of this pass.
     """
+    now = facts.now
     if stored.storageDevice is None:
         return Nothing()
-    if is_declared_dead(stored) and not back.reporting:
+    if is_declared_dead(stored) and healthy_since(facts.hypervisor) is None:
         return Held("")
-    if why := _unclean(stored, back):
+    if why := _unclean(stored, facts):
         return Held(f"{stored.storageDevice} keeps the host cut off from its storage: {why}")
     if stored.deadline is not None and now < stored.deadline:
         return WaitUntil(stored.deadline)  # a late call may still cut the host off
     if stored.unfenceDeadline is not None and now < stored.unfenceDeadline:
-        mine = back.mine == stored.unfenceDeadline
+        mine = facts.mine == stored.unfenceDeadline
         return GiveBack(stored) if mine else WaitUntil(stored.unfenceDeadline)
-    if not back.storage.devices:
+    if not facts.fence.storage.devices:
         return Held(
             f"{stored.storageDevice} has cut the host off from its storage, and is not among its "
             "fence devices any more: set it up again"
         )
-    until = (now + back.storage.lasts).replace(microsecond=0) + timedelta(seconds=1)
+    until = (now + facts.fence.storage.lasts).replace(microsecond=0) + timedelta(seconds=1)
     return Record(replace(stored, unfenceDeadline=until))
 
 
@@ -98,15 +78,15 @@ def given_back(stored: Fencing) -> Fencing:
     return replace(stored, storageDevice=None, evidence=with_evidence(stored.evidence, text))
 
 
-def _unclean(stored: Fencing, back: Back) -> str:
+def _unclean(stored: Fencing, facts: HostFacts) -> str:
     """Return why the host could write to disks that others write; "" where it could not."""
     if not is_declared_dead(stored):
         return ""
-    if not back.boot or back.boot in proven_boots(stored):
-        return f"its boot {back.boot} was fenced; reboot the host"
-    if back.node_boot not in {"", back.boot}:
-        return f"the node agent has not reported boot {back.node_boot} yet"
-    if back.running:
-        more = f" and {len(back.running) - _NAMED} more" if len(back.running) > _NAMED else ""
-        return f"instances run there: {', '.join(back.running[:_NAMED])}{more}"
+    if not facts.boot or facts.boot in proven_boots(stored):
+        return f"its boot {facts.boot} was fenced; reboot the host"
+    if facts.is_booted_since:
+        return f"the node agent has not reported boot {facts.latest.node_boot} yet"
+    if running := [guest.name for guest in facts.hypervisor.status.instances if guest.active]:
+        more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+        return f"instances run there: {', '.join(running[:_NAMED])}{more}"
     return ""

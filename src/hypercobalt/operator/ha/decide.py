@@ -25,9 +25,10 @@ from hypercobalt.api.fencing import (
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha.host_failure import fencing, fencing_record
+from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.assertions import is_removable
 from hypercobalt.ha.host_failure.doubts import Power, doubts
+from hypercobalt.ha.host_failure.fencing import Nothing, Record, next_step
 from hypercobalt.ha.host_failure.fencing_record import A_SECOND
 from hypercobalt.ha.host_failure.guard import is_open, summary
 from hypercobalt.ha.host_failure.node_failure import (
@@ -39,22 +40,24 @@ from hypercobalt.ha.host_failure.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.model.facts import (
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import (
+    AT_ONCE,
     BEFORE,
     Action,
     AskPeers,
     DeleteEviction,
     Evict,
-    Facts,
-    Fence,
     ForceDown,
-    Plan,
+    RecoveryPlan,
     SetMaintenance,
+    follow,
+    no_later,
+    then,
 )
-from hypercobalt.operator.ha.model.plans import AT_ONCE, no_later, then
 from hypercobalt.operator.ha.planning.crash_loop import named
 from hypercobalt.operator.ha.planning.evictions import failed_before, recovery
-from hypercobalt.operator.ha.planning.keeping import is_empty, is_silent, is_undone
+from hypercobalt.operator.ha.planning.keeping import is_empty, is_undone
 from hypercobalt.operator.ha.planning.returning import back, maintenance_of, reboot, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import is_recovery
@@ -68,7 +71,7 @@ _SHOWN: Final = 5  # instances in a message
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def decide(facts: Facts, settings: HaSettings) -> Plan:
+def decide(facts: RecoveryFacts, settings: HaSettings) -> RecoveryPlan:
     """Return the next step for a host."""
     plan, found = _next(facts, settings), facts.assertion
     plan = replace(plan, returns=_returns(facts, plan))
@@ -83,14 +86,14 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     return replace(no_later(plan, facts.now + settings.poll, facts.now), assertion=found)
 
 
-def _next(facts: Facts, settings: HaSettings) -> Plan:
+def _next(facts: RecoveryFacts, settings: HaSettings) -> RecoveryPlan:
     stored = facts.hypervisor.status
     well = facts.ready in {"True", ""}
     # A moment ahead of the clock was taken before the clock went back: the wait begins again.
     since = None if well else min(stored.unhealthySince or facts.now, facts.now)
     since = since and since.replace(microsecond=0)
     recorded = facts.hypervisor.fencing
-    plan = Plan(since, recorded, look_again=settings.poll)
+    plan = RecoveryPlan(since, recorded, look_again=settings.poll)
     if recorded is None and stored.fencing is not None:
         record = fencing_record.unproven(stored.fencing, facts.now)
         return replace(plan, fencing=record, look_again=AT_ONCE)
@@ -99,7 +102,7 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
         record = fencing_record.by_this_clock(plan.fencing, lasts, facts.now)
         if record != plan.fencing:
             return replace(plan, fencing=record, look_again=AT_ONCE)
-    if is_stopped(facts):
+    if facts.is_stopped:
         return _stopped(facts, plan, settings)
     if recorded is not None and (life := _life_after_proof(facts)):
         by_storage = recorded.method == FencingMethod.STORAGE
@@ -126,7 +129,7 @@ def _next(facts: Facts, settings: HaSettings) -> Plan:
             return _silent(facts, plan, settings)
 
 
-def _returns(facts: Facts, plan: Plan) -> bool:
+def _returns(facts: RecoveryFacts, plan: RecoveryPlan) -> bool:
     """Whether the host is Ready in a boot that nothing has proven dead: that is no failure."""
     if plan.fencing is None or not isinstance(facts.verdict, Well | Returned):
         return False
@@ -134,7 +137,9 @@ def _returns(facts: Facts, plan: Plan) -> bool:
     return boot not in {"", None, *proven_boots(plan.fencing)}
 
 
-def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
+def _contradicted(
+    facts: RecoveryFacts, plan: RecoveryPlan, evidence: tuple[str, ...]
+) -> RecoveryPlan:
     """Handle a host that lives: by the record, its agent must end what may run elsewhere."""
     wrong, stored = "; ".join(evidence), plan.fencing
     text = f"The proof that the host is dead was wrong: {wrong}; no further instance is evacuated"
@@ -153,12 +158,7 @@ def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
     return replace(plan, action=DeleteEviction(running)) if running is not None else plan
 
 
-def is_stopped(facts: Facts) -> bool:
-    """Whether the agent has ended all instances, and still runs to end any started later."""
-    return bool(facts.stopped) and facts.latest.agent and not _is_booted_since(facts)
-
-
-def _life_after_proof(facts: Facts) -> tuple[str, ...]:
+def _life_after_proof(facts: RecoveryFacts) -> tuple[str, ...]:
     """Return signs that a host ran after it was proven dead; its instances are unknown then."""
     stored = facts.hypervisor.fencing
     if stored is None or not is_fenced(facts.hypervisor):
@@ -166,7 +166,7 @@ def _life_after_proof(facts: Facts) -> tuple[str, ...]:
     match facts.verdict:
         case Alive(evidence):
             return evidence
-        case Well() | Returned() if _is_booted_since(facts):
+        case Well() | Returned() if facts.is_booted_since:
             return (f"the kubelet reports boot {facts.latest.node_boot}",)
         case Contradicted():
             return ()
@@ -177,23 +177,19 @@ def _life_after_proof(facts: Facts) -> tuple[str, ...]:
             return () if repaired else doubts(stored, facts.latest)
 
 
-def _is_booted_since(facts: Facts) -> bool:
-    """Whether the kubelet reports another boot than the node agent has last."""
-    boot = facts.latest.node_boot
-    return bool(boot) and boot != facts.hypervisor.status.bootID
-
-
-def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def _stopped(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     """Record the proof by a live agent that has ended every instance, valid until a reboot."""
     if facts.silenced:
         return _with_gates(facts, plan)
-    step = _fencing_step(facts, plan, settings)
-    if isinstance(step, fencing.Record):
+    step = next_step(plan.fencing, facts, settings.pace)
+    if isinstance(step, Record):
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
     return _fenced(facts, plan, settings)
 
 
-def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Plan:
+def _alive(
+    facts: RecoveryFacts, verdict: Alive, plan: RecoveryPlan, settings: HaSettings
+) -> RecoveryPlan:
     """Handle a host that lives though its Node is not Ready: its instances migrate."""
     plan = _with_gates(facts, plan)
     gives = storage_back(facts, plan)
@@ -212,7 +208,7 @@ def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Pl
     return _recover(facts, plan, EvictionMode.LIVE, settings)
 
 
-def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def _silent(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     """Handle a silent host: fence it, then evacuate it."""
     plan = _with_gates(facts, plan)
     if not is_fenced(facts.hypervisor):
@@ -226,7 +222,7 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
                 f"{ASSERTED_DEAD}={facts.hypervisor.status.bootID}; {summary(facts.gates)}"
             )
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
-        elif peer := _reached_by(facts):
+        elif peer := facts.reached_by:
             text = (
                 f"{peer} alone reports that the host answers, and no other host could check that: "
                 f"the host is not switched off, but counts as dead once {_devices(facts)} reports "
@@ -237,29 +233,24 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     return plan if facts.silenced else _fenced(facts, plan, settings)
 
 
-def _contradicts(facts: Facts) -> str:
+def _contradicts(facts: RecoveryFacts) -> str:
     """Return what contradicts the last report of the host's fence device; "" for nothing."""
     stored = facts.hypervisor.fencing
     return (stored.contradictedBy or "") if stored is not None else ""
 
 
-def _reached_by(facts: Facts) -> str:
-    """Return the peer whose report keeps the host from being switched off; "" for none."""
-    return facts.verdict.reached_by if isinstance(facts.verdict, Dead) else ""
-
-
-def _devices(facts: Facts) -> str:
+def _devices(facts: RecoveryFacts) -> str:
     return facts.fence.power.devices or facts.fence.storage.devices or "a fence device"
 
 
-def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def _fenced(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     """Handle a host that is proven dead."""
     if (action := _enter(facts)) is not None:
         return then(plan, action)
     stored = plan.fencing
-    if is_unconfirmed(facts):
-        step = _fencing_step(facts, plan, settings)
-        if isinstance(step, fencing.Record):
+    if facts.is_unconfirmed:
+        step = next_step(plan.fencing, facts, settings.pace)
+        if isinstance(step, Record):
             return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
         return replace(plan, blocked=(_Why.GATES_CLOSED, _unconfirmed(facts)))
     if stored is not None and stored.forcedDownAt is None:
@@ -267,12 +258,7 @@ def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     return _recover(facts, plan, EvictionMode.EVACUATE, settings)
 
 
-def is_unconfirmed(facts: Facts) -> bool:
-    """Whether the device that has proven a host dead no longer reports its power."""
-    return is_fenced(facts.hypervisor) and facts.latest.power is Power.UNKNOWN
-
-
-def _unconfirmed(facts: Facts) -> str:
+def _unconfirmed(facts: RecoveryFacts) -> str:
     boot = facts.hypervisor.status.bootID
     return (
         f"Boot {boot} was proven dead, but {_device(facts)} no longer confirms that: no "
@@ -281,63 +267,28 @@ def _unconfirmed(facts: Facts) -> str:
     )
 
 
-def _device(facts: Facts) -> str:
+def _device(facts: RecoveryFacts) -> str:
     stored = facts.hypervisor.fencing
     return (stored.device if stored is not None else None) or "its fence device"
 
 
-def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def _fence(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     verdict = facts.verdict
     if not facts.hypervisor.status.bootID or facts.silenced:
         return plan
-    step = _fencing_step(facts, plan, settings)
-    if isinstance(step, fencing.Record) and step.fencing.phase == FencingPhase.FENCED:
+    step = next_step(plan.fencing, facts, settings.pace)
+    if isinstance(step, Record) and step.fencing.phase == FencingPhase.FENCED:
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
     if isinstance(verdict, Suspected) and verdict.probe:
         return replace(plan, action=AskPeers()) if is_open(facts.gates) else plan
-    if _is_dead(facts) and (action := _enter(facts)) is not None:
+    if facts.is_dead and (action := _enter(facts)) is not None:
         return then(plan, action)
-    match step:
-        case fencing.Record(record):
-            return replace(plan, fencing=record, look_again=AT_ONCE)
-        case fencing.SwitchOff(record):
-            return then(plan, Fence(record, _reached_by(facts)))
-        case fencing.WaitUntil(at):
-            return no_later(plan, at, facts.now)
-        case fencing.Nothing():
-            return _soon(plan, facts)
+    return _soon(plan, facts) if isinstance(step, Nothing) else follow(plan, step, facts.now)
 
 
-def _is_dead(facts: Facts) -> bool:
-    """Whether nothing of the host has answered for long enough, and all gates are open."""
-    return isinstance(facts.verdict, Dead) and is_open(facts.gates)
-
-
-def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.FencingStep:
-    known = fencing.Facts(
-        boot=facts.hypervisor.status.bootID or "",
-        node_boot=facts.latest.node_boot,
-        lease=facts.latest.lease,
-        stopped=facts.stopped if is_stopped(facts) else "",
-        asserted=facts.asserted,
-        power=facts.fence.power,
-        storage=facts.fence.storage,
-        silent=is_silent(facts),
-        dead=_is_dead(facts),
-        evidence=_silence(facts),
-        mine=facts.mine,
-        unconfirmed=is_unconfirmed(facts),
-        setup=facts.fence.version,
-    )
-    return fencing.next_step(plan.fencing, known, settings.pace, facts.now)
-
-
-def _silence(facts: Facts) -> tuple[str, ...]:
-    verdict = facts.verdict
-    return verdict.evidence if isinstance(verdict, Dead | Suspected | RebootGrace) else ()
-
-
-def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings) -> Plan:
+def _recover(
+    facts: RecoveryFacts, plan: RecoveryPlan, mode: EvictionMode, settings: HaSettings
+) -> RecoveryPlan:
     """Have one Eviction of all instances, in maintenance `ha` where that may be set."""
     if (action := _enter(facts, mode)) is not None:
         return then(plan, action)
@@ -360,13 +311,13 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings)
     return replace(plan, action=Evict(wanted))
 
 
-def _before_proof(plan: Plan) -> datetime:
+def _before_proof(plan: RecoveryPlan) -> datetime:
     """An Eviction that has ended by then may have kept what the newest proof lets go."""
     proven = plan.fencing.fencedAt if plan.fencing is not None else None
     return proven - A_SECOND if proven is not None else _LONG_AGO
 
 
-def _running(facts: Facts) -> list[Eviction]:
+def _running(facts: RecoveryFacts) -> list[Eviction]:
     return [one for one in facts.evictions if not has_ended(one.status)]
 
 
@@ -374,7 +325,7 @@ def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
     return is_recovery(eviction) and eviction.spec.mode != mode
 
 
-def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def _emptied(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     """Handle a host with nothing left to recover; a termination that was under way continues."""
     text = "None of its instances is left on the host"
     if facts.unstored:
@@ -384,10 +335,10 @@ def _emptied(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
     if maintenance_of(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
         return then(plan, SetMaintenance(before))
-    return reboot(facts, plan, settings) if is_stopped(facts) else plan
+    return reboot(facts, plan, settings) if facts.is_stopped else plan
 
 
-def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:
+def _enter(facts: RecoveryFacts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Action | None:
     """Set maintenance `ha`, unless it is set or may not be.
 
     A host that had to go for good stays in `termination` once it is empty.
@@ -400,14 +351,14 @@ def _enter(facts: Facts, recovers: EvictionMode = EvictionMode.EVACUATE) -> Acti
     return SetMaintenance(Maintenance.HA, before=mode)
 
 
-def _soon(plan: Plan, facts: Facts) -> Plan:
+def _soon(plan: RecoveryPlan, facts: RecoveryFacts) -> RecoveryPlan:
     verdict = facts.verdict
     if isinstance(verdict, Suspected | RebootGrace) and verdict.until is not None:
         return no_later(plan, verdict.until, facts.now)
     return plan
 
 
-def _with_gates(facts: Facts, plan: Plan) -> Plan:
+def _with_gates(facts: RecoveryFacts, plan: RecoveryPlan) -> RecoveryPlan:
     reason = _Why.GATES_PASSED
     if not is_open(facts.gates):
         many = any(gate.storm and not gate.passed for gate in facts.gates)

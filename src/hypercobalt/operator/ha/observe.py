@@ -28,7 +28,7 @@ from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.ha.devices.fences import Fences, vanished
 from hypercobalt.operator.ha.devices.power import PowerReader
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.observing import fleet
 from hypercobalt.operator.ha.observing.looks import Looks
 from hypercobalt.operator.ha.observing.peers import Peers
@@ -141,7 +141,7 @@ class Observation:
         looping = bool(loop(status.recentBoots, self._clock.now()))
         return well and not (unwell or open_ or in_ha or noted or held or looping or asserted)
 
-    async def facts(self, name: str, mine: datetime | None) -> Facts | None:
+    async def facts(self, name: str, mine: datetime | None) -> RecoveryFacts | None:
         """Return all facts about a host; None when it is gone, or its Node while it was well.
 
         A host that was silent when its Node was deleted is as silent as it was.
@@ -184,7 +184,7 @@ class Observation:
         unfit = (no_boot or fence.problem) if needs_fence else ""
         unstored = await self._unstored(hypervisor, compute.host)
         subject = self._subject(hypervisor, silence, unfit)
-        return Facts(
+        return RecoveryFacts(
             hypervisor=hypervisor,
             verdict=verdict,
             ready=signs.ready,
@@ -254,7 +254,7 @@ class Observation:
         return held(failed, stored.fencedAt)
 
     async def _unstored(self, hypervisor: Hypervisor, host: Host | None) -> frozenset[str] | None:
-        """Return what the Hypervisor must not be deleted for yet; see `Facts`."""
+        """Return what the Hypervisor must not be deleted for yet; see `RecoveryFacts`."""
         if hypervisor.metadata.deletionTimestamp is None or not is_fenced(hypervisor):
             return frozenset()
         if host is None:

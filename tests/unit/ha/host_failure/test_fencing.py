@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
+from tests.unit.ha.host_failure.made import DEAD, NOW, but
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.ha.host_failure.facts import HostFacts, Means
 from hypercobalt.ha.host_failure.fencing import (
-    Facts,
+    Fence,
     FencingStep,
-    Means,
     Nothing,
     Pace,
     Record,
-    SwitchOff,
     WaitUntil,
     next_step,
 )
@@ -32,12 +31,9 @@ from hypercobalt.ha.host_failure.fencing_record import (
     void,
 )
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PACE = Pace()
 S = timedelta(seconds=1)
 LASTS = timedelta(minutes=2)
-BMC = Means("192.0.2.9", LASTS)
-DEAD = Facts("b1", "b1", None, "", "", BMC, Means(), True, True, ("silent",), None)
 DEADLINE = NOW + timedelta(seconds=121)
 ATTEMPT = Fencing(
     phase="Attempting", bootID="b1", method="BMC", device="192.0.2.9", attempts=1,
@@ -47,21 +43,21 @@ FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
 TWICE = with_fields(FAILED, attempts=2)
 OFTEN = with_fields(FAILED, attempts=100)
 NO_DEVICE = with_fields(FAILED, attempts=0, deadline=None)
-LATE = replace(DEAD, power=Means())
+LATE = but(DEAD, power=Means())
 PROVEN = answered(ATTEMPT, Answer(True, "power is off"), NOW)
-MINE = replace(DEAD, mine=DEADLINE)
+MINE = but(DEAD, mine=DEADLINE)
 
 
-def step(stored: Fencing | None, facts: Facts = DEAD, later: int = 0) -> FencingStep:
-    return next_step(stored, facts, PACE, NOW + timedelta(seconds=later))
+def step(stored: Fencing | None, facts: HostFacts = DEAD, later: int = 0) -> FencingStep:
+    return next_step(stored, but(facts, later=timedelta(seconds=later)), PACE)
 
 
 def test_attempt_is_recorded_before_the_device_is_called() -> None:
     first = step(None)
     assert isinstance(first, Record)
     assert first.fencing == ATTEMPT
-    then = step(first.fencing, replace(DEAD, mine=first.fencing.deadline))
-    assert then == SwitchOff(ATTEMPT)
+    then = step(first.fencing, but(DEAD, mine=first.fencing.deadline))
+    assert then == Fence(ATTEMPT)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +66,14 @@ def test_attempt_is_recorded_before_the_device_is_called() -> None:
         pytest.param(ATTEMPT, DEAD, 0, WaitUntil, id="another process has recorded it"),
         pytest.param(ATTEMPT, DEAD, 120, WaitUntil, id="nor just before the deadline"),
         pytest.param(ATTEMPT, DEAD, 121, Record, id="then a new attempt"),
-        pytest.param(ATTEMPT, MINE, 0, SwitchOff, id="this process calls its own"),
-        pytest.param(
-            ATTEMPT, replace(MINE, dead=False), 0, WaitUntil, id="not once the host lives"
-        ),
+        pytest.param(ATTEMPT, MINE, 0, Fence, id="this process calls its own"),
+        pytest.param(ATTEMPT, but(MINE, dead=False), 0, WaitUntil, id="not once the host lives"),
         pytest.param(FAILED, MINE, 0, WaitUntil, id="nor one that was called already"),
         pytest.param(FAILED, DEAD, 135, WaitUntil, id="after a failed one first a pause"),
         pytest.param(FAILED, DEAD, 136, Record, id="then it is tried again"),
         pytest.param(PROVEN, MINE, 0, Nothing, id="what is proven dead is never fenced again"),
         pytest.param(PROVEN, DEAD, 9999, Nothing, id="nor later"),
-        pytest.param(None, replace(DEAD, dead=False), 0, Nothing, id="nothing is due"),
+        pytest.param(None, but(DEAD, dead=False), 0, Nothing, id="nothing is due"),
         pytest.param(
             with_fields(ATTEMPT, bootID="b0"), MINE, 0, WaitUntil, id="an attempt on another boot"
         ),
@@ -94,14 +88,12 @@ def test_attempt_is_recorded_before_the_device_is_called() -> None:
         pytest.param(
             NO_DEVICE, DEAD, 0, Record, id="a device that was set up since is called at once"
         ),
-        pytest.param(
-            None, replace(DEAD, node_boot=""), 0, Record, id="the kubelet reports no boot"
-        ),
+        pytest.param(None, but(DEAD, node_boot=""), 0, Record, id="the kubelet reports no boot"),
         pytest.param(ATTEMPT, LATE, 121, Record, id="a host that lost its device meanwhile"),
     ],
 )
 def test_next_step_follows_from_the_record(
-    stored: Fencing | None, facts: Facts, later: int, kind: type[FencingStep]
+    stored: Fencing | None, facts: HostFacts, later: int, kind: type[FencingStep]
 ) -> None:
     assert type(step(stored, facts, later)) is kind
 
@@ -109,7 +101,7 @@ def test_next_step_follows_from_the_record(
 @pytest.mark.parametrize("dead", [True, False])
 def test_another_boot_of_a_silent_host_proves_nothing(dead: bool) -> None:
     """The host may run instances, whichever of the two boots is the newer one."""
-    found = step(None, replace(DEAD, node_boot="b2", dead=dead))
+    found = step(None, but(DEAD, node_boot="b2", dead=dead))
     attempt = with_fields(ATTEMPT, nodeBootID="b2")  # which the attempt is about as well
     assert found == (Record(attempt) if dead else Nothing())
 
@@ -132,7 +124,7 @@ def test_proof_of_a_host_that_shows_life_since_is_not_gone_on_with() -> None:
 
 @pytest.mark.parametrize("dead", [True, False])
 def test_boot_that_the_kubelet_does_not_report_proves_nothing(dead: bool) -> None:
-    found = step(None, replace(DEAD, node_boot="", dead=dead))
+    found = step(None, but(DEAD, node_boot="", dead=dead))
     assert (found.fencing.phase if isinstance(found, Record) else "") == (
         FencingPhase.ATTEMPTING if dead else ""
     )
@@ -140,12 +132,12 @@ def test_boot_that_the_kubelet_does_not_report_proves_nothing(dead: bool) -> Non
 
 @pytest.mark.parametrize(("silent", "phase"), [(True, "Fenced"), (False, "")])
 def test_assertion_counts_while_no_component_of_the_host_answers(silent: bool, phase: str) -> None:
-    found = step(None, replace(DEAD, asserted="asserted by ops", silent=silent, dead=False))
+    found = step(None, but(DEAD, asserted="asserted by ops", silent=silent, dead=False))
     assert (found.fencing.phase if isinstance(found, Record) else "") == phase
 
 
 def test_agent_that_has_ended_every_instance_takes_the_place_of_any_other_proof() -> None:
-    ended = replace(DEAD, stopped="every instance was ended", silent=False, dead=False)
+    ended = but(DEAD, stopped="every instance was ended", silent=False)
     for stored in (FAILED, PROVEN):
         found = step(stored, ended)
         assert isinstance(found, Record)
@@ -160,7 +152,7 @@ def test_closed_record_is_not_gone_on_with() -> None:
 
 
 def test_host_without_a_device_is_reported_once() -> None:
-    without = replace(DEAD, power=Means())
+    without = but(DEAD, power=Means())
     found = step(None, without)
     assert isinstance(found, Record)
     assert found.fencing.phase == FencingPhase.FAILED
@@ -181,7 +173,7 @@ def test_attempts_of_one_boot_are_one_record() -> None:
 
 
 def test_proof_that_comes_during_an_attempt_keeps_what_was_tried() -> None:
-    found = step(ATTEMPT, replace(DEAD, asserted="asserted by ops"), later=60)
+    found = step(ATTEMPT, but(DEAD, asserted="asserted by ops"), later=60)
     assert isinstance(found, Record)
     assert (found.fencing.attempts, found.fencing.startedAt) == (1, NOW)
     assert found.fencing.evidence == ("silent", found.fencing.proof)
@@ -206,8 +198,8 @@ def test_clock_that_was_set_back_prolongs_an_attempt_by_no_more_than_a_call(
     assert (found.phase, found.deadline) == ("Failed", back + LASTS + timedelta(seconds=640))
     assert by_this_clock(found, LASTS, back) == found
     after = LASTS + timedelta(seconds=640) + PACE.pause
-    assert isinstance(next_step(found, MINE, PACE, back), WaitUntil)
-    assert isinstance(next_step(found, MINE, PACE, back + after), Record)
+    assert isinstance(next_step(found, but(MINE, later=back - NOW), PACE), WaitUntil)
+    assert isinstance(next_step(found, but(MINE, later=back + after - NOW), PACE), Record)
 
 
 def test_storage_is_given_back_in_time_after_the_clock_was_set_back() -> None:
@@ -271,20 +263,20 @@ REFUSED = answered(
 
 @pytest.mark.parametrize("setup", ["v1", ""])
 def test_refused_attempt_is_repeated_slowly_while_nothing_is_corrected(setup: str) -> None:
-    facts = replace(DEAD, setup=setup)
-    assert next_step(REFUSED, facts, PACE, NOW) == WaitUntil(NOW + PACE.longest)
-    assert isinstance(next_step(REFUSED, facts, PACE, NOW + PACE.longest), Record)
+    facts = but(DEAD, setup=setup)
+    assert next_step(REFUSED, facts, PACE) == WaitUntil(NOW + PACE.longest)
+    assert isinstance(next_step(REFUSED, but(facts, later=PACE.longest), PACE), Record)
 
 
 def test_refused_attempt_is_repeated_at_once_with_another_document_or_secret() -> None:
-    again = step(REFUSED, replace(DEAD, setup="v2"))
+    again = step(REFUSED, but(DEAD, setup="v2"))
     assert isinstance(again, Record)
     assert (again.fencing.phase, again.fencing.refused) == ("Attempting", None)
 
 
 def test_refused_attempt_that_may_act_late_is_not_repeated_before_its_deadline() -> None:
     late = answered(ATTEMPT, Answer(False, "b: 401", refused="b: 401", setup="v1"), NOW)
-    assert next_step(late, replace(DEAD, setup="v2"), PACE, NOW) == WaitUntil(DEADLINE)
+    assert next_step(late, but(DEAD, setup="v2"), PACE) == WaitUntil(DEADLINE)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +303,7 @@ def test_call_may_act_until_its_deadline_unless_its_answer_is_the_proof(
 @pytest.mark.parametrize("method", ["External", "BMC"])
 def test_next_boot_is_warned_of_a_late_call_and_fenced_without_waiting_for_it(method: str) -> None:
     before = with_fields(PROVEN, bootID="b0", method=method)
-    found = step(before, replace(DEAD, asserted="asserted by ops"), 0)
+    found = step(before, but(DEAD, asserted="asserted by ops"), 0)
     assert isinstance(found, Record)
     assert (found.fencing.bootID, found.fencing.phase) == ("b1", "Fenced")
     assert found.fencing.deadline == (DEADLINE if method == "External" else None)
@@ -345,26 +337,26 @@ def test_evidence_that_is_short_is_kept_whole(count: int) -> None:
 @pytest.mark.parametrize(
     "facts",
     [
-        pytest.param(replace(DEAD, boot=""), id="silent"),
-        pytest.param(replace(DEAD, boot="", node_boot="b2"), id="its kubelet reports a boot"),
-        pytest.param(replace(DEAD, boot="", stopped="all ended"), id="its agent ended everything"),
-        pytest.param(replace(DEAD, boot="", asserted="by a person"), id="a person asserts it"),
-        pytest.param(replace(MINE, boot=""), id="an attempt is recorded"),
+        pytest.param(but(DEAD, boot=""), id="silent"),
+        pytest.param(but(DEAD, boot="", node_boot="b2"), id="its kubelet reports a boot"),
+        pytest.param(but(DEAD, boot="", stopped="all ended"), id="its agent ended everything"),
+        pytest.param(but(DEAD, boot="", asserted="by a person"), id="a person asserts it"),
+        pytest.param(but(MINE, boot=""), id="an attempt is recorded"),
     ],
 )
 @pytest.mark.parametrize("stored", [None, with_fields(ATTEMPT, bootID=""), ATTEMPT])
 def test_host_whose_boot_is_unknown_is_not_proven_dead(
-    stored: Fencing | None, facts: Facts
+    stored: Fencing | None, facts: HostFacts
 ) -> None:
     found = step(stored, facts)
-    assert not isinstance(found, Record | SwitchOff)
+    assert not isinstance(found, Record | Fence)
 
 
 # -- cut off from its storage ----------------------------------------------------------------------
 
 SAN = Means("san", timedelta(minutes=1))
-BOTH = replace(DEAD, storage=SAN)
-ALONE = replace(BOTH, power=Means())
+BOTH = but(DEAD, storage=SAN)
+ALONE = but(BOTH, power=Means())
 CUTTING = with_fields(
     ATTEMPT, method="Storage", device="san", storageDevice="san", attempts=2, deadline=DEADLINE
 )
@@ -383,12 +375,12 @@ NOT_CUT = with_fields(CUTTING, phase=FencingPhase.FAILED)
         pytest.param(FAILED, BOTH, 200, Record(with_fields(CUTTING, deadline=NOW + 261 * S)),
             id="and without its pause"),
         pytest.param(ATTEMPT, BOTH, 0, WaitUntil(DEADLINE), id="not while it may succeed"),
-        pytest.param(FAILED, replace(BOTH, dead=False), 0, WaitUntil(DEADLINE), id="it lives"),
+        pytest.param(FAILED, but(BOTH, dead=False), 0, WaitUntil(DEADLINE), id="it lives"),
         pytest.param(
             with_fields(FAILED, bootID="b0"), BOTH, 0, WaitUntil(DEADLINE), id="another boot"
         ),
         pytest.param(
-            CUTTING, replace(BOTH, mine=DEADLINE), 0, SwitchOff(CUTTING), id="the own one is made"
+            CUTTING, but(BOTH, mine=DEADLINE), 0, Fence(CUTTING), id="the own one is made"
         ),
         pytest.param(CUTTING, BOTH, 0, WaitUntil(DEADLINE), id="another process's is not"),
         pytest.param(NOT_CUT, BOTH, 0, WaitUntil(DEADLINE), id="it has failed as well"),
@@ -421,7 +413,7 @@ NOT_CUT = with_fields(CUTTING, phase=FencingPhase.FAILED)
     ],
 )  # fmt: skip
 def test_host_is_cut_off_from_its_storage_where_its_power_cannot_be_switched(
-    stored: Fencing | None, facts: Facts, later: int, expected: FencingStep
+    stored: Fencing | None, facts: HostFacts, later: int, expected: FencingStep
 ) -> None:
     assert step(stored, facts, later) == expected
 
@@ -443,14 +435,14 @@ GIVEN = with_fields(PROVEN, bootID="b0", storageDevice="san", unfenceDeadline=NO
 
 @pytest.mark.parametrize("facts", [BOTH, ALONE, DEAD])
 def test_next_boot_is_still_cut_off_and_waits_for_an_attempt_to_give_its_storage_back(
-    facts: Facts,
+    facts: HostFacts,
 ) -> None:
     assert step(GIVEN, facts, 59) == WaitUntil(NOW + 60 * S)
     found = step(GIVEN, facts, 60)
     assert isinstance(found, Record)
     assert (found.fencing.bootID, found.fencing.storageDevice) == ("b1", "san")
     assert found.fencing.unfenceDeadline == NOW + 60 * S
-    claimed = step(GIVEN, replace(facts, asserted="asserted by ops"), 0)
+    claimed = step(GIVEN, but(facts, asserted="asserted by ops"), 0)
     assert isinstance(claimed, Record)
     assert claimed.fencing.storageDevice == "san", "whatever proves it"
 
@@ -469,17 +461,13 @@ def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unconfirmed", "assertion", "silent", "replaced"),
-    [
-        (True, "asserted by ops", True, True),
-        (True, "", True, False),
-        (True, "asserted by ops", False, False),
-    ],
+    ("assertion", "silent", "replaced"),
+    [("asserted by ops", True, True), ("", True, False), ("asserted by ops", False, False)],
 )
 def test_assertion_replaces_a_proof_that_its_device_no_longer_confirms(
-    unconfirmed: bool, assertion: str, silent: bool, replaced: bool
+    assertion: str, silent: bool, replaced: bool
 ) -> None:
-    facts = replace(DEAD, unconfirmed=unconfirmed, asserted=assertion, silent=silent)
+    facts = but(DEAD, unconfirmed=PROVEN, asserted=assertion, silent=silent)
     found = step(PROVEN, facts)
     assert (found != Nothing()) is replaced
     if isinstance(found, Record):
@@ -501,7 +489,7 @@ def test_assertion_confirms_a_proof_that_hangs_on_one_word(
     stored: Fencing, facts: dict[str, object], confirmed: bool
 ) -> None:
     known: dict[str, object] = {"asserted": "asserted by ops", **facts}
-    found = step(stored, replace(DEAD, **known), later=9)  # type: ignore[arg-type]
+    found = step(stored, but(DEAD, **known), later=9)  # type: ignore[arg-type]
     assert isinstance(found, Record) is confirmed
     if isinstance(found, Record):
         record = found.fencing

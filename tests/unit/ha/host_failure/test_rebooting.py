@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.host_failure.made import DEAD, NOW, but
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.ha.host_failure import fencing_record
-from hypercobalt.ha.host_failure.fencing import Means, Pace, Record, WaitUntil
-from hypercobalt.ha.host_failure.rebooting import Reboot, Step, answered, last, next_step
+from hypercobalt.ha.host_failure.facts import Means
+from hypercobalt.ha.host_failure.fencing import Pace, Record, WaitUntil
+from hypercobalt.ha.host_failure.rebooting import Reboot, RebootStep, answered, last, next_step
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 S = timedelta(seconds=1)
 PACE = Pace()
 POWER = Means("bmc 192.0.2.1", 100 * S)
@@ -42,9 +43,10 @@ AGAIN = WaitUntil(DEADLINE + PACE.longest)
     ],
 )
 def test_reboot_is_recorded_and_called_once(
-    stored: Fencing, mine: datetime | None, later: int, step: Step
+    stored: Fencing, mine: datetime | None, later: int, step: RebootStep
 ) -> None:
-    assert next_step(stored, POWER, mine, PACE, NOW + later * S) == step
+    facts = but(DEAD, power=POWER, mine=mine, later=later * S)
+    assert next_step(stored, facts, PACE) == step
 
 
 def test_answer_is_kept_and_what_may_act_late_holds_up_the_return() -> None:

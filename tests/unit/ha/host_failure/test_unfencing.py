@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
+from tests.unit.ha.host_failure.made import DEAD, NOW, but, in_order
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.fencing import Means, Nothing, Record, WaitUntil
-from hypercobalt.ha.host_failure.unfencing import Back, GiveBack, Held, Step, given_back, next_step
+from hypercobalt.ha.host_failure.facts import HostFacts, Means
+from hypercobalt.ha.host_failure.fencing import Nothing, Record, WaitUntil
+from hypercobalt.ha.host_failure.unfencing import (
+    GiveBack,
+    Held,
+    UnfencingStep,
+    given_back,
+    next_step,
+)
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 S = timedelta(seconds=1)
 CUT = Fencing(
     phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.STORAGE, device="san",
@@ -20,11 +26,12 @@ CUT = Fencing(
     forcedDownAt=NOW,
 )  # fmt: skip
 FAILED = with_fields(CUT, phase=FencingPhase.FAILED, forcedDownAt=None)
-BACK = Back("b2", "b2", True, (), Means("san", 60 * S), None)
+AWAY = but(DEAD, boot="b2", node_boot="b2", storage=Means("san", 60 * S))
+BACK = in_order(AWAY)
 UNTIL = NOW + 61 * S
 BEGUN = with_fields(CUT, unfenceDeadline=UNTIL)
 REBOOT = "its boot {} was fenced; reboot the host"
-OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
+OLD_BOOT = but(BACK, boot="b1", node_boot="b1")
 
 
 @pytest.mark.parametrize(
@@ -34,10 +41,10 @@ OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
             with_fields(CUT, storageDevice=None), BACK, Nothing(), id="one that was not cut off"
         ),
         pytest.param(CUT, BACK, Record(BEGUN), id="a clean host: the attempt is recorded first"),
-        pytest.param(BEGUN, replace(BACK, mine=UNTIL), GiveBack(BEGUN), id="and then made"),
+        pytest.param(BEGUN, but(BACK, mine=UNTIL), GiveBack(BEGUN), id="and then made"),
         pytest.param(BEGUN, BACK, WaitUntil(UNTIL), id="another process has recorded it"),
         pytest.param(
-            with_fields(CUT, unfenceDeadline=NOW), replace(BACK, mine=NOW), Record(BEGUN),
+            with_fields(CUT, unfenceDeadline=NOW), but(BACK, mine=NOW), Record(BEGUN),
             id="an attempt that is over is recorded anew",
         ),
         pytest.param(
@@ -46,8 +53,8 @@ OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
         ),
         pytest.param(with_fields(CUT, deadline=None), BACK, Record(
             with_fields(BEGUN, deadline=None)), id="there is no such call"),
-        pytest.param(CUT, replace(BACK, reporting=False), Held(""), id="not in order yet"),
-        pytest.param(FAILED, replace(OLD_BOOT, reporting=False), Record(
+        pytest.param(CUT, AWAY, Held(""), id="not in order yet"),
+        pytest.param(FAILED, but(AWAY, boot="b1", node_boot="b1"), Record(
             with_fields(FAILED, unfenceDeadline=UNTIL)),
             id="nothing was begun by it: at once, in the same boot",
         ),
@@ -59,16 +66,16 @@ OLD_BOOT = replace(BACK, boot="b1", node_boot="b1")
     ],
 )  # fmt: skip
 def test_next_step_of_unfencing_follows_from_record_and_reports(
-    stored: Fencing, back: Back, expected: Step
+    stored: Fencing, back: HostFacts, expected: UnfencingStep
 ) -> None:
-    assert next_step(stored, back, NOW) == expected
+    assert next_step(stored, back) == expected
 
 
 @pytest.mark.parametrize(
     ("stored", "back", "why"),
     [
         pytest.param(CUT, OLD_BOOT, REBOOT.format("b1"), id="the same boot"),
-        pytest.param(CUT, replace(BACK, boot=""), REBOOT.format(""), id="no boot is known"),
+        pytest.param(CUT, but(BACK, boot=""), REBOOT.format(""), id="no boot is known"),
         pytest.param(
             with_fields(CUT, nodeBootID="b2"), BACK, REBOOT.format("b2"), id="the kubelet's"
         ),
@@ -77,36 +84,36 @@ def test_next_step_of_unfencing_follows_from_record_and_reports(
             id="fenced anew in vain",
         ),
         pytest.param(
-            CUT, replace(BACK, node_boot="b3"), "the node agent has not reported boot b3 yet",
+            CUT, but(BACK, node_boot="b3"), "the node agent has not reported boot b3 yet",
             id="its kubelet has a later one",
         ),
-        pytest.param(CUT, replace(BACK, running=("vm-1",)), "instances run there: vm-1", id="runs"),
+        pytest.param(CUT, in_order(BACK, "vm-1"), "instances run there: vm-1", id="runs"),
         pytest.param(
-            CUT, replace(BACK, running=("a", "b", "c")), "instances run there: a, b, c", id="three"
+            CUT, in_order(BACK, "a", "b", "c"), "instances run there: a, b, c", id="three"
         ),
         pytest.param(
-            CUT, replace(BACK, running=("a", "b", "c", "d", "e")),
+            CUT, in_order(BACK, "a", "b", "c", "d", "e"),
             "instances run there: a, b, c and 2 more", id="many",
         ),
         pytest.param(
-            CUT, replace(BACK, storage=Means()), "its fence devices any more: set it up again",
+            CUT, but(BACK, storage=Means()), "its fence devices any more: set it up again",
             id="its device is not set up any more",
         ),
     ],
 )  # fmt: skip
-def test_host_that_stays_cut_off_has_the_reason(stored: Fencing, back: Back, why: str) -> None:
-    found = next_step(stored, back, NOW)
+def test_host_that_stays_cut_off_has_the_reason(stored: Fencing, back: HostFacts, why: str) -> None:
+    found = next_step(stored, back)
     assert isinstance(found, Held)
     assert found.why.startswith("san ")
     assert found.why.endswith(why)
 
 
 def test_agent_alone_counts_where_the_kubelet_has_not_reported() -> None:
-    assert isinstance(next_step(CUT, replace(BACK, node_boot=""), NOW), Record)
+    assert isinstance(next_step(CUT, but(BACK, node_boot="")), Record)
 
 
 def test_attempt_has_a_deadline_in_whole_seconds() -> None:
-    found = next_step(CUT, BACK, NOW + timedelta(milliseconds=900))
+    found = next_step(CUT, but(BACK, later=timedelta(milliseconds=900)))
     assert found == Record(BEGUN)
 
 
@@ -114,4 +121,4 @@ def test_host_that_has_its_storage_back_is_no_longer_recorded_as_cut_off() -> No
     found = given_back(BEGUN)
     assert (found.storageDevice, found.unfenceDeadline) == (None, UNTIL)
     assert found.evidence == ("silent", "san reports that the host reaches its storage again")
-    assert next_step(found, BACK, NOW) == Nothing()
+    assert next_step(found, BACK) == Nothing()

@@ -17,11 +17,11 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure.doubts import Latest
-from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Dead
-from hypercobalt.operator.ha.devices.fences import Setup
-from hypercobalt.operator.ha.model.facts import BEFORE, Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import BEFORE
 from hypercobalt.operator.ha.planning.evictions import recovery
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.ha_mode import HaMode
@@ -59,7 +59,7 @@ def hypervisor(
     return recorded(made)
 
 
-FACTS = Facts(
+FACTS = RecoveryFacts(
     hypervisor=hypervisor(mode="ha"),
     verdict=DEAD,
     ready="Unknown",
@@ -69,7 +69,7 @@ FACTS = Facts(
     gates=(OPEN,),
     host=HOST,
     evictions=(),
-    fence=Setup(Means("bmc", 60 * S)),
+    fence=FenceSetup(Means("bmc", 60 * S)),
     stopped="",
     asserted="",
     rejected="",

@@ -32,25 +32,25 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.host_failure import fencing, fencing_record, rebooting
+from hypercobalt.ha.host_failure import fencing_record, rebooting
 from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
+from hypercobalt.ha.host_failure.facts import FenceSetup, Means
+from hypercobalt.ha.host_failure.fencing import Fence
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Agent, Question, Signs, judge
-from hypercobalt.ha.host_failure.unfencing import given_back
+from hypercobalt.ha.host_failure.rebooting import Reboot
+from hypercobalt.ha.host_failure.unfencing import GiveBack, given_back
 from hypercobalt.operator.ha import decide as rules
-from hypercobalt.operator.ha.devices.fences import Setup, vanished
-from hypercobalt.operator.ha.model.facts import (
+from hypercobalt.operator.ha.devices.fences import vanished
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import (
     BEFORE,
     AskPeers,
     DeleteEviction,
     Evict,
-    Facts,
-    Fence,
     ForceDown,
-    GiveBack,
-    Plan,
-    Reboot,
+    RecoveryPlan,
     SetMaintenance,
     TakeBack,
 )
@@ -65,7 +65,7 @@ from hypercobalt.operator.ha.observing.signs import (
 )
 from hypercobalt.operator.ha.observing.silenced import is_kept
 from hypercobalt.operator.ha.planning.keeping import is_over, is_to_be_kept
-from hypercobalt.operator.ha.reconciler import new_deadline
+from hypercobalt.operator.ha.recording.attempts import new_deadline
 from hypercobalt.operator.ha.recording.conditions import part
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import FINALIZER
@@ -100,8 +100,8 @@ class Operator:
 
     mine: datetime | None = None
     question: Question | None = None
-    facts: Facts | None = None
-    plan: Plan | None = None
+    facts: RecoveryFacts | None = None
+    plan: RecoveryPlan | None = None
     call: Call | None = None
 
 
@@ -116,7 +116,7 @@ class Bug:
         combines: what it takes the readings of several devices for.
     """
 
-    sees: Callable[[Facts], Facts] = lambda facts: facts
+    sees: Callable[[RecoveryFacts], RecoveryFacts] = lambda facts: facts
     trusts: bool = False
     keeps: bool = False
     combines: Callable[[list[tuple[str, PowerState | None]]], PowerState | None] = combined
@@ -580,7 +580,7 @@ class World:
         self.take_effect(operator)
         return fencing_record.Answer(self.cut, "the access is read")
 
-    def _facts(self, operator: Operator) -> Facts:
+    def _facts(self, operator: Operator) -> RecoveryFacts:
         status = self.hypervisor.status
         alive = self.on and self.connected
         signs = Signs(
@@ -599,7 +599,7 @@ class World:
         found = with_power(asserted_death(self.hypervisor, self.seen_node()), latest.power, "bmc")
         asserted = with_record(found, status.assertion, reports, self.clock)
         servers = (SERVER,) if self.on_source else ()
-        return Facts(
+        return RecoveryFacts(
             hypervisor=with_fields(
                 self.hypervisor,
                 status=with_fields(status, conditions=(*status.conditions, *self._health(alive))),
@@ -614,9 +614,9 @@ class World:
             if self.away
             else Host("kvm-a", "h", "s", enabled=True, up=alive, servers=servers),
             evictions=tuple(self.evictions),
-            fence=Setup(
-                fencing.Means("bmc", LASTS),
-                fencing.Means("san", LASTS) if self.storage else fencing.Means(),
+            fence=FenceSetup(
+                Means("bmc", LASTS),
+                Means("san", LASTS) if self.storage else Means(),
                 version=str(self.setup),
             ),
             stopped=stopped(self.hypervisor),

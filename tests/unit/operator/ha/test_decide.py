@@ -47,7 +47,8 @@ from hypercobalt.api.hypervisor_status import Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure.doubts import Latest, Power
-from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.facts import FenceSetup, Means
+from hypercobalt.ha.host_failure.fencing import Fence
 from hypercobalt.ha.host_failure.fencing_record import Answer, answered, overtaken
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import (
@@ -60,19 +61,17 @@ from hypercobalt.ha.host_failure.node_failure import (
     Suspected,
     Well,
 )
+from hypercobalt.ha.host_failure.rebooting import Reboot
+from hypercobalt.ha.host_failure.unfencing import GiveBack
 from hypercobalt.operator.ha.decide import decide
-from hypercobalt.operator.ha.devices.fences import Setup
-from hypercobalt.operator.ha.model.facts import (
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import (
     Action,
     AskPeers,
     DeleteEviction,
     Evict,
-    Facts,
-    Fence,
     ForceDown,
-    GiveBack,
-    Plan,
-    Reboot,
+    RecoveryPlan,
     SetMaintenance,
     TakeBack,
 )
@@ -100,11 +99,11 @@ FELL = {"fell": {"kvm-b": NOW + 119 * S}}
 """The new host of what was evacuated has died at once."""
 
 
-def planned(given: Facts = FACTS, /, **changes: object) -> Plan:
+def planned(given: RecoveryFacts = FACTS, /, **changes: object) -> RecoveryPlan:
     return decide(replace(given, **changes), SETTINGS)  # type: ignore[arg-type]
 
 
-def fenced(fencing: Fencing = DOWN, *, mode: str = "ha", before: str = "") -> Facts:
+def fenced(fencing: Fencing = DOWN, *, mode: str = "ha", before: str = "") -> RecoveryFacts:
     return replace(FACTS, hypervisor=hypervisor(fencing, mode=mode, before=before))
 
 
@@ -113,7 +112,7 @@ def fenced(fencing: Fencing = DOWN, *, mode: str = "ha", before: str = "") -> Fa
 
 def test_dead_host_gets_an_attempt_recorded_before_anything_is_called() -> None:
     plan = planned()
-    assert plan == Plan(
+    assert plan == RecoveryPlan(
         NOW, ATTEMPT, (RecoveryBlockedReason.GATES_PASSED, "MaxUnhealthy open: few"), None, 0 * S
     )
 
@@ -419,7 +418,7 @@ def test_condition_recovery_blocked_names_its_reason(
     ],
 )
 def test_host_that_is_proven_dead_is_evacuated_step_by_step(
-    given: Facts, changes: dict[str, object], action: Action | None
+    given: RecoveryFacts, changes: dict[str, object], action: Action | None
 ) -> None:
     plan = planned(given, **changes)
     assert plan.action == action
@@ -487,7 +486,7 @@ SILENT = {"stopped": "", "verdict": DEAD, "ready": "Unknown"}
         ),
         pytest.param(
             fenced(BY_AGENT),
-            {"fence": Setup()},
+            {"fence": FenceSetup()},
             BY_AGENT,
             None,
             (_Why.AWAITS_REBOOT, "reboot it; no fence device switches its power"),
@@ -523,7 +522,7 @@ SILENT = {"stopped": "", "verdict": DEAD, "ready": "Unknown"}
     ],
 )
 def test_host_that_was_fenced_wrongly_is_rebooted_once_it_is_empty(
-    given: Facts,
+    given: RecoveryFacts,
     changes: dict[str, object],
     record: Fencing,
     action: Action | None,
@@ -687,7 +686,7 @@ def test_proof_does_not_outlive_a_sign_of_life(changes: dict[str, object]) -> No
 
 CUT = with_fields(DOWN, method=FencingMethod.STORAGE, device="san", storageDevice="san")
 UNCUT = Latest("b1", "12:00", Power.ON)
-BOTH = Setup(Means("bmc", 60 * S), Means("san", 60 * S))
+BOTH = FenceSetup(Means("bmc", 60 * S), Means("san", 60 * S))
 
 
 @pytest.mark.parametrize("host", [HOST, EMPTY], ids=["evacuated", "evacuated wholly"])
@@ -766,7 +765,7 @@ def back(
     unwell: str = "",
     reported: tuple[str, ...] = HEALTHY,
     blocked: bool = False,
-) -> Facts:
+) -> RecoveryFacts:
     """A host whose boot b1 was fenced, and whose boot b2 is well since NOW."""
     found = tuple(condition(type_, str(type_ != unwell)) for type_ in reported)
     found += (condition("RecoveryBlocked", "True"),) if blocked else ()
@@ -819,7 +818,7 @@ RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED)
     ],
 )
 def test_host_that_is_back_is_returned_to_service_step_by_step(
-    given: Facts, changes: dict[str, object], action: Action | None, again: timedelta | None
+    given: RecoveryFacts, changes: dict[str, object], action: Action | None, again: timedelta | None
 ) -> None:
     plan = planned(given, **changes)
     assert (plan.action, plan.look_again) == (action, again)

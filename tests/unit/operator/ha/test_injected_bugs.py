@@ -19,7 +19,7 @@ from tests.unit.operator.ha.protocol import NO_POWER, Event, Recovery, fails
 from hypercobalt.adapters.fencing.port import PowerState, combined
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.ha.host_failure.doubts import Latest
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 
 CUT_OFF: Final = partial(Recovery.partition, connected=False)
 NO_AGENT: Final = partial(Recovery.agent, runs=False)
@@ -32,24 +32,24 @@ def goes_on(passes: int) -> Event:
     return partial(Recovery.goes_on_for_a_while, passes=passes)
 
 
-def looks_at_nothing(facts: Facts) -> Facts:
+def looks_at_nothing(facts: RecoveryFacts) -> RecoveryFacts:
     """The operator goes by the proof, whatever the host has reported since."""
     boot = facts.hypervisor.status.bootID or ""
     return replace(facts, latest=Latest(boot, agent=facts.latest.agent))
 
 
-def believes_any_report(facts: Facts) -> Facts:
+def believes_any_report(facts: RecoveryFacts) -> RecoveryFacts:
     """The operator takes guests ended in any boot and by any order for a proof."""
     ended = facts.hypervisor.status.guestsStopped is not None
     latest = replace(facts.latest, agent=True)
     return replace(facts, stopped="ended", latest=latest) if ended else facts
 
 
-def believes_any_assertion(facts: Facts) -> Facts:
+def believes_any_assertion(facts: RecoveryFacts) -> RecoveryFacts:
     return replace(facts, asserted=facts.asserted or facts.rejected)
 
 
-def takes_every_attempt_for_its_own(facts: Facts) -> Facts:
+def takes_every_attempt_for_its_own(facts: RecoveryFacts) -> RecoveryFacts:
     record = facts.hypervisor.status.fencing
     return replace(facts, mine=record.deadline if record is not None else None)
 
@@ -60,24 +60,24 @@ def takes_one_feed_for_all(readings: list[tuple[str, PowerState | None]]) -> Pow
     return PowerState.OFF if PowerState.OFF in states else combined(readings)
 
 
-def forgets_what_is_cut_off_with_its_boot(facts: Facts) -> Facts:
+def forgets_what_is_cut_off_with_its_boot(facts: RecoveryFacts) -> RecoveryFacts:
     """The operator takes a host in a new boot for one that has its storage."""
     return with_record(facts, storageDevice=None) if boots_differ(facts) else facts
 
 
-def gives_storage_to_any_host_that_reports(facts: Facts) -> Facts:
+def gives_storage_to_any_host_that_reports(facts: RecoveryFacts) -> RecoveryFacts:
     """The operator takes any report of a host for a proof that it has begun another boot."""
     record = facts.hypervisor.status.fencing
     alive = facts.latest.agent and record is not None and record.method == FencingMethod.STORAGE
     return with_record(facts, phase=FencingPhase.FAILED, forcedDownAt=None) if alive else facts
 
 
-def boots_differ(facts: Facts) -> bool:
+def boots_differ(facts: RecoveryFacts) -> bool:
     record = facts.hypervisor.status.fencing
     return record is not None and record.bootID != facts.hypervisor.status.bootID
 
 
-def with_record(facts: Facts, **changes: object) -> Facts:
+def with_record(facts: RecoveryFacts, **changes: object) -> RecoveryFacts:
     """The decision of the operator by another record."""
     status = facts.hypervisor.status
     if status.fencing is None:

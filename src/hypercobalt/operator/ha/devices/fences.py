@@ -25,7 +25,7 @@ from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
-from hypercobalt.ha.host_failure.fencing import Means
+from hypercobalt.ha.host_failure.facts import FenceSetup
 from hypercobalt.ha.host_failure.fencing_record import Answer
 from hypercobalt.logs import get_logger
 
@@ -42,27 +42,10 @@ Devices = Sequence[tuple[FenceDevice, timedelta]]
 """Devices with the timeout of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Fence devices that are set up for a host.
-
-    Args:
-        power: devices that switch its power.
-        storage: devices that cut it off from its storage.
-        problem: why none can be used; "" where they can.
-        version: see `Fences.version`; "" where it was not read.
-    """
-
-    power: Means = field(default_factory=Means)
-    storage: Means = field(default_factory=Means)
-    problem: str = ""
-    version: str = ""
-
-
 class Fences(Protocol):
     """The fence devices of a site."""
 
-    def setup(self, node: Node) -> Setup:
+    def setup(self, node: Node) -> FenceSetup:
         """Return the fence devices that are set up for a host."""
         ...
 

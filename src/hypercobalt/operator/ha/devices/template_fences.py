@@ -27,8 +27,8 @@ from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.ha.host_failure.fencing import Means
-from hypercobalt.operator.ha.devices.fences import READ, Devices, Setup
+from hypercobalt.ha.host_failure.facts import FenceSetup, Means
+from hypercobalt.operator.ha.devices.fences import READ, Devices
 from hypercobalt.operator.ha.devices.identity import (
     Question,
     claims,
@@ -103,15 +103,15 @@ class TemplateFences:
         self._namespace, self._open, self._hosts = namespace, open_, hosts
         self._named = _by_connection(templates)
 
-    def setup(self, node: Node) -> Setup:
+    def setup(self, node: Node) -> FenceSetup:
         try:
             found = self.bound(node)
         except ConfigurationError as error:
-            return Setup(problem=str(error))
+            return FenceSetup(problem=str(error))
         if problem := self.shared(node.metadata.name, found) or _recorded(found):
-            return Setup(problem=problem)
+            return FenceSetup(problem=problem)
         devices = [one.device for one in found]
-        return Setup(_means(devices, Cuts.POWER), _means(devices, Cuts.STORAGE))
+        return FenceSetup(_means(devices, Cuts.POWER), _means(devices, Cuts.STORAGE))
 
     async def devices(self, node: Node, cuts: Cuts) -> Devices:
         found = self.bound(node)

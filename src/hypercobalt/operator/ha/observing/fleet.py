@@ -18,6 +18,7 @@ from hypercobalt.api.hypervisor import (
 )
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.recovery import RecoveryPhase
+from hypercobalt.ha.host_failure.facts import healthy_since
 from hypercobalt.ha.host_failure.guard import Census, HostState, census
 from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
 from hypercobalt.runtime import Clock
@@ -47,14 +48,6 @@ def domains(hypervisor: Hypervisor, labels: Sequence[str]) -> tuple[str, ...]:
     there = hypervisor.metadata.labels
     by_label = (f"{key.rpartition('/')[2]} {there[key]}" for key in labels if there.get(key))
     return (*by_label, *(f"aggregate {one.name}" for one in hypervisor.status.aggregates))
-
-
-def healthy_since(hypervisor: Hypervisor) -> datetime | None:
-    """Return since when Node, node agent and libvirt are in order; None while one is not."""
-    types = (_Type.NODE_HEALTHY, _Type.AGENT_REPORTING, _Type.LIBVIRT_CONNECTION)
-    found = [get_condition(hypervisor.conditions, type_) for type_ in types]
-    times = [one.lastTransitionTime for one in found if one is not None and one.status == "True"]
-    return max(times) if len(times) == len(types) else None
 
 
 def state(

@@ -16,7 +16,7 @@ from hypercobalt.api.hypervisor_conditions import (
     RegisteredReason,
 )
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.ha.model.facts import BEFORE
+from hypercobalt.operator.ha.model.plan import BEFORE
 from hypercobalt.operator.ha.observing.fleet import instances
 from hypercobalt.operator.shared.evictions import FINALIZER
 

@@ -9,12 +9,13 @@ from typing import Final
 from hypercobalt.api.hypervisor import Maintenance
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.ha.crash_loop import WINDOW, loop
-from hypercobalt.operator.ha.model.facts import Facts, Plan
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import RecoveryPlan
 
 _WORKED_ON: Final = frozenset({Maintenance.MANUAL, Maintenance.AUTO})
 
 
-def named(facts: Facts, plan: Plan) -> Plan:
+def named(facts: RecoveryFacts, plan: RecoveryPlan) -> RecoveryPlan:
     """Return the plan for a host that is back, with `CrashLoop` while it loops in service."""
     boots = loop(facts.hypervisor.status.recentBoots, facts.now)
     if not boots or facts.hypervisor.spec.maintenance in _WORKED_ON:

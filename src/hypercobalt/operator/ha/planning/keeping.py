@@ -15,8 +15,7 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.fencing import is_declared_dead
 from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.ha.host_failure.fencing_record import may_act_late
-from hypercobalt.ha.host_failure.node_failure import Dead, RebootGrace, Suspected
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.planning.evictions import succeeded
 from hypercobalt.operator.shared.evictions import is_recovery
 
@@ -28,12 +27,7 @@ _STORED: Final = timedelta(minutes=2)
 host that has died is seen to be silent up to a minute later."""
 
 
-def is_silent(facts: Facts) -> bool:
-    """Whether nothing on the host answers, as far as is known."""
-    return isinstance(facts.verdict, Dead | Suspected | RebootGrace)
-
-
-def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
+def is_empty(facts: RecoveryFacts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
     """Whether nothing is left to recover, by the compute service or an Eviction's end.
 
     Args:
@@ -48,7 +42,7 @@ def is_empty(facts: Facts, mode: EvictionMode = EvictionMode.EVACUATE) -> bool:
     )
 
 
-def is_undone(facts: Facts, eviction: Eviction) -> bool:
+def is_undone(facts: RecoveryFacts, eviction: Eviction) -> bool:
     """Whether evacuated servers are on their dead host again, by the compute service.
 
     Without OpenStack a server is once its new host has died as well, before the agent there has
@@ -68,20 +62,20 @@ def is_undone(facts: Facts, eviction: Eviction) -> bool:
     return succeeded(eviction) and not undone.isdisjoint(host.servers)
 
 
-def _fell_with_it(facts: Facts, entry: EvictionInstance) -> bool:
+def _fell_with_it(facts: RecoveryFacts, entry: EvictionInstance) -> bool:
     """Whether its new host died before it is certain to have stored the definition."""
     fell, arrived = facts.fell.get(entry.target or ""), entry.finishedAt
     return fell is not None and arrived is not None and fell - arrived < _STORED
 
 
-def is_to_be_kept(facts: Facts) -> bool:
+def is_to_be_kept(facts: RecoveryFacts) -> bool:
     """Whether the Hypervisor must stay without its Node: its host is dead, or silent and may be."""
     if is_fenced(facts.hypervisor):
         return True
-    return is_silent(facts) and bool(facts.hypervisor.status.bootID) and not facts.abandoned
+    return facts.is_silent and bool(facts.hypervisor.status.bootID) and not facts.abandoned
 
 
-def is_over(facts: Facts) -> bool:
+def is_over(facts: RecoveryFacts) -> bool:
     """Whether its Hypervisor no longer has to be kept.
 
     That is when the host does not count as dead, answers and has its storage; of a deleted one when
@@ -95,8 +89,8 @@ def is_over(facts: Facts) -> bool:
     cut_off = stored is not None and stored.storageDevice is not None
     if stored is not None and may_act_late(stored, facts.now):
         return False
-    if not (counts_as_dead or cut_off or is_silent(facts)):
+    if not (counts_as_dead or cut_off or facts.is_silent):
         return True
-    gets_it_back = cut_off and not is_silent(facts)
+    gets_it_back = cut_off and not facts.is_silent
     settled = is_empty(facts) and facts.unstored == frozenset() and not gets_it_back
     return going is not None and (facts.abandoned or settled)

@@ -13,26 +13,28 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha.host_failure import fencing, fencing_record, rebooting, unfencing
-from hypercobalt.operator.ha.model.facts import (
+from hypercobalt.ha.host_failure import fencing_record, rebooting, unfencing
+from hypercobalt.ha.host_failure.facts import healthy_since
+from hypercobalt.ha.host_failure.fencing import Nothing
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import (
+    AT_ONCE,
     BEFORE,
     DeleteEviction,
-    Facts,
-    GiveBack,
-    Plan,
-    Reboot,
+    RecoveryPlan,
     SetMaintenance,
     TakeBack,
+    follow,
+    then,
+    time_until,
 )
-from hypercobalt.operator.ha.model.plans import AT_ONCE, no_later, then, time_until
-from hypercobalt.operator.ha.observing.fleet import healthy_since
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import is_recovery
 
 _Why = RecoveryBlockedReason
 
 
-def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def back(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     """Plan for a Node that is Ready, or reports a boot other than the fenced one."""
     hypervisor, stored = facts.hypervisor, plan.fencing
     if stored is not None and fencing_record.may_act_late(stored, facts.now):
@@ -64,33 +66,16 @@ def back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     return replace(_at_rest(facts, plan), look_again=None)
 
 
-def storage_back(facts: Facts, plan: Plan) -> Plan | None:
+def storage_back(facts: RecoveryFacts, plan: RecoveryPlan) -> RecoveryPlan | None:
     """Return the plan for a host that was cut off from its storage; None for one that has it."""
-    stored, status = plan.fencing, facts.hypervisor.status
+    stored = plan.fencing
     if stored is None:
         return None
-    back = unfencing.Back(
-        boot=status.bootID or "",
-        node_boot=facts.latest.node_boot,
-        reporting=healthy_since(facts.hypervisor) is not None,
-        running=tuple(one.name for one in status.instances if one.active),
-        storage=facts.fence.storage,
-        mine=facts.mine,
-    )
-    match unfencing.next_step(stored, back, facts.now):
-        case fencing.Nothing():
-            return None
-        case fencing.Record(record):
-            return replace(plan, fencing=record, look_again=AT_ONCE)
-        case unfencing.GiveBack(record):
-            return then(plan, GiveBack(record))
-        case fencing.WaitUntil(at):
-            return no_later(plan, at, facts.now)
-        case unfencing.Held(why):
-            return replace(plan, blocked=(_Why.GATES_CLOSED, why)) if why else plan
+    step = unfencing.next_step(stored, facts)
+    return None if isinstance(step, Nothing) else follow(plan, step, facts.now)
 
 
-def reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+def reboot(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> RecoveryPlan:
     """Plan for an empty host that lives in a boot that counts as dead: reboot it."""
     stored, power = plan.fencing, facts.fence.power
     if stored is None or stored.forcedDownAt is None:
@@ -108,16 +93,10 @@ def reboot(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     problem = rebooting.last(stored)
     text = f"{empty}: reboot it; {problem}" if problem else f"{empty}: {power.devices} reboots it"
     plan = replace(plan, blocked=(_Why.AWAITS_REBOOT if problem else _Why.NOT_NEEDED, text))
-    match rebooting.next_step(stored, power, facts.mine, settings.pace, facts.now):
-        case fencing.Record(record):
-            return replace(plan, fencing=record, look_again=AT_ONCE)
-        case rebooting.Reboot(record):
-            return then(plan, Reboot(record))
-        case fencing.WaitUntil(at):
-            return no_later(plan, at, facts.now)
+    return follow(plan, rebooting.next_step(stored, facts, settings.pace), facts.now)
 
 
-def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
+def _take_back(facts: RecoveryFacts, plan: RecoveryPlan, stored: Fencing) -> RecoveryPlan:
     """Clean away evacuated servers by the record of the fencing, which is closed after that.
 
     The compute service may have the host as dead without the record: after a pass that declared it
@@ -143,7 +122,7 @@ def is_unreleased(hypervisor: Hypervisor) -> bool:
     return stored is not None and stored.phase != FencingPhase.RELEASED
 
 
-def _at_rest(facts: Facts, plan: Plan) -> Plan:
+def _at_rest(facts: RecoveryFacts, plan: RecoveryPlan) -> RecoveryPlan:
     blocked = get_condition(facts.hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
     return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is healthy")) if blocked else plan
 

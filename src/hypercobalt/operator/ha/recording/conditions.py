@@ -14,7 +14,7 @@ from hypercobalt.api.hypervisor_conditions import (
     HypervisorConditionType,
     RecoveryBlockedReason,
 )
-from hypercobalt.operator.ha.model.facts import Plan
+from hypercobalt.operator.ha.model.plan import RecoveryPlan
 from hypercobalt.operator.shared.status_writer import Part
 from hypercobalt.operator.shared.wording import Note
 
@@ -33,7 +33,7 @@ _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
 }
 
 
-def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
+def part(hypervisor: Hypervisor, plan: RecoveryPlan, now: datetime) -> Part:
     """Return the part of the status that a plan sets."""
     own = tuple(one for one in hypervisor.conditions if one.type in TYPES)
     if plan.fencing is not None:

@@ -17,13 +17,13 @@ from hypercobalt.api.hypervisor import CPU, MEMORY, is_fenced
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Server, total
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 
 _NOTHING = Quantity("0")
 _MIB = 1 << 20
 
 
-def departed(facts: Facts) -> frozenset[str]:
+def departed(facts: RecoveryFacts) -> frozenset[str]:
     """Return UUIDs in a dead host's status of instances that have left by its recovery."""
     if not is_fenced(facts.hypervisor) or facts.latest.agent or facts.host is None:
         return frozenset()

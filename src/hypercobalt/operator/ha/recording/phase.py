@@ -8,6 +8,7 @@ from hypercobalt.api.eviction import EvictionMode, has_ended
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.host_failure import fencing_record
+from hypercobalt.ha.host_failure.facts import healthy_since
 from hypercobalt.ha.host_failure.guard import is_open
 from hypercobalt.ha.host_failure.node_failure import (
     Alive,
@@ -18,9 +19,8 @@ from hypercobalt.ha.host_failure.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import is_stopped, is_unconfirmed
-from hypercobalt.operator.ha.model.facts import Facts, Plan
-from hypercobalt.operator.ha.observing.fleet import healthy_since
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
+from hypercobalt.operator.ha.model.plan import RecoveryPlan
 from hypercobalt.operator.ha.planning.keeping import is_empty
 from hypercobalt.operator.ha.planning.returning import is_awaited, is_unreleased
 from hypercobalt.operator.ha.settings import HaSettings
@@ -28,7 +28,7 @@ from hypercobalt.operator.ha.settings import HaSettings
 _Phase = RecoveryPhase
 
 
-def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
+def recovery(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> Recovery | None:
     """Return the phase that the plan leaves the host in; None for a host that is well."""
     match facts.verdict:
         case Well() | Returned():
@@ -41,14 +41,14 @@ def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
             moves = EvictionMode.LIVE
             return _elsewhere(facts, moves) if movable else Recovery(_Phase.BLOCKED)
         case Suspected() | RebootGrace() | Dead():
-            if is_unconfirmed(facts):
+            if facts.is_unconfirmed:
                 return Recovery(_Phase.BLOCKED)
-            if is_stopped(facts) or is_fenced(facts.hypervisor):
+            if facts.is_stopped or is_fenced(facts.hypervisor):
                 return _elsewhere(facts, EvictionMode.EVACUATE)
             return _silent(facts, plan, settings)
 
 
-def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
+def _silent(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> Recovery:
     stored = plan.fencing
     if stored is not None and fencing_record.is_under_way(stored, facts.now):
         return Recovery(_Phase.FENCING, stored.deadline)
@@ -64,7 +64,7 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
             return Recovery(_Phase.FENCING)
 
 
-def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
+def _elsewhere(facts: RecoveryFacts, mode: EvictionMode) -> Recovery:
     """Return the phase of a host whose instances may run elsewhere."""
     if facts.abandoned and not is_empty(facts, mode):
         return Recovery(_Phase.BLOCKED)
@@ -75,9 +75,9 @@ def _elsewhere(facts: Facts, mode: EvictionMode) -> Recovery:
     return Recovery(_Phase.BLOCKED if _is_held(facts) else _Phase.RECOVERING)
 
 
-def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
+def _back(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> Recovery | None:
     hypervisor, stored = facts.hypervisor, plan.fencing
-    if is_stopped(facts):
+    if facts.is_stopped:
         return _elsewhere(facts, EvictionMode.EVACUATE)
     if stored is not None and fencing_record.may_act_late(stored, facts.now):
         return Recovery(_Phase.FENCING, fencing_record.late_until(stored))
@@ -89,9 +89,9 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
     return Recovery(_Phase.RETURNING, healthy + settings.waits.healthy)
 
 
-def _is_held(facts: Facts) -> bool:
+def _is_held(facts: RecoveryFacts) -> bool:
     return bool(facts.silenced) or not is_open(facts.gates)
 
 
-def _ahead(at: datetime, facts: Facts) -> datetime | None:
+def _ahead(at: datetime, facts: RecoveryFacts) -> datetime | None:
     return at if at > facts.now else None

@@ -25,7 +25,7 @@ from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
 from hypercobalt.ha.host_failure.doubts import Power
-from hypercobalt.operator.ha.devices.fences import Setup
+from hypercobalt.ha.host_failure.facts import FenceSetup
 from hypercobalt.operator.ha.devices.power import PowerReader
 from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import Cache, FakeClock, Kube
@@ -64,7 +64,7 @@ class Site:
     def get(self, _: str) -> Hypervisor:
         return self.hypervisor
 
-    def setup(self, node: Node) -> Setup:
+    def setup(self, node: Node) -> FenceSetup:
         raise NotImplementedError
 
     async def devices(self, node: Node, cuts: Cuts) -> Sequence[tuple[FenceDevice, timedelta]]:

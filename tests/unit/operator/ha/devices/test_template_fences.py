@@ -26,7 +26,8 @@ from hypercobalt.api.fencing import FenceDeviceIdentity
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.ha.devices.fences import Setup, switch_off
+from hypercobalt.ha.host_failure.facts import FenceSetup
+from hypercobalt.operator.ha.devices.fences import switch_off
 from hypercobalt.operator.ha.devices.template_fences import TemplateFences, connections
 from hypercobalt.runtime import Kube
 
@@ -131,7 +132,7 @@ async def test_missing_secret_is_named() -> None:
 def test_host_that_no_template_fits_cannot_be_fenced() -> None:
     assert "has no label" in Site(BY_LABEL).fences.setup(host("kvm-a")).problem
     assert "no template" in Site().fences.setup(host("kvm-c")).problem
-    assert Setup(problem="none").power.lasts == timedelta(0)
+    assert FenceSetup(problem="none").power.lasts == timedelta(0)
 
 
 async def test_devices_of_one_kind_are_given_by_it() -> None:

@@ -17,7 +17,7 @@ from tests.unit.operator.samples import NOW
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.metrics import HaMetrics
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.observe import Observation, World
 from hypercobalt.operator.ha.observing.fleet import Fleet
 from hypercobalt.operator.ha.observing.peers import Peers
@@ -47,7 +47,7 @@ class Site:
     def is_quiet(self, name: str) -> bool:
         return False
 
-    async def facts(self, name: str, mine: datetime | None) -> Facts:
+    async def facts(self, name: str, mine: datetime | None) -> RecoveryFacts:
         return dataclasses.replace(FACTS, hypervisor=self.hypervisor)
 
     async def modify(

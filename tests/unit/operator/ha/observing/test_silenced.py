@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.ha.model.facts import BEFORE
+from hypercobalt.operator.ha.model.plan import BEFORE
 from hypercobalt.operator.ha.observing.silenced import silenced
 from hypercobalt.operator.shared.evictions import FINALIZER
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.ha.made import FACTS, hypervisor
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.operator.ha.model.facts import Plan
+from hypercobalt.operator.ha.model.plan import RecoveryPlan
 from hypercobalt.operator.ha.planning.crash_loop import named
 
 S = timedelta(seconds=1)
@@ -30,5 +30,5 @@ def test_host_is_looked_at_when_its_loop_is_over(
 ) -> None:
     host = hypervisor()
     host = with_fields(host, status=with_fields(host.status, recentBoots=BOOTS))
-    found = named(replace(FACTS, hypervisor=host), Plan(None, None, look_again=planned))
+    found = named(replace(FACTS, hypervisor=host), RecoveryPlan(None, None, look_again=planned))
     assert found.look_again == expected

@@ -13,7 +13,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
-from hypercobalt.operator.ha.model.facts import Plan
+from hypercobalt.operator.ha.model.plan import RecoveryPlan
 from hypercobalt.operator.ha.recording.conditions import notes, part
 from hypercobalt.operator.shared.status_writer import FIELDS, Part
 
@@ -93,7 +93,7 @@ def fencing(phase: FencingPhase, *evidence: str, lives: bool = False) -> Fencing
     ],
 )
 def test_condition_fenced_follows_the_record(record: Fencing, state: str, text: str) -> None:
-    (fenced,) = part(hypervisor(record), Plan(None, record), NOW).conditions
+    (fenced,) = part(hypervisor(record), RecoveryPlan(None, record), NOW).conditions
     assert (fenced.type, f"{fenced.status}/{fenced.reason}") == ("Fenced", state)
     assert fenced.message == text
 
@@ -108,7 +108,7 @@ def test_condition_fenced_follows_the_record(record: Fencing, state: str, text: 
     ],
 )
 def test_recovery_is_blocked_by_closed_gates(reason: RecoveryBlockedReason, status: str) -> None:
-    (blocked,) = part(hypervisor(), Plan(None, None, (reason, "why")), NOW).conditions
+    (blocked,) = part(hypervisor(), RecoveryPlan(None, None, (reason, "why")), NOW).conditions
     assert (blocked.type, blocked.status, blocked.reason, blocked.message) == (
         "RecoveryBlocked",
         status,
@@ -124,7 +124,7 @@ READY = condition("Ready", "False")
 
 def test_conditions_that_a_plan_leaves_alone_stay_and_those_of_others_are_not_its_own() -> None:
     host = hypervisor(conditions=(READY, FENCED, BLOCKED))
-    found = part(host, Plan(LATER, None), LATER)
+    found = part(host, RecoveryPlan(LATER, None), LATER)
     assert found.conditions == (FENCED, BLOCKED)
     assert found.types == {"Fenced", "RecoveryBlocked"}
     kept = dict.fromkeys(("fencing", "assertion", "recovery"))
@@ -145,7 +145,7 @@ LIVES = Fencing(phase="Fenced", bootID="b1", livesSince=NOW, evidence=("the kube
 def test_host_that_is_ready_in_another_boot_is_no_failure(
     *, returns: bool, reason: str, text: str
 ) -> None:
-    found = part(hypervisor(), Plan(None, LIVES, returns=returns), NOW).conditions
+    found = part(hypervisor(), RecoveryPlan(None, LIVES, returns=returns), NOW).conditions
     (fenced,) = found
     assert (fenced.status, fenced.reason, fenced.message) == ("Unknown", reason, text)
 

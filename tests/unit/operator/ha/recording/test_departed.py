@@ -14,13 +14,13 @@ from hypercobalt.api.hypervisor_status import Cell, HypervisorStatus, Instance
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.ha.host_failure.doubts import Latest
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.recording.departed import departed, without
 
 LISTED = tuple(Instance(f"vm-{n}", f"a{n}", active=n < 3) for n in range(1, 4))
 
 
-def dead() -> Facts:
+def dead() -> RecoveryFacts:
     """A host whose recovery accounts for vm-1 and vm-3 as gone, and for vm-2 as waiting."""
     entries = (
         EvictionInstance(id="vm-1", phase=InstancePhase.SUCCEEDED, mode=EvictionMode.EVACUATE),

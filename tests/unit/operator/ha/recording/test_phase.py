@@ -33,7 +33,7 @@ from hypercobalt.ha.host_failure.node_failure import (
     Well,
 )
 from hypercobalt.operator.ha.decide import decide
-from hypercobalt.operator.ha.model.facts import Facts
+from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.planning.evictions import recovery as eviction
 from hypercobalt.operator.ha.recording.phase import recovery
 
@@ -199,5 +199,7 @@ MIGRATED = with_fields(
         ),
     ],
 )
-def test_recovery_names_the_phase_and_when_it_ends(facts: Facts, expected: Recovery | None) -> None:
+def test_recovery_names_the_phase_and_when_it_ends(
+    facts: RecoveryFacts, expected: Recovery | None
+) -> None:
     assert recovery(facts, decide(facts, SETTINGS), SETTINGS) == expected

@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.operator.ha.reconciler import new_deadline
+from hypercobalt.operator.ha.recording.attempts import new_deadline
 
 LATER = NOW + timedelta(minutes=5)
 
