@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
+from hypercobalt.adapters.ovs.links import KernelBond, Link
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -22,8 +23,6 @@ from hypercobalt.adapters.ovs.model import (
     Daemon,
     Flow,
     FlowCounts,
-    KernelBond,
-    Link,
     LocalBinding,
     Southbound,
 )

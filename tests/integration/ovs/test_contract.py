@@ -9,7 +9,8 @@ import pytest
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.host import HostSwitch
-from hypercobalt.adapters.ovs.model import DaemonName, Flow, Link
+from hypercobalt.adapters.ovs.links import Link
+from hypercobalt.adapters.ovs.model import DaemonName, Flow
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import BridgeRow, InterfaceRow, PortRow
 from hypercobalt.adapters.ovs.watch import Pace

@@ -14,12 +14,8 @@ from hypercobalt.api.crd import Schema
 from hypercobalt.api.eviction import EvictionSpec
 from hypercobalt.api.hypervisor import Hypervisor, lists_all
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS, NODE_AGENT_TYPES
-from hypercobalt.api.hypervisor_status import (
-    MOST_INSTANCES,
-    HypervisorStatus,
-    Instance,
-    OperatingSystemStatus,
-)
+from hypercobalt.api.hypervisor_host import OperatingSystemStatus
+from hypercobalt.api.hypervisor_status import MOST_INSTANCES, HypervisorStatus, Instance
 from hypercobalt.api.migration import MigrationStatus
 from hypercobalt.api.ovsnode import Bridge, OVSNode, OVSNodeStatus
 from hypercobalt.api.schema import KEY, CustomObject, Writer

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.model import (
     BondMember,
     BondState,
@@ -17,7 +18,6 @@ from hypercobalt.adapters.ovs.model import (
     Flow,
     FlowCounts,
     LacpStatus,
-    Link,
     LocalBinding,
     Southbound,
 )

@@ -24,12 +24,11 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.adapters.ovs.links import KernelBond, KernelBondMember
 from hypercobalt.adapters.ovs.model import (
     DaemonName,
     Datapath,
     FlowCounts,
-    KernelBond,
-    KernelBondMember,
     Pmd,
     PmdQueues,
     RxQueue,

@@ -27,7 +27,8 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
-from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Southbound
+from hypercobalt.adapters.ovs.links import KernelBond, KernelBondMember
+from hypercobalt.adapters.ovs.model import Southbound
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import Database, ManagerRow, MirrorRow
 from hypercobalt.agent.diagnostics.use import RefusedUseError

@@ -6,7 +6,8 @@ import pytest
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
+from hypercobalt.api.hypervisor_host import OperatingSystemStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.supervision.rules import Restarts

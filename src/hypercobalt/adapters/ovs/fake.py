@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
+from hypercobalt.adapters.ovs.links import KernelBond, Link
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -21,8 +22,6 @@ from hypercobalt.adapters.ovs.model import (
     Datapath,
     Flow,
     FlowCounts,
-    KernelBond,
-    Link,
     LocalBinding,
     Pmd,
     PmdQueues,

@@ -20,6 +20,7 @@ from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
 from hypercobalt.adapters.ovs import database, kernel, ovsdb, startup
 from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, started_at, version_of
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
+from hypercobalt.adapters.ovs.links import KernelBond, Link
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -29,8 +30,6 @@ from hypercobalt.adapters.ovs.model import (
     Datapath,
     Flow,
     FlowCounts,
-    KernelBond,
-    Link,
     LocalBinding,
     Paths,
     Pmd,

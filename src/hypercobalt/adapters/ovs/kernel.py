@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Link
+from hypercobalt.adapters.ovs.links import KernelBond, KernelBondMember, Link
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 
 _IFF_UP: Final = 0x1

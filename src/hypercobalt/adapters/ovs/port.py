@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
+from hypercobalt.adapters.ovs.links import KernelBond, Link
 from hypercobalt.adapters.ovs.model import (
     BondState,
     ControllerStart,
@@ -22,8 +23,6 @@ from hypercobalt.adapters.ovs.model import (
     Datapath,
     Flow,
     FlowCounts,
-    KernelBond,
-    Link,
     LocalBinding,
     Pmd,
     PmdQueues,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.host.port import System
 from hypercobalt.agent.text import clean
-from hypercobalt.api.hypervisor_status import OperatingSystemStatus
+from hypercobalt.api.hypervisor_host import OperatingSystemStatus
 from hypercobalt.node_agent.status.parts import Board
 
 

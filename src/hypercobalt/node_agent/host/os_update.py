@@ -25,7 +25,7 @@ from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, UpdateReason
-from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
+from hypercobalt.api.hypervisor_host import HyperVisorUpdateStatus
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.parts import Board

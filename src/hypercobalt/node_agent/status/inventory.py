@@ -28,15 +28,8 @@ from typing import Final
 from hypercobalt.adapters.libvirt.model import Domain, HostCapabilities, HostCell
 from hypercobalt.agent.text import clean
 from hypercobalt.api.hypervisor import CPU, MEMORY
-from hypercobalt.api.hypervisor_status import (
-    MOST_PORTS,
-    Capabilities,
-    Cell,
-    DomainCapabilities,
-    HypervisorStatus,
-    Instance,
-    InstancePort,
-)
+from hypercobalt.api.hypervisor_host import Capabilities, Cell, DomainCapabilities
+from hypercobalt.api.hypervisor_status import MOST_PORTS, HypervisorStatus, Instance, InstancePort
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.node_agent.status.parts import Inventory
 

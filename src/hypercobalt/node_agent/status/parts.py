@@ -14,7 +14,7 @@ from hypercobalt.adapters.libvirt.model import (
 from hypercobalt.agent import board
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.fencing import GuestsStopped
-from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus, OperatingSystemStatus
+from hypercobalt.api.hypervisor_host import HyperVisorUpdateStatus, OperatingSystemStatus
 from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.runtime import Clock
 

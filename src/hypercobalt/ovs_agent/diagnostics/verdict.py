@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalFlow
-from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 from hypercobalt.ovs_agent.diagnostics.lookup import TUNNELS, Place, chassis_of, places

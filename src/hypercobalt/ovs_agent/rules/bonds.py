@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import BondState, KernelBond, LacpStatus
+from hypercobalt.adapters.ovs.links import KernelBond
+from hypercobalt.adapters.ovs.model import BondState, LacpStatus
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow, PortRow
 from hypercobalt.api.ovsnode import Bond, BridgeStatus, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode

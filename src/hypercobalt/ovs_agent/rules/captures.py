@@ -18,7 +18,7 @@ from hypercobalt.adapters.capture.filters import LONGEST, is_device
 from hypercobalt.adapters.capture.order import DURATION, PACKETS, SNAPLEN, Order
 from hypercobalt.adapters.capture.order import LONGEST as LONGEST_PACKET
 from hypercobalt.adapters.capture.order import SHORTEST as SHORTEST_PACKET
-from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ovs_agent.rules.findings import plain

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode

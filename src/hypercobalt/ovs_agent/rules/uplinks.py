@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import LinkStatus, PhysicalInterface
 from hypercobalt.ovs_agent.facts import Facts

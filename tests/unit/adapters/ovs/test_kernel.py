@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.adapters.ovs import kernel
-from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Link
+from hypercobalt.adapters.ovs.links import KernelBond, KernelBondMember, Link
 from hypercobalt.adapters.ovs.port import SwitchError
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -11,7 +11,8 @@ from hypercobalt.api.conditions import ConditionStatus, set_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorStatus, HyperVisorUpdateStatus
+from hypercobalt.api.hypervisor_host import HyperVisorUpdateStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.recovery import Recovery
 from hypercobalt.ha.incidents.restraint import Restraint, restraint, returning

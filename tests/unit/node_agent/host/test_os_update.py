@@ -17,11 +17,8 @@ from hypercobalt.adapters.host.port import HostError
 from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.api.hypervisor_status import (
-    HypervisorStatus,
-    HyperVisorUpdateStatus,
-    OperatingSystemStatus,
-)
+from hypercobalt.api.hypervisor_host import HyperVisorUpdateStatus, OperatingSystemStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.os_update import (
     Attempts,

@@ -20,12 +20,8 @@ from hypercobalt.api.conditions import AGENT_MESSAGE, Condition, ConditionStatus
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import (
-    HypervisorStatus,
-    HyperVisorUpdateStatus,
-    Instance,
-    OperatingSystemStatus,
-)
+from hypercobalt.api.hypervisor_host import HyperVisorUpdateStatus, OperatingSystemStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.schema import Writer
 from hypercobalt.api.writers import written_by

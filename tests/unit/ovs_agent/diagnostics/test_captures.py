@@ -17,9 +17,9 @@ from hypercobalt.adapters.capture import tcpdump
 from hypercobalt.adapters.capture.filters import FilterError
 from hypercobalt.adapters.capture.order import Order
 from hypercobalt.adapters.capture.pcap import CaptureError
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, OWNER
 from hypercobalt.adapters.ovs.mirrors import Mirrors
-from hypercobalt.adapters.ovs.model import Link
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest

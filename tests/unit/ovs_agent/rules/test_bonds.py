@@ -14,7 +14,8 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
-from hypercobalt.adapters.ovs.model import BondState, KernelBond, KernelBondMember, LacpStatus
+from hypercobalt.adapters.ovs.links import KernelBond, KernelBondMember
+from hypercobalt.adapters.ovs.model import BondState, LacpStatus
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.api.ovsnode import Bond

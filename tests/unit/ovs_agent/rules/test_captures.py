@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.adapters.capture.order import Order
-from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, PortRow, SwitchRow
 from hypercobalt.ovs_agent.rules.captures import (
     CaptureRefusedError,

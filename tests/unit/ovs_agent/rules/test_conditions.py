@@ -28,12 +28,12 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
+from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.model import (
     ControllerState,
     Flow,
     FlowCounts,
     LacpStatus,
-    Link,
     LocalBinding,
     Southbound,
 )

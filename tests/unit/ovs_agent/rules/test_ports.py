@@ -22,7 +22,8 @@ from tests.unit.ovs_agent.switches import (
     without,
 )
 
-from hypercobalt.adapters.ovs.model import Link, LocalBinding
+from hypercobalt.adapters.ovs.links import Link
+from hypercobalt.adapters.ovs.model import LocalBinding
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample, with_hosted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.ovs_agent.switches import bond, but, database, healthy, interface, tap, without
 
-from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Link
+from hypercobalt.adapters.ovs.links import KernelBond, KernelBondMember, Link
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.api.ovsnode import PhysicalInterface
 from hypercobalt.ovs_agent.facts import Reading

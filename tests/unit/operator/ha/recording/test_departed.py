@@ -10,7 +10,8 @@ from tests.records import recorded
 from tests.unit.operator.ha.made import DOWN, EMPTY, EVACUATION, FACTS, HOST, hypervisor
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionStatus, InstancePhase
-from hypercobalt.api.hypervisor_status import Cell, HypervisorStatus, Instance
+from hypercobalt.api.hypervisor_host import Cell
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.ha.host_failure.doubts import Latest
