@@ -43,6 +43,8 @@ TRIGGERS: Final = {
 """`spec.trigger` of the Evictions that recover from each type of incident."""
 OF_STORAGE: Final = frozenset({IncidentType.IO_ERROR, IncidentType.STORAGE_DEGRADED})
 """Types of incidents that are about a disk."""
+CRASHES: Final = (IncidentType.CRASH, IncidentType.ENDED_BY_BOOT)
+"""Types of unplanned ends."""
 
 
 class State(StrEnum):

@@ -21,6 +21,7 @@ from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode, Trigger
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import (
+    CRASHES,
     TRIGGERS,
     Case,
     Instance,
@@ -32,13 +33,13 @@ from hypercobalt.ha.incidents.cases import (
     recent,
     with_time,
 )
-from hypercobalt.ha.incidents.classify import CRASHES, SHORTLY
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.holding import reported
 from hypercobalt.ha.incidents.pools import pool_of
 from hypercobalt.ha.incidents.shared_storage import wait_for_storage
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.storm import admit
+from hypercobalt.ha.incidents.verdict import SHORTLY
 
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.incidents.cases import (
+    CRASHES,
     MOST_DISKS,
     Case,
     DiskErrors,
@@ -25,10 +26,9 @@ from hypercobalt.ha.incidents.cases import (
     recent,
     with_time,
 )
-from hypercobalt.ha.incidents.classify import COALESCE, CRASHES
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import STARTS, STOPS, Kind, Signal, is_grave, is_harmless
-from hypercobalt.ha.incidents.verdict import Nature, Verdict
+from hypercobalt.ha.incidents.verdict import COALESCE, Nature, Verdict
 
 RAN_WELL: Final = timedelta(seconds=30)
 """Time after a resume; an I/O error that comes later is a new one."""

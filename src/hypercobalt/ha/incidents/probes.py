@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of, reaction_of
-from hypercobalt.ha.incidents.classify import PROBE_AGAIN
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.history import earliest
+from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
 
 _QUIET_DISKS: Final = timedelta(seconds=30)
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
-from hypercobalt.ha.incidents.classify import PROBE_AGAIN
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.pools import pool_of, site_pool_of
 from hypercobalt.ha.incidents.signals import HOST
+from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
 
 STALLED: Final = timedelta(seconds=60)
 """Time without an answer of a storage and without I/O of an instance until both are reported."""

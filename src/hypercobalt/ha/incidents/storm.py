@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, Step, key_of, recent
-from hypercobalt.ha.incidents.classify import SHORTLY
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import HOST
+from hypercobalt.ha.incidents.verdict import SHORTLY
 
 _MINUTE: Final = timedelta(minutes=1)
 

@@ -22,7 +22,6 @@ from hypercobalt.api.hypervisor import Hypervisor, is_shown_fenced
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.ha.incidents.cases import Case, Step
-from hypercobalt.ha.incidents.classify import PROBE_AGAIN
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import Recovery, postponed, recovering
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN, held, released, waiting, withdrawn
@@ -31,6 +30,7 @@ from hypercobalt.ha.incidents.restraint import FRESH, Restraint, restraint, retu
 from hypercobalt.ha.incidents.shared_storage import fails_elsewhere, wait_for_storage
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.storm import admit
+from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery_evictions import Evictions, Outcome, other_name

@@ -29,8 +29,7 @@ from hypercobalt.adapters.libvirt.vocabulary import (
 )
 from hypercobalt.agent.text import clean
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Instance, State
-from hypercobalt.ha.incidents.classify import CRASHES
+from hypercobalt.ha.incidents.cases import CRASHES, Instance, State
 from hypercobalt.ha.incidents.signals import Kind, Signal
 
 _LIFECYCLE: Final[Mapping[tuple[int, int], Kind]] = {

@@ -19,7 +19,6 @@ from hypercobalt.ha.incidents.cases import (
     eviction_name,
     key_of,
 )
-from hypercobalt.ha.incidents.classify import PROBE_AGAIN, SHORTLY
 from hypercobalt.ha.incidents.config import HaConfig, Limits, ManyCrashes, Span, Thresholds
 from hypercobalt.ha.incidents.escalation import (
     FOLLOW,
@@ -32,6 +31,7 @@ from hypercobalt.ha.incidents.escalation import (
     recovering,
 )
 from hypercobalt.ha.incidents.signals import HOST, Kind
+from hypercobalt.ha.incidents.verdict import PROBE_AGAIN, SHORTLY
 
 
 def crashed(story: Story, *who: str) -> None:

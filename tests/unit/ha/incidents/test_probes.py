@@ -10,9 +10,9 @@ from tests.unit.ha.signs import NOON, U1
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
-from hypercobalt.ha.incidents.classify import PROBE_AGAIN
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed, resumed
+from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
 
 CONFIG = HaConfig()
 LIMITS = CONFIG.thresholds

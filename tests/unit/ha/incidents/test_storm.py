@@ -10,10 +10,10 @@ from tests.unit.ha.signs import NOON
 
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, Step
-from hypercobalt.ha.incidents.classify import SHORTLY
 from hypercobalt.ha.incidents.config import HaConfig, Limits
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.storm import admit
+from hypercobalt.ha.incidents.verdict import SHORTLY
 
 FULL = Instance(uuid=HOST, incidents=(NOON,) * 10)
 

@@ -11,10 +11,10 @@ from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, State, Step
-from hypercobalt.ha.incidents.classify import COALESCE, PANIC_SETTLE, SETTLE, classify
+from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import Kind, Signal
-from hypercobalt.ha.incidents.verdict import Verdict
+from hypercobalt.ha.incidents.verdict import COALESCE, PANIC_SETTLE, SETTLE, Verdict
 
 CONFIG = HaConfig()
 LIMITS = CONFIG.thresholds

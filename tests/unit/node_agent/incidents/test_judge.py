@@ -23,10 +23,10 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, ShutoffReason
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
-from hypercobalt.ha.incidents.classify import SETTLE
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import plan
 from hypercobalt.ha.incidents.signals import HOST
+from hypercobalt.ha.incidents.verdict import SETTLE
 from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.incidents.domain_log import DIRECTORY, DomainLogs
 from hypercobalt.node_agent.incidents.journal import Journal
