@@ -18,7 +18,8 @@ from time import monotonic
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.views.lab import is_taken_up

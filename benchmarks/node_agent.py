@@ -31,7 +31,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import Migration, MigrationType
 from hypercobalt.lab.agents import NODE_AGENT
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube, configure_logs

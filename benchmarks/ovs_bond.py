@@ -32,8 +32,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.harness import report
 
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.network.data_cables import MEMBERS
+from hypercobalt.lab.setup import Setup
 from hypercobalt.runtime import Kube
 
 SETTLED = 60.0  # seconds until the bond is reported as whole, or as broken

@@ -22,8 +22,9 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.control import TOKENS
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import preflight
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.state import Layout
 from hypercobalt.operator.election import LEASE
 from tests.lab.conftest import run

@@ -19,7 +19,8 @@ from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
+from hypercobalt.lab.setup import Setup
 from hypercobalt.runtime import Kube, SystemClock
 from hypercobalt.views.lab import STALE, rows
 from tests.following import follow

@@ -25,9 +25,10 @@ from hypercobalt.cli import agents as people
 from hypercobalt.lab import agents, rights, tokens
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import HOST_BYTES
 from hypercobalt.lab.ovn import Central, Part
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.ovs_agent.settings import Settings
 from tests.contracts.direct import until

@@ -18,9 +18,10 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.locks import locked
 from hypercobalt.lab.network import bridge
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
@@ -185,8 +186,9 @@ async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -
 async def killed_up(data: Path, step: str) -> State:
     """An `up` that kills itself in the moment a step begins: it cleans nothing up."""
     script = (
-        "import asyncio, os, sys; from pathlib import Path;"
-        "from hypercobalt.lab.lab import Lab, Setup\n"
+        "import asyncio, os, sys; from pathlib import Path\n"
+        "from hypercobalt.lab.lab import Lab\n"
+        "from hypercobalt.lab.setup import Setup\n"
         "def report(step, progress):\n"
         "  if step == sys.argv[2]: asyncio.get_running_loop().call_later("
         f"float(sys.argv[3]), os.kill, os.getpid(), {signal.SIGKILL:d})\n"

@@ -21,7 +21,8 @@ from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup
+from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.domain import CrashAction, ErrorPolicy, Watchdog, WatchdogAction
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage

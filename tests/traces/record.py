@@ -20,7 +20,8 @@ from hypercobalt.adapters.libvirt.model import Versions
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import SystemClock

@@ -19,12 +19,12 @@ import pytest
 import pytest_asyncio
 
 from hypercobalt.drills.witness import Witness
-from hypercobalt.lab.lab import Setup
 from hypercobalt.lab.openstack import seed
 from hypercobalt.lab.openstack.client import Session
 from hypercobalt.lab.openstack.site import OpenStack, up
 from hypercobalt.lab.progress import Progress
 from hypercobalt.lab.pytest_plugin import run
+from hypercobalt.lab.setup import Setup
 from tests.openstack import machine
 from tests.openstack.reaper import reaped
 from tests.openstack.servers import Servers

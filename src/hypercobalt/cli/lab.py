@@ -19,11 +19,12 @@ from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError, LabRequestError
-from hypercobalt.lab.lab import Lab, Setup
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.lab import down as take_down
 from hypercobalt.lab.locks import locked, refuse_beside_another
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import MIB, Demand, Readiness
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.state import NODE_GRACE, Layout
 from hypercobalt.lab.supervision.supervisor import Supervisor
 from hypercobalt.lab.vms import missing

@@ -31,7 +31,7 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Readiness
 from hypercobalt.lab.progress import Progress, Report
 from hypercobalt.lab.supervision import journal, supervisor
-from hypercobalt.lab.vms.fleet import Inventory
+from hypercobalt.lab.vms.inventory import Inventory
 from hypercobalt.lab.vms.request import ListedVm
 from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection

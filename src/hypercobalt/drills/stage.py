@@ -25,7 +25,8 @@ from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.guest.ledger import Ledger
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.domain import ErrorPolicy
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request

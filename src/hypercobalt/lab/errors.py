@@ -34,3 +34,9 @@ class CommandError(LabError):
         super().__init__(f"`{' '.join(argv)}`{place} {how}{printed}")
         self.code = code
         self.output = output
+
+
+def first_of(group: BaseExceptionGroup[HypercobaltError | OSError]) -> HypercobaltError | OSError:
+    """Return the first error of a group, and of the groups in it."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -6,10 +6,7 @@ Every step may be the first one after a crash: it looks at what is there and mak
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import shutil
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +19,6 @@ from hypercobalt.lab import (
     bond,
     kubelet,
     migration_tls,
-    mounts,
     ovn,
     processes,
     shared_mount,
@@ -30,33 +26,16 @@ from hypercobalt.lab import (
 from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.control import ControlPlane
-from hypercobalt.lab.errors import LabError, LabRequestError
+from hypercobalt.lab.errors import LabRequestError, first_of
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.operator import Operator
 from hypercobalt.lab.progress import Report, T, silent, step
 from hypercobalt.lab.ready import Ready
+from hypercobalt.lab.removal import forget, throw_away
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """The setup of a lab, present or requested.
-
-    Args:
-        hosts: how many a new lab gets; a lab that is there keeps its own.
-        control_plane: the API server, and objects and agents for the hosts.
-        ovn: the databases, and in each host a controller and the OVS agent.
-        operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
-        vms: how many a new lab gets; `up` only writes it down, `vms.missing` makes them.
-    """
-
-    hosts: int = 3
-    control_plane: bool = True
-    ovn: bool = True
-    operator: bool = True
-    vms: int = 0
 
 
 class Lab:
@@ -110,7 +89,7 @@ class Lab:
             fresh = records.new(api_port, node_grace)
             state = await _begin(layout, fresh)
         elif not await bridge.make_bridge(state):
-            state = await _take_network(layout, state)
+            state = await bridge.take_network(layout, state)
         if not state.api_port:
             state = msgspec.structs.replace(state, api_port=bridge.free_port(state))
             records.save_running(layout, state)
@@ -201,7 +180,7 @@ class Lab:
                 for host in self.hosts:
                     group.create_task(self.up_host(host, setup, ready), name=f"host {host.name}")
         except* (HypercobaltError, OSError) as failures:
-            failure = _first(failures)
+            failure = first_of(failures)
         if failure is not None:
             raise failure
 
@@ -392,20 +371,10 @@ class Lab:
 async def _begin(layout: Layout, fresh: State) -> State:
     """A new lab on a free network; nothing of it is left where that fails."""
     try:
-        return await _take_network(layout, fresh)
+        return await bridge.take_network(layout, fresh)
     except BaseException:
         await down(layout.data)
         raise
-
-
-async def _take_network(layout: Layout, state: State) -> State:
-    """A lab on a free network; the bridge's name decides between labs that start at once."""
-    for number in await bridge.observe_free_numbers():
-        fresh = msgspec.structs.replace(state, number=number)
-        records.save_running(layout, fresh)
-        if await bridge.make_bridge(fresh):
-            return fresh
-    raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
 
 
 async def down(data: Path, report: Report = silent) -> bool:
@@ -421,29 +390,11 @@ async def down(data: Path, report: Report = silent) -> bool:
     state = records.known(layout, lost_too=True)
     if state is None:
         gone = discard(layout.api)  # of an `up` that could serve the API alone
-        _forget(layout)
+        forget(layout)
         return gone
     lab = Lab(layout, state, report)
     await lab.step("processes", processes.kill(state.id))
     for host in lab.hosts:
         await lab.step(f"host {host.name}", host.remove())
-    for name in records.OWNED:  # the directory itself may be a mount, and hold more, of a person's
-        await mounts.release(layout.data / name)
-    await bridge.remove(state)
-    for name in records.OWNED:
-        shutil.rmtree(layout.data / name, ignore_errors=True)
-    records.forget(layout, state)
-    _forget(layout)
+    await throw_away(layout, state)
     return True
-
-
-def _forget(layout: Layout) -> None:
-    for file in (layout.new_state, layout.restart_lock, layout.lock):
-        file.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        layout.data.rmdir()  # stays when a person has put something there
-
-
-def _first(group: BaseExceptionGroup[HypercobaltError | OSError]) -> HypercobaltError | OSError:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found

@@ -29,9 +29,10 @@ from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.lab import agents
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.shared_mount import faults, share
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import AlreadyExistsError, Kube

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.pytest_plugin import run
+from hypercobalt.lab.setup import Setup
 
 
 def served_lab(data: Path, *, hosts: int) -> Iterator[Lab]:

@@ -15,8 +15,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Setup
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.operator import ROLE
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
 from tests.contracts.direct import until

@@ -11,7 +11,8 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Setup, down
+from hypercobalt.lab.lab import Lab, down
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
 from tests.lab.conftest import SWITCHED, TakeFleet

@@ -19,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.lab import processes
+from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute, run
 from hypercobalt.lab.errors import CommandError, LabError
-from hypercobalt.lab.state import State, subnet
+from hypercobalt.lab.state import Layout, State, subnet
 
 NUMBERS = range(256)  # of the subnets 10.77.N.0/24
 _SYS = Path("/sys/class/net")
@@ -88,6 +89,20 @@ async def make_bridge(state: State) -> bool:
     await run("ip", "address", "replace", f"{state.address}/24", "dev", state.bridge, env=env)
     await run("ip", "link", "set", state.bridge, "up", env=env)
     return True
+
+
+async def take_network(layout: Layout, state: State) -> State:
+    """Give a lab a free network; the bridge's name decides between labs that start at once.
+
+    Raises:
+        LabError: no network is free.
+    """
+    for number in await observe_free_numbers():
+        fresh = msgspec.structs.replace(state, number=number)
+        records.save_running(layout, fresh)
+        if await make_bridge(fresh):
+            return fresh
+    raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
 
 
 def _rules(state: State) -> tuple[tuple[str, ...], ...]:

@@ -20,7 +20,7 @@ from hypercobalt.lab import shared_mount
 from hypercobalt.lab.control import ZONES
 from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Setup
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.openstack import (
     apis,
     catalogue,
@@ -36,6 +36,7 @@ from hypercobalt.lab.openstack.client import Account, Json, Session
 from hypercobalt.lab.openstack.place import Place
 from hypercobalt.lab.progress import Report, silent
 from hypercobalt.lab.ready import Ready
+from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.state import NODE_GRACE
 
 HOSTS: Final = ("compute-1", "compute-2")

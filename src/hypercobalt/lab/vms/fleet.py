@@ -12,7 +12,6 @@ import os
 import uuid
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +25,7 @@ from hypercobalt.lab.machine import facts
 from hypercobalt.lab.vms import blueprint
 from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain
+from hypercobalt.lab.vms.inventory import Inventory
 from hypercobalt.lab.vms.request import ListedVm, Placement, Request, check_memory, place
 from hypercobalt.lab.vms.switch import Switch
 from hypercobalt.lab.vms.virsh import begins, defined, listed, migrate, remove, runs, virsh
@@ -36,34 +36,6 @@ UP = timedelta(seconds=60)  # two or three seconds on an idle machine, also unde
 STOP = timedelta(seconds=30)
 _POLL_SECONDS = 0.05
 _MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """The VMs of all hosts, as these list them.
-
-    Args:
-        vms: by host and name. During a migration a VM is on both hosts.
-        silent: the state or error of a host that cannot list its VMs, by its name.
-    """
-
-    vms: tuple[ListedVm, ...]
-    silent: dict[str, str]
-
-    def find(self, name: str) -> ListedVm:
-        """A VM by name; while it moves, where it still runs.
-
-        Raises:
-            LabError: no host has it.
-        """
-        found = [vm for vm in self.vms if vm.name == name]
-        if not found:
-            silent = "".join(
-                f"; {host} does not list its VMs: {why}" for host, why in self.silent.items()
-            )
-            names = ", ".join(sorted({vm.name for vm in self.vms})) or "none"
-            raise LabRequestError(f"VM {name!r} is on no host; there are: {names}{silent}")
-        return next((vm for vm in found if vm.state == "running"), found[0])
 
 
 class Fleet:
