@@ -66,3 +66,7 @@ def test_ended_instances_count_while_the_agent_that_ended_them_runs(
 def test_one_peer_keeps_a_dead_host_from_being_switched_off() -> None:
     assert replace(DEAD, verdict=Dead(("silent",), reached_by="kvm-b")).reached_by == "kvm-b"
     assert but(DEAD, dead=False).reached_by == ""
+
+
+def test_boot_that_no_agent_has_reported_is_none() -> None:
+    assert (DEAD.boot, but(DEAD, boot="").boot) == ("b1", "")

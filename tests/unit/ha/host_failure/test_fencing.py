@@ -447,6 +447,12 @@ def test_next_boot_is_still_cut_off_and_waits_for_an_attempt_to_give_its_storage
     assert claimed.fencing.storageDevice == "san", "whatever proves it"
 
 
+def test_next_boot_waits_for_an_order_to_reboot_the_host() -> None:
+    ordered = with_fields(PROVEN, bootID="b0", rebootDeadline=NOW + 60 * S)
+    assert step(ordered, DEAD, 59) == WaitUntil(NOW + 60 * S)
+    assert isinstance(step(ordered, DEAD, 60), Record)
+
+
 def test_pause_and_attempt_to_give_back_are_both_waited_for() -> None:
     failed = with_fields(NOT_CUT, unfenceDeadline=DEADLINE + 60 * S)
     assert step(failed, BOTH, 160) == WaitUntil(DEADLINE + 60 * S)

@@ -59,6 +59,7 @@ def test_answer_is_kept_and_what_may_act_late_holds_up_the_return() -> None:
     assert last(unheard) == "bmc: it reads off"
     assert not fencing_record.may_act_late(unheard, NOW)
     done = answered(ORDERED, "", "bmc", NOW)
+    assert done.rebootDeadline == NOW - S
     assert last(done) == "bmc has switched the host off and on again"
     assert not fencing_record.may_act_late(done, NOW)
     assert last(LIVES) == ""

@@ -63,6 +63,7 @@ from hypercobalt.operator.eviction.model.states import (
 from hypercobalt.operator.eviction.model.tracks import Begun
 from hypercobalt.operator.eviction.plan import plan, questions
 from hypercobalt.operator.eviction.planning.estimate import Timings
+from hypercobalt.operator.eviction.planning.polling import ARRIVING
 
 CHECKED = EvictionStatus(checks=(EvictionCheck(name="Instances", result="Passed"),))
 DISABLED = set_condition((), "HypervisorDisabled", "True", "Succeeded", "", now=NOW.now)
@@ -225,6 +226,9 @@ def test_no_move_begins_by_an_earlier_list_of_servers() -> None:
 def test_plan_of_a_host_that_was_not_read_is_refused() -> None:
     with pytest.raises(ValueError, match="its host was not read"):
         planned(replace(read(), looked=False, host=None))
+    without = replace(situation(read()), facts=replace(read(), hypervisor=None))
+    with pytest.raises(ValueError, match="its host was not read"):
+        without.host()
 
 
 def test_load_names_the_targets_of_what_begins() -> None:
@@ -312,7 +316,26 @@ def test_target_takes_as_many_moves_as_it_has_shown_to_bear_within_every_other_l
 
 def test_what_moves_have_shown_is_no_limit_of_an_evacuation() -> None:
     of = read(targets=("x",), limits={"x": 2}, hypervisor=DEAD, host=DOWN)
-    assert len(planned(of, *(replace(one, state=EVACUATED) for one in SEVEN)).actions) == 7
+    dead = [replace(one, state=EVACUATED) for one in SEVEN]
+    assert len(planned(of, *dead).actions) == 7
+    named = replace(of, chooses_target=False, candidates={Need(SIZE, ""): (capacity("x", 99_999),)})
+    assert len(planned(named, *dead).actions) == 7
+
+
+@pytest.mark.parametrize(
+    ("locked", "locks"),
+    [
+        pytest.param({}, True, id="unlocked"),
+        pytest.param({"locked": True, "locked_reason": "audit"}, False, id="by its owner"),
+    ],
+)
+def test_server_is_locked_for_its_evacuation_unless_its_owner_has_locked_it(
+    locked: dict[str, bool | str], locks: bool
+) -> None:
+    given = assessed(server("a", "ACTIVE", **locked), EVACUATED)
+    (start,) = planned(read(hypervisor=DEAD, host=DOWN), given).actions.values()
+    assert isinstance(start, Start)
+    assert bool(start.lock) is locks
 
 
 def test_moves_of_another_eviction_of_the_host_count_by_the_name_in_nova() -> None:
@@ -539,6 +562,25 @@ def test_instance_that_is_in_error_where_it_has_come_to_is_named_in_the_end() ->
     assert found.instances is not None
     (one,) = found.instances
     assert one.state == Stranded("has left the host, and it is in ERROR on there: no port")
+
+
+def test_instance_in_error_without_a_reason_is_named_with_its_host() -> None:
+    broken = server("a", "ERROR", host="there")
+    found = planned(read(counted=NONE, in_error={"a": broken}), LEFT)
+    assert found.instances is not None
+    text = "has left the host, and it is in ERROR on there: the compute service gives no reason"
+    assert [one.state for one in found.instances] == [Stranded(text)]
+
+
+def test_instance_in_error_that_has_not_left_keeps_its_own_state() -> None:
+    broken = server("b", "ERROR", host="here", fault="no port")
+    found = planned(read(counted=NONE, in_error={"b": broken}), STAYS)
+    assert found.instances is not None
+    assert [one.state for one in found.instances] == [STAYS.state]
+
+
+def test_incoming_move_is_looked_at_soon() -> None:
+    assert planned(read(counted=NONE, incoming=(COMES,)), LEFT).look_again == ARRIVING
 
 
 def test_instance_counted_and_listed_nowhere_is_named_in_the_end() -> None:

@@ -21,6 +21,8 @@ def fencing(phase: FencingPhase, deadline: datetime | None = NOW, attempts: int 
 ATTEMPT = fencing(FencingPhase.ATTEMPTING)
 GIVING = with_fields(fencing(FencingPhase.FENCED), unfenceDeadline=LATER)
 
+REBOOTING = with_fields(fencing(FencingPhase.FENCED), rebootDeadline=LATER)
+
 
 @pytest.mark.parametrize(
     ("stored", "record", "expected"),
@@ -47,6 +49,8 @@ GIVING = with_fields(fencing(FencingPhase.FENCED), unfenceDeadline=LATER)
             GIVING, with_fields(ATTEMPT, unfenceDeadline=LATER), NOW, id="of the boot after that"
         ),
         pytest.param(None, fencing(FencingPhase.FENCED), None, id="proven without an attempt"),
+        pytest.param(fencing(FencingPhase.FENCED), REBOOTING, LATER, id="to reboot a host"),
+        pytest.param(REBOOTING, REBOOTING, None, id="which is recorded as well"),
         pytest.param(None, None, None, id="nothing to record"),
     ],
 )  # fmt: skip

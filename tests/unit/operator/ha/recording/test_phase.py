@@ -197,6 +197,16 @@ MIGRATED = with_fields(
             Recovery(_Phase.FENCING, ATTEMPT.deadline),
             id="so it is though a person has asserted that it is dead",
         ),
+        pytest.param(
+            replace(FENCED, abandoned=True, silenced="paused"),
+            Recovery(_Phase.BLOCKED),
+            id="nothing is done about it",
+        ),
+        pytest.param(
+            replace(FENCED, abandoned=True, silenced="paused", host=EMPTY),
+            Recovery(_Phase.RECOVERED),
+            id="nothing has to be done about it",
+        ),
     ],
 )
 def test_recovery_names_the_phase_and_when_it_ends(
