@@ -32,7 +32,7 @@ from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.node_failure import Question
 from hypercobalt.lab import rights
 from hypercobalt.operator.ha import decide, observe
-from hypercobalt.operator.ha.act import Actions
+from hypercobalt.operator.ha.act import RecoveryActions
 from hypercobalt.operator.ha.devices.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
@@ -144,11 +144,11 @@ def _reports_without_an_order(patched: pytest.MonkeyPatch) -> None:
 
 
 def _names_that_stay_taken(patched: pytest.MonkeyPatch) -> None:
-    async def evict(self: Actions, wanted: Eviction) -> None:
+    async def evict(self: RecoveryActions, wanted: Eviction) -> None:
         with suppress(AlreadyExistsError):
             await self._kube.create(wanted)
 
-    patched.setattr(Actions, "_evict", evict)
+    patched.setattr(RecoveryActions, "_evict", evict)
 
 
 def _copies_that_prove(patched: pytest.MonkeyPatch) -> None:

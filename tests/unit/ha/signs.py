@@ -9,7 +9,7 @@ from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import Memory, Plan, plan, recovering
+from hypercobalt.ha.incidents.escalation import EscalationPlan, Memory, plan, recovering
 from hypercobalt.ha.incidents.history import record
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import HOST, Kind, Signal
@@ -95,7 +95,7 @@ class Story:
         (case,) = self.get(who).cases
         return case
 
-    def plan(self, *, after: float = 1, memory: Memory = PLENTY) -> Plan:
+    def plan(self, *, after: float = 1, memory: Memory = PLENTY) -> EscalationPlan:
         """The reactions planned a second later; they are taken as done."""
         self.pass_(after)
         planned = plan(self.known, NODE, self.config, self.now, memory)

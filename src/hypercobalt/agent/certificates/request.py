@@ -182,7 +182,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CertificatePlan:
     """The next step.
 
     Args:
@@ -209,35 +209,37 @@ def is_old(facts: Facts) -> bool:
     return made is None or made + AGAIN <= facts.now
 
 
-def decide(facts: Facts) -> Plan:
+def decide(facts: Facts) -> CertificatePlan:
     """Choose the next step."""
     pending, installed = facts.pending, facts.installed
     if installed is not None and not facts.intact:
-        return Plan(CertificateStep.MEND)
+        return CertificatePlan(CertificateStep.MEND)
     if pending is None:
         if installed is not None and facts.now < renewal(installed):
             text = f"installed, good until {installed.not_after:%Y-%m-%dT%H:%M:%SZ}"
-            return Plan(CertificateStep.REST, CertificateReason.READY, text, renewal(installed))
-        return Plan(CertificateStep.MAKE)
+            return CertificatePlan(
+                CertificateStep.REST, CertificateReason.READY, text, renewal(installed)
+            )
+        return CertificatePlan(CertificateStep.MAKE)
     if facts.in_use or pending.wanted != facts.wanted:
-        return Plan(CertificateStep.CLEAN_UP)
+        return CertificatePlan(CertificateStep.CLEAN_UP)
     if facts.request is None:
-        return Plan(CertificateStep.REQUEST)
+        return CertificatePlan(CertificateStep.REQUEST)
     if facts.request.spec.request != pending.request:
-        return Plan(CertificateStep.CLEAN_UP)
+        return CertificatePlan(CertificateStep.CLEAN_UP)
     return _of_request(facts, assess(facts.request))
 
 
-def _of_request(facts: Facts, found: Assessment) -> Plan:
+def _of_request(facts: Facts, found: Assessment) -> CertificatePlan:
     match found.state:
         case State.ISSUED:
-            return Plan(CertificateStep.INSTALL)
+            return CertificatePlan(CertificateStep.INSTALL)
         case State.PENDING:
             return _waiting(facts, CertificateReason.REQUEST_PENDING, found.message, None)
         case State.DENIED | State.FAILED:
             again = (found.since or facts.now) + AGAIN
             if again <= facts.now:
-                return Plan(CertificateStep.CLEAN_UP)
+                return CertificatePlan(CertificateStep.CLEAN_UP)
             denied = found.state is State.DENIED
             reason = (
                 CertificateReason.REQUEST_DENIED if denied else CertificateReason.REQUEST_FAILED
@@ -246,9 +248,11 @@ def _of_request(facts: Facts, found: Assessment) -> Plan:
             return _waiting(facts, reason, text, again)
 
 
-def _waiting(facts: Facts, reason: CertificateReason, message: str, until: datetime | None) -> Plan:
+def _waiting(
+    facts: Facts, reason: CertificateReason, message: str, until: datetime | None
+) -> CertificatePlan:
     """The installed certificate counts while it is good; its renewal shows in the message."""
     if facts.installed is not None:
         text = f"installed, good until {facts.installed.not_after:%Y-%m-%dT%H:%M:%SZ}; {message}"
-        return Plan(CertificateStep.WAIT, CertificateReason.READY, text, until)
-    return Plan(CertificateStep.WAIT, reason, message, until)
+        return CertificatePlan(CertificateStep.WAIT, CertificateReason.READY, text, until)
+    return CertificatePlan(CertificateStep.WAIT, reason, message, until)

@@ -21,9 +21,9 @@ from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY
 from hypercobalt.agent.certificates.install import Installed, Installer
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
+    CertificatePlan,
     CertificateStep,
     Facts,
-    Plan,
     RequestSettings,
     Wanted,
     decide,
@@ -133,7 +133,7 @@ class RequestedCertificate(Generic[T]):
             now=self._clock.now(),
         )
 
-    async def _act(self, step: Plan, wanted: Wanted, facts: Facts) -> float:
+    async def _act(self, step: CertificatePlan, wanted: Wanted, facts: Facts) -> float:
         match step.step:
             case CertificateStep.MAKE:
                 key = await key_maker.make(wanted.names)

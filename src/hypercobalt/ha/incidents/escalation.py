@@ -90,7 +90,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EscalationPlan:
     """Result for the cases that are due.
 
     Args:
@@ -105,7 +105,7 @@ class Plan:
 
 def plan(
     instances: Mapping[str, Instance], node: str, config: HaConfig, now: datetime, memory: Memory
-) -> Plan:
+) -> EscalationPlan:
     """Choose the reactions to the cases that are due and have recovery as their next step.
 
     Args:
@@ -134,7 +134,7 @@ def plan(
                 reaction=reaction_of(case.mode),  # it may have waited
             )
             known[uuid] = known[uuid].with_case(named)
-    return Plan(known, _recoveries(known, now))
+    return EscalationPlan(known, _recoveries(known, now))
 
 
 def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:

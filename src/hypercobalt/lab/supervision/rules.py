@@ -92,14 +92,14 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SupervisionPlan:
     """The record as it is now, and the roles to start."""
 
     record: RestartRecord
     start: tuple[str, ...]
 
 
-def decide(facts: Facts, record: RestartRecord, now: datetime) -> Plan:
+def decide(facts: Facts, record: RestartRecord, now: datetime) -> SupervisionPlan:
     """Note what died, forget what runs again or is held, and choose what to start now."""
     after = dict(record)
     for role in facts.wanted:
@@ -119,7 +119,7 @@ def decide(facts: Facts, record: RestartRecord, now: datetime) -> Plan:
         and due[role] <= now
         and facts.needs.get(role, role) in {*facts.running, role}
     )
-    return Plan(after, start)
+    return SupervisionPlan(after, start)
 
 
 def wake(record: RestartRecord, now: datetime, longest: timedelta) -> timedelta:

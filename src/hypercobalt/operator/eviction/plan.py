@@ -1,11 +1,11 @@
-"""Plans one pass over an Eviction: from its situation to one `Plan`. Pure."""
+"""Plans one pass over an Eviction: from its situation to one `EvictionPlan`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hypercobalt.operator.eviction.assessing.situation import Situation
-from hypercobalt.operator.eviction.model.decision import Load, Plan, Questions
+from hypercobalt.operator.eviction.model.decision import EvictionPlan, Load, Questions
 from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.planning import preflight
 from hypercobalt.operator.eviction.planning.calls import expected_after, remedies
@@ -47,7 +47,7 @@ def plan(
     instances: Sequence[Assessment],
     others: Sequence[Load],
     timings: Timings,
-) -> Plan:
+) -> EvictionPlan:
     """Plan a pass.
 
     Args:
@@ -65,7 +65,7 @@ def plan(
     expected = expected_after(actions, begin.explained(instances), situation.policy, facts.moment)
     over = ending(situation, expected, checks)
     polled = poll_after(expected, checks, timings, facts.moment)
-    return Plan(
+    return EvictionPlan(
         instances=over.instances,
         actions=actions,
         checks=checks,

@@ -23,7 +23,7 @@ from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.actions import Restart
 from hypercobalt.operator.eviction.model.claims import REASON, claims
-from hypercobalt.operator.eviction.model.decision import Plan
+from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Assessment
@@ -112,7 +112,7 @@ class EvictionReconciler:
 
     async def _plan(
         self, situation: Situation, instances: tuple[Assessment, ...], memory: Memory
-    ) -> tuple[Situation, Plan]:
+    ) -> tuple[Situation, EvictionPlan]:
         if situation.facts.is_deleted:
             return situation, cancel(situation, instances)
         name = situation.facts.eviction.metadata.name
@@ -130,7 +130,7 @@ class EvictionReconciler:
         memory.load = planned.load or memory.load
         return situation, planned
 
-    async def _act(self, facts: Facts, planned: Plan, memory: Memory) -> Plan:
+    async def _act(self, facts: Facts, planned: EvictionPlan, memory: Memory) -> EvictionPlan:
         """Make the calls, and return the plan with the instances as they are afterwards."""
         if planned.instances is None:
             return planned
@@ -149,7 +149,7 @@ class EvictionReconciler:
             log.info("instances_counted_but_not_listed", eviction=name)
         return replace(planned, instances=instances)
 
-    async def _record(self, situation: Situation, planned: Plan, memory: Memory) -> Result:
+    async def _record(self, situation: Situation, planned: EvictionPlan, memory: Memory) -> Result:
         facts = replace(situation.facts, moment=self._observer.moment())
         eviction, name = facts.eviction, facts.eviction.metadata.name
         status = self._status(situation.having(facts), planned, memory)
@@ -169,7 +169,9 @@ class EvictionReconciler:
         due = [wait for wait in (planned.look_again, waits) if wait is not None]
         return Result(min(due, default=None))
 
-    def _status(self, situation: Situation, planned: Plan, memory: Memory) -> EvictionStatus:
+    def _status(
+        self, situation: Situation, planned: EvictionPlan, memory: Memory
+    ) -> EvictionStatus:
         waiting = [s.size.memory_mib for s in pending(planned.instances or (), situation.order)]
         at = situation.facts.moment.at
         left = memory.timings.seconds_left(waiting, situation.most_at_once, at)

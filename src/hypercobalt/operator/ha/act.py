@@ -39,7 +39,7 @@ from hypercobalt.operator.ha.model.plan import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.observe import World
+from hypercobalt.operator.ha.observe import Sources
 from hypercobalt.operator.ha.observing.fleet import Fleet
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.recording.attempts import Attempts
@@ -50,11 +50,11 @@ from hypercobalt.runtime.client.errors import ConflictError as StaleError
 log = get_logger(__name__)
 
 
-class Actions:
+class RecoveryActions:
     """Targets of the actions.
 
     Args:
-        world: see there.
+        sources: see there.
         kube: writes as the HA service.
         fleet: counts a host as recovering before the write that shows it.
         peers: has other hosts' agents probe this one.
@@ -68,7 +68,7 @@ class Actions:
 
     def __init__(
         self,
-        world: World,
+        sources: Sources,
         kube: Kube,
         fleet: Fleet,
         *,
@@ -80,7 +80,7 @@ class Actions:
         events: Recorder,
         metrics: HaMetrics,
     ) -> None:
-        self._world, self._kube, self._fleet, self._peers = world, kube, fleet, peers
+        self._sources, self._kube, self._fleet, self._peers = sources, kube, fleet, peers
         self._attempts, self._settings = attempts, settings
         self._guard, self._clock = guard, clock
         self._events, self._metrics = events, metrics
@@ -154,8 +154,8 @@ class Actions:
             self._fleet.begin(hypervisor)
         name = hypervisor.metadata.name
         try:
-            async with self._world.hypervisors.turn(name):
-                self._world.hypervisors.wrote(await self._kube.patch(hypervisor, wanted))
+            async with self._sources.hypervisors.turn(name):
+                self._sources.hypervisors.wrote(await self._kube.patch(hypervisor, wanted))
         finally:
             self._fleet.written(name)
 
@@ -171,7 +171,7 @@ class Actions:
         within = (record.deadline or now) - now
         cuts = Cuts.STORAGE if record.method == FencingMethod.STORAGE else Cuts.POWER
         node = await self._node(facts.hypervisor)
-        fences = self._world.fences
+        fences = self._sources.fences
         setup = await fences.version(node)  # before the call: a later change counts
         try:
             devices = await fences.devices(node, cuts)
@@ -199,7 +199,7 @@ class Actions:
         within = (record.unfenceDeadline or now) - now
         node = await self._node(facts.hypervisor)
         try:
-            devices = await self._world.fences.devices(node, Cuts.STORAGE)
+            devices = await self._sources.fences.devices(node, Cuts.STORAGE)
             problem = await give_back(devices, within, self._guard)
         except HypercobaltError as error:
             problem = str(error)
@@ -220,7 +220,7 @@ class Actions:
         within = (record.rebootDeadline or now) - now
         node = await self._node(facts.hypervisor)
         try:
-            devices = await self._world.fences.devices(node, Cuts.POWER)
+            devices = await self._sources.fences.devices(node, Cuts.POWER)
             problem, ordered = await power_cycle(devices, within, self._guard)
         except HypercobaltError as error:
             problem, ordered = str(error), False
@@ -241,7 +241,7 @@ class Actions:
         if facts.host is None:
             return plan
         try:
-            await self._world.compute.hosts.force_down(facts.host)
+            await self._sources.compute.hosts.force_down(facts.host)
         except ComputeError as error:
             text = f"The host is proven dead, but not forced down yet: {error}"
             blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
@@ -251,7 +251,7 @@ class Actions:
 
     async def _take_back(self, plan: RecoveryPlan, host: Host, record: Fencing) -> RecoveryPlan:
         try:
-            await self._world.compute.hosts.take_back(host)
+            await self._sources.compute.hosts.take_back(host)
         except ComputeError as error:
             text = f"The host is back, but not in the compute service yet: {error}"
             blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
@@ -259,4 +259,4 @@ class Actions:
         return replace(plan, fencing=record)
 
     async def _node(self, hypervisor: Hypervisor) -> Node:
-        return await self._world.kube.get(Node, hypervisor.metadata.name) or vanished(hypervisor)
+        return await self._sources.kube.get(Node, hypervisor.metadata.name) or vanished(hypervisor)

@@ -13,7 +13,7 @@ from hypercobalt.operator.agents.leases import AgentLeases
 from hypercobalt.operator.ha.devices.fences import Fences
 from hypercobalt.operator.ha.devices.power import PowerReader
 from hypercobalt.operator.ha.metrics import HaMetrics
-from hypercobalt.operator.ha.observe import Observation, World
+from hypercobalt.operator.ha.observe import Observation, Sources
 from hypercobalt.operator.ha.observing import fleet
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.reconciler import NAME, HostFailureReconciler
@@ -62,7 +62,7 @@ def add_ha(
             return False
         return True
 
-    world = World(
+    sources = Sources(
         kube=manager.kube,
         nodes=shared.nodes.cache,
         hypervisors=shared.hypervisors,
@@ -76,8 +76,8 @@ def add_ha(
     )
     peers = Peers(manager.kube, shared.hypervisors, manager.clock)
     reconciler = HostFailureReconciler(
-        world,
-        Observation(world, peers, settings, manager.clock),
+        sources,
+        Observation(sources, peers, settings, manager.clock),
         peers,
         shared.statuses,
         settings,

@@ -62,7 +62,7 @@ _AGENT: Final[Mapping[LeaseState, Agent]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Sources:
     """Sources of the observations of a host.
 
     Args:
@@ -103,14 +103,14 @@ class Observation:
     """Makes the facts of a pass.
 
     Args:
-        world: see there.
+        sources: see there.
         peers: what other hosts' agents answer.
         settings: of the site.
         clock: the only one of the decisions.
     """
 
-    def __init__(self, world: World, peers: Peers, settings: HaSettings, clock: Clock) -> None:
-        self._world, self._peers = world, peers
+    def __init__(self, sources: Sources, peers: Peers, settings: HaSettings, clock: Clock) -> None:
+        self._sources, self._peers = sources, peers
         self._settings, self._clock = settings, clock
         self.fleet = fleet.Fleet(self._states, clock, self._counted)
         self._storm_over: datetime | None = None
@@ -121,7 +121,7 @@ class Observation:
 
     def is_quiet(self, name: str) -> bool:
         """Whether the host is well and nothing on it has to be brought to an end."""
-        hypervisor = self._world.hypervisors.get(name)
+        hypervisor = self._sources.hypervisors.get(name)
         if hypervisor is None:
             return True
         status = hypervisor.status
@@ -132,7 +132,7 @@ class Observation:
         blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
         held = FINALIZER in hypervisor.metadata.finalizers
-        node = self._world.nodes.get(name)
+        node = self._sources.nodes.get(name)
         well = fleet.ready(node) in {"True", ""}
         asserted = bool(
             status.assertion or (node is not None and asserted_death(hypervisor, node).by)
@@ -153,28 +153,28 @@ class Observation:
             name: of the Hypervisor.
             mine: deadline of the attempt that this process has recorded for it.
         """
-        world = self._world
-        power = await world.power.of(name)  # first: a device may take its time
-        lease = await world.leases.of(name)
-        hypervisor = await world.kube.get(Hypervisor, name)
-        node = await world.kube.get(Node, name)
+        sources = self._sources
+        power = await sources.power.of(name)  # first: a device may take its time
+        lease = await sources.leases.of(name)
+        hypervisor = await sources.kube.get(Hypervisor, name)
+        node = await sources.kube.get(Node, name)
         if hypervisor is None or (node is None and not is_kept(hypervisor)):
             return None
-        world.hypervisors.wrote(hypervisor)
+        sources.hypervisors.wrote(hypervisor)
         node = node or vanished(hypervisor)
         renewed_at = await self._renewed_at(hypervisor, node, lease)
         compute = await self._compute(hypervisor)
         evictions = tuple(
             one
-            for one in world.evictions(name)
+            for one in sources.evictions(name)
             if one.metadata.deletionTimestamp is None and is_whole(one)
         )
         now = self._clock.now()
         signs = self._signs(hypervisor, node, lease, compute, evictions)
         verdict = judge(signs, self._settings.waits, now)
-        fence = world.fences.setup(node)
+        fence = sources.fences.setup(node)
         if hypervisor.fencing is not None and hypervisor.fencing.refused:
-            fence = replace(fence, version=await world.fences.version(node))
+            fence = replace(fence, version=await sources.fences.version(node))
         reports = LastReports(renewed_at, reported_at(node))
         asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
         asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
@@ -222,13 +222,13 @@ class Observation:
         if lease is None:
             return None
         asserted = asserted_death(hypervisor, node).by
-        return await self._world.leases.renewed_at(lease) if asserted else lease.renewed_at
+        return await self._sources.leases.renewed_at(lease) if asserted else lease.renewed_at
 
     def _fell(self) -> Mapping[str, datetime]:
         """Return the hosts that are proven dead, by their names in the compute service."""
         return {
             name: one.status.unhealthySince
-            for one in self._world.hypervisors.all()
+            for one in self._sources.hypervisors.all()
             if one.status.unhealthySince is not None and is_fenced(one)
             for name in host_names(one)
         }
@@ -238,7 +238,7 @@ class Observation:
 
         Nova does not report why a rebuild has failed.
         """
-        stored, compute = hypervisor.fencing, self._world.compute
+        stored, compute = hypervisor.fencing, self._sources.compute
         if stored is None or stored.fencedAt is None or compute.counts_servers:
             return ()
         if not is_fenced(hypervisor) or not only_word(stored):
@@ -260,7 +260,7 @@ class Observation:
         if host is None:
             return None
         try:
-            return await self._world.compute.hosts.unstored(host)
+            return await self._sources.compute.hosts.unstored(host)
         except ComputeError:
             return None
 
@@ -318,7 +318,7 @@ class Observation:
             boot=status.bootID or "",
             agent=agent,
             compute=compute.answers,
-            silence=self._world.compute.silence,
+            silence=self._sources.compute.silence,
             loops=bool(loop(status.recentBoots, self._clock.now())),
             leaving=shutdown or (lease is not None and lease.released),
             unhealthy_since=status.unhealthySince,
@@ -329,7 +329,7 @@ class Observation:
 
     async def _compute(self, hypervisor: Hypervisor) -> _Compute:
         """Return the host, listed within the last seconds, and whether it answers now."""
-        hosts = self._world.compute.hosts
+        hosts = self._sources.compute.hosts
         try:
             host = _listed(await self._list(), hypervisor)
         except ComputeError as error:
@@ -343,14 +343,14 @@ class Observation:
         async with self._lock:
             now = self._clock.monotonic()
             if self._listing is None or now - self._listing[0] > _LISTED:
-                hosts = self._world.compute.hosts
+                hosts = self._sources.compute.hosts
                 listing = await hosts.fleet()
                 self._listing, self._hindrance = (now, listing), await hosts.hindrance()
             return self._listing[1]
 
     def _counted(self, hypervisor: Hypervisor) -> int:
         """See `fleet.Counted`: none where the compute service has the host's own word only."""
-        if self._listing is None or not self._world.compute.counts_servers:
+        if self._listing is None or not self._sources.compute.counts_servers:
             return 0
         host = _listed(self._listing[1], hypervisor)
         return len(host.servers) if host is not None else 0
@@ -361,22 +361,24 @@ class Observation:
             self._began = True
             many = any(
                 one.reason == RecoveryBlockedReason.MANY_HOSTS
-                for hypervisor in self._world.hypervisors.all()
+                for hypervisor in self._sources.hypervisors.all()
                 for one in hypervisor.conditions
             )
             self._storm_over = now if many else None
         if self._storm_over is not None:  # never ahead of a clock that has gone back
             self._storm_over = min(self._storm_over, now)
-        return ObserverState(self._world.leads(), self._world.contact(), problem, self._storm_over)
+        return ObserverState(
+            self._sources.leads(), self._sources.contact(), problem, self._storm_over
+        )
 
     def _states(self) -> Iterable[HostState]:
-        world, labels = self._world, self._settings.domain_labels
+        sources, labels = self._sources, self._settings.domain_labels
         settled = self._clock.now() - self._settings.waits.healthy
-        for one in world.hypervisors.all():
+        for one in sources.hypervisors.all():
             name = one.metadata.name
-            lease = world.leases.glance(name)
+            lease = sources.leases.glance(name)
             yield fleet.state(
-                one, world.nodes.get(name), lease, labels, settled, counted=self._counted
+                one, sources.nodes.get(name), lease, labels, settled, counted=self._counted
             )
 
 

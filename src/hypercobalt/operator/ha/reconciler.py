@@ -11,17 +11,17 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.ha.host_failure.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.ha.act import Actions
+from hypercobalt.operator.ha.act import RecoveryActions
 from hypercobalt.operator.ha.decide import decide
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
-from hypercobalt.operator.ha.observe import Observation, World
+from hypercobalt.operator.ha.observe import Observation, Sources
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.planning.keeping import is_over, is_to_be_kept
 from hypercobalt.operator.ha.recording.attempts import Attempts
 from hypercobalt.operator.ha.recording.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.ha.store import Store
+from hypercobalt.operator.ha.store import RecoveryStore
 from hypercobalt.operator.shared.evictions import FINALIZER, is_recovery
 from hypercobalt.operator.shared.status_writer import StatusWriter
 from hypercobalt.runtime import Clock, Recorder, Result
@@ -36,7 +36,7 @@ class HostFailureReconciler:
     """The shell around `decide`.
 
     Args:
-        world: sources of the observations, and targets of the writes.
+        sources: sources of the observations, and targets of the writes.
         observation: makes the facts.
         peers: has other hosts' agents probe this one.
         statuses: writes the status.
@@ -49,7 +49,7 @@ class HostFailureReconciler:
 
     def __init__(
         self,
-        world: World,
+        sources: Sources,
         observation: Observation,
         peers: Peers,
         statuses: StatusWriter,
@@ -60,14 +60,14 @@ class HostFailureReconciler:
         events: Recorder,
         metrics: HaMetrics,
     ) -> None:
-        self._world, self._observation, self._peers = world, observation, peers
+        self._sources, self._observation, self._peers = sources, observation, peers
         self._settings, self._events, self._metrics = settings, events, metrics
         metrics.count_unhealthy(lambda: observation.fleet.census().unwell)
-        kube, fleet = world.kube.as_manager(NAME), observation.fleet
-        self._finalizer = Finalizer(FINALIZER, kube, world.hypervisors)
+        kube, fleet = sources.kube.as_manager(NAME), observation.fleet
+        self._finalizer = Finalizer(FINALIZER, kube, sources.hypervisors)
         self._attempts: Attempts = {}
-        self._actions = Actions(
-            world,
+        self._actions = RecoveryActions(
+            sources,
             kube,
             fleet,
             peers=peers,
@@ -78,8 +78,8 @@ class HostFailureReconciler:
             events=events,
             metrics=metrics,
         )
-        self._store = Store(
-            world, kube, statuses, fleet, self._attempts, clock=clock, events=events
+        self._store = RecoveryStore(
+            sources, kube, statuses, fleet, self._attempts, clock=clock, events=events
         )
         self._doubted: dict[str, datetime] = {}
         """Requests for which doubted answers were reported, by host."""
@@ -100,7 +100,7 @@ class HostFailureReconciler:
         if facts is None:
             self._metrics.judged(name, ())
             self._attempts.pop(name, None)
-            if (left := self._world.hypervisors.get(name)) is not None:
+            if (left := self._sources.hypervisors.get(name)) is not None:
                 await self._finalizer.remove(left)
             return Result()
         if is_to_be_kept(facts) and await self._is_held_now(facts.hypervisor):
@@ -132,7 +132,7 @@ class HostFailureReconciler:
         for one in found:
             log.warning("peer_doubted", hypervisor=name, peer=one.peer, text=one.text)
             text = f"{one.peer} alone reports that {name} answers: {one.text or 'no evidence'}"
-            peer = self._world.hypervisors.get(one.peer)
+            peer = self._sources.hypervisors.get(one.peer)
             for about in (facts.hypervisor, *((peer,) if peer is not None else ())):
                 self._events.record(about, "Warning", "PeerDoubted", text, action="RecoveringHost")
 

@@ -13,7 +13,7 @@ from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.model.plan import RecoveryPlan
-from hypercobalt.operator.ha.observe import World
+from hypercobalt.operator.ha.observe import Sources
 from hypercobalt.operator.ha.observing.fleet import Fleet
 from hypercobalt.operator.ha.recording import conditions
 from hypercobalt.operator.ha.recording.attempts import Attempts, new_deadline
@@ -28,11 +28,11 @@ _TRIES: Final = 4
 """Writes of a status that others change at the same time."""
 
 
-class Store:
+class RecoveryStore:
     """Writer of Hypervisors after a pass.
 
     Args:
-        world: see there.
+        sources: see there.
         kube: writes as the HA service.
         statuses: writes the status.
         fleet: counts a host as recovering before the write that shows it.
@@ -43,7 +43,7 @@ class Store:
 
     def __init__(
         self,
-        world: World,
+        sources: Sources,
         kube: Kube,
         statuses: StatusWriter,
         fleet: Fleet,
@@ -52,7 +52,7 @@ class Store:
         clock: Clock,
         events: Recorder,
     ) -> None:
-        self._world, self._kube, self._statuses = world, kube, statuses
+        self._sources, self._kube, self._statuses = sources, kube, statuses
         self._fleet, self._attempts = fleet, attempts
         self._clock, self._events = clock, events
 
@@ -92,10 +92,10 @@ class Store:
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
         log.warning("fencing_assertion_removed", hypervisor=meta.name, boot=boot)
-        async with self._world.hypervisors.turn(meta.name):
+        async with self._sources.hypervisors.turn(meta.name):
             if (written := await self._kube.modify(Hypervisor, meta.name, without)) is None:
                 return
-            self._world.hypervisors.wrote(written)
+            self._sources.hypervisors.wrote(written)
         text = (
             f"Removed the annotation {ASSERTED_DEAD}={boot}: the host has reported since it was "
             "set; set it again when the host is dead"
@@ -120,12 +120,12 @@ class Store:
             return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
 
         name = hypervisor.metadata.name
-        async with self._world.hypervisors.turn(name):
+        async with self._sources.hypervisors.turn(name):
             written = await self._kube.modify(Hypervisor, name, changed)
             if written is None or written.fencing != record:
                 text = f"Hypervisor {name}: its fencing was recorded by another process"
                 raise TransientError(text)
-            return self._world.hypervisors.wrote(written)
+            return self._sources.hypervisors.wrote(written)
 
     async def _put(self, hypervisor: Hypervisor, plan: RecoveryPlan, part: Part) -> Part:
         """Write the status, also over a newer one of a host whose record is as it was stored."""
@@ -137,7 +137,7 @@ class Store:
                 newest = await self._kube.get(Hypervisor, name)
                 if newest is None or newest.fencing != plan.fencing:
                     raise
-                found = self._world.hypervisors.wrote(newest)
+                found = self._sources.hypervisors.wrote(newest)
                 part = conditions.part(found, plan, self._clock.now())
             else:
                 return part
@@ -151,7 +151,7 @@ class Store:
             return
         name, boot = facts.hypervisor.metadata.name, facts.hypervisor.status.bootID
         try:
-            left = await self._world.compute.moves.servers(host.name) if host.servers else ()
+            left = await self._sources.compute.moves.servers(host.name) if host.servers else ()
         except ComputeError:
             return  # it is read again in the next pass
 
@@ -161,8 +161,8 @@ class Store:
                 return found
             return with_fields(found, status=without(found.status, gone, left))
 
-        async with self._world.hypervisors.turn(name):
+        async with self._sources.hypervisors.turn(name):
             written = await self._kube.modify(Hypervisor, name, taken_out, subresource="status")
             if written is not None:
                 log.info("departed_instances_taken_out", hypervisor=name, count=len(gone))
-                self._world.hypervisors.wrote(written)
+                self._sources.hypervisors.wrote(written)

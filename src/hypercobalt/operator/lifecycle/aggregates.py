@@ -65,7 +65,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AggregatePlan:
     """Calls of one pass.
 
     Args:
@@ -117,7 +117,7 @@ def _in_test(facts: Facts, test_aggregate: str) -> Desired | None:
     )
 
 
-def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) -> Plan:
+def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) -> AggregatePlan:
     """Decide which aggregates to enter and to leave.
 
     Args:
@@ -136,7 +136,7 @@ def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) ->
         else:
             targets.append(found)
     if missing:
-        return Plan(missing=tuple(missing))
+        return AggregatePlan(missing=tuple(missing))
     entered = {one.id for one in targets}
     zones = {one.metadata[_ZONE] for one in targets if _ZONE in one.metadata}
     leave = [one for one in here if one.id not in entered]
@@ -145,7 +145,7 @@ def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) ->
     last = [one for one in leave if one not in first]
     # With no zone to enter, the old one is left last, as the others are.
     first, last = (first, last) if zones else ([], leave)
-    return Plan(
+    return AggregatePlan(
         (
             *(Change(one, enter=False) for one in first),
             *(Change(one, enter=True) for one in enter),
@@ -229,7 +229,7 @@ class AggregateSync:
             await service.remove(change.aggregate, host.name)
 
 
-def _after(host: Host, plan: Plan, known: Sequence[HostAggregate]) -> list[HostAggregate]:
+def _after(host: Host, plan: AggregatePlan, known: Sequence[HostAggregate]) -> list[HostAggregate]:
     changed = {change.aggregate.id: change.enter for change in plan.changes}
     there = [one for one in known if changed.get(one.id, host.name in one.hosts)]
     return sorted(there, key=lambda one: (one.name, one.id))

@@ -60,7 +60,7 @@ _NAMED: Final = 5  # servers in a message
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MaintenancePlan:
     """Actions of one pass.
 
     Args:
@@ -88,7 +88,7 @@ def decide(
     recovery: Eviction | None = None,
     *,
     incoming: Collection[Move] | None = (),
-) -> Plan:
+) -> MaintenancePlan:
     """Decide the actions for the host's maintenance.
 
     Args:
@@ -103,43 +103,45 @@ def decide(
     if mode == Maintenance.HA and recovery is not None:
         return _recovered(recovery)
     if mode == Maintenance.HA or (mode in EMPTYING and is_onboarding(facts)):
-        return Plan()
+        return MaintenancePlan()
     if mode not in EMPTYING:
         known = any(facts.condition(type_) is not None for type_ in _CONDITIONS)
         if not known and not hypervisor.status.evicted:
-            return Plan()
+            return MaintenancePlan()
         there = eviction is not None and eviction.metadata.deletionTimestamp is None
         ours = there and eviction is not None and empties(eviction, hypervisor.metadata.name)
-        return Plan(delete=eviction if ours else None, evicted=False, remove_condition=True)
+        return MaintenancePlan(
+            delete=eviction if ours else None, evicted=False, remove_condition=True
+        )
     over = eviction is None or has_ended(eviction.status)
     if over and mode == Maintenance.TERMINATION and _is_forgotten(facts, forgotten):
-        return Plan() if is_evicted(facts.hypervisor) else _without_service(facts)
+        return MaintenancePlan() if is_evicted(facts.hypervisor) else _without_service(facts)
     if eviction is None:
         if is_evicted(facts.hypervisor) and not _back(facts) and not incoming:
-            return Plan()  # finished, and the Eviction deleted since
+            return MaintenancePlan()  # finished, and the Eviction deleted since
         return _running(facts, create=_eviction(hypervisor, labels))
     return _mirror(facts, eviction, incoming)
 
 
-def _recovered(eviction: Eviction) -> Plan:
+def _recovered(eviction: Eviction) -> MaintenancePlan:
     """Show how far the recovery of a failed host is."""
     name, found = eviction.metadata.name, evicting(eviction.status)
     if found is None or found.status != ConditionStatus.FALSE:
         text = f"Eviction {name} recovers its instances"
-        return Plan(condition=("True", SyncReason.RUNNING, text), evicted=False)
+        return MaintenancePlan(condition=("True", SyncReason.RUNNING, text), evicted=False)
     if found.reason == EvictionReason.SUCCEEDED:
-        return Plan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
+        return MaintenancePlan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
     text = f"Eviction {name} {found.reason}: {found.message}"
-    return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
+    return MaintenancePlan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
-def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None) -> Plan:
+def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None) -> MaintenancePlan:
     """Show how far an Eviction of this maintenance is; else have one made."""
     name, found = eviction.metadata.name, evicting(eviction.status)
     over = found is not None and found.status == ConditionStatus.FALSE
     if eviction.metadata.deletionTimestamp is not None:
         if is_evicted(facts.hypervisor):
-            return Plan()
+            return MaintenancePlan()
         return _running(facts, f"Waiting for Eviction {name} to be deleted")
     if not empties(eviction, facts.hypervisor.metadata.name):
         if over:
@@ -149,7 +151,7 @@ def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None)
             f"Waiting for Eviction {name} to end, which moves only {what} of "
             f"{eviction.spec.hypervisor}"
         )
-        return Plan(condition=("True", SyncReason.RUNNING, text), evicted=False)
+        return MaintenancePlan(condition=("True", SyncReason.RUNNING, text), evicted=False)
     if not over or found is None:
         return _running(facts)
     if facts.condition(Type.EVICTING) is None:
@@ -159,9 +161,9 @@ def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None)
     if incoming is None and not is_evicted(facts.hypervisor):
         return _running(facts)
     if found.reason == EvictionReason.SUCCEEDED:
-        return Plan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
+        return MaintenancePlan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
     text = f"Eviction {name} {found.reason}: {found.message}"
-    return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
+    return MaintenancePlan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
 def settled(facts: Facts, incoming: Sequence[Move] | None, error: str = "") -> Facts:
@@ -216,7 +218,7 @@ def _may_be_forgotten(facts: Facts) -> bool:
     return leaves and _is_forgotten(facts, timedelta(0))
 
 
-def _without_service(facts: Facts) -> Plan:
+def _without_service(facts: Facts) -> MaintenancePlan:
     """Decide for a host that the compute service no longer lists.
 
     The compute service deletes no service that has servers; its agent may list others. The last
@@ -228,12 +230,12 @@ def _without_service(facts: Facts) -> Plan:
             f"the compute service no longer has the host, but its node agent reports "
             f"{count(there)} there: identify them, then destroy them or register the host again"
         )
-        return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
+        return MaintenancePlan(condition=("False", SyncReason.FAILED, text), evicted=False)
     text = "Evicted: the compute service no longer has the host, and deletes none that has servers"
-    return Plan(condition=("False", SyncReason.SUCCEEDED, text), evicted=True)
+    return MaintenancePlan(condition=("False", SyncReason.SUCCEEDED, text), evicted=True)
 
 
-def _anew(facts: Facts, eviction: Eviction) -> Plan:
+def _anew(facts: Facts, eviction: Eviction) -> MaintenancePlan:
     """Delete an Eviction that does not cover the present servers; a new one follows."""
     return _running(facts, delete=eviction)
 
@@ -249,7 +251,7 @@ def _running(
     *,
     create: Eviction | None = None,
     delete: Eviction | None = None,
-) -> Plan:
+) -> MaintenancePlan:
     """Show that instances leave; a message on returned servers stays until they have left."""
     condition: tuple[str, SyncReason, str] | None = ("True", SyncReason.RUNNING, text)
     waits_for = ""
@@ -263,7 +265,7 @@ def _running(
         condition, waits_for = ("True", SyncReason.RUNNING, text), _CAME_BACK
     elif facts.waits(Type.EVICTING, _CAME_BACK):
         condition = None
-    return Plan(create, delete, condition=condition, waits_for=waits_for, evicted=False)
+    return MaintenancePlan(create, delete, condition=condition, waits_for=waits_for, evicted=False)
 
 
 def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:

@@ -54,7 +54,7 @@ class Next(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OffboardingPlan:
     """Action of one pass.
 
     Args:
@@ -68,42 +68,42 @@ class Plan:
     waits_for: str = ""
 
 
-def decide(facts: Facts) -> Plan:
+def decide(facts: Facts) -> OffboardingPlan:
     """Decide whether the host may leave, and what it waits for.
 
     Whether the host is empty is read by the shell, at the last moment.
     """
     spec, status = facts.hypervisor.spec, facts.hypervisor.status
     if not spec.lifecycleEnabled or spec.maintenance != Maintenance.TERMINATION:
-        return Plan(Next.NOTHING)
+        return OffboardingPlan(Next.NOTHING)
     if facts.holds(Type.OFFBOARDED, "True"):
-        return Plan(Next.LOOK_AGAIN)
+        return OffboardingPlan(Next.LOOK_AGAIN)
     onboarding = facts.condition(Type.ONBOARDING)
     if onboarding is not None and onboarding.status == "True":
         text = f"Waiting for the onboarding to be aborted: {onboarding.message}"
-        return Plan(Next.WAIT, text, Type.ONBOARDING)
+        return OffboardingPlan(Next.WAIT, text, Type.ONBOARDING)
     # Unknown to OpenStack: what is left there is at most a resource provider.
     unknown = facts.holds(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED)
     forgotten = unknown and facts.hypervisor.metadata.deletionTimestamp is not None
     if status.serviceId and not forgotten and not is_evicted(facts.hypervisor):
         found = facts.condition(Type.EVICTING)
         why = f": {found.message}" if found is not None else ""
-        return Plan(Next.WAIT, f"Waiting for the host to be evicted{why}", Type.EVICTING)
+        return OffboardingPlan(Next.WAIT, f"Waiting for the host to be evicted{why}", Type.EVICTING)
     pods = facts.condition(Type.AGENT_PODS_EVICTED)
     if pods is None or pods.status != "True":
         why = f": {pods.message}" if pods is not None else ""
         text = f"Waiting for agent pods to be evicted{why}"
-        return Plan(Next.WAIT, text, Type.AGENT_PODS_EVICTED)
+        return OffboardingPlan(Next.WAIT, text, Type.AGENT_PODS_EVICTED)
     registered = facts.condition(Type.REGISTERED)
     if registered is not None and registered.status == "Unknown":
-        return Plan(Next.WAIT, registered.message, Type.REGISTERED)
+        return OffboardingPlan(Next.WAIT, registered.message, Type.REGISTERED)
     if registered is not None and registered.reason == RegisteredReason.CLAIMED:
-        return Plan(Next.REMOVE)  # nothing in OpenStack is its own
+        return OffboardingPlan(Next.REMOVE)  # nothing in OpenStack is its own
     if status.aggregates and not unknown:
         left = ", ".join(one.name for one in status.aggregates)
         text = f"Waiting for aggregates to be removed, current: {left}"
-        return Plan(Next.WAIT, text, Type.AGGREGATES_UPDATED)
-    return Plan(Next.REMOVE)
+        return OffboardingPlan(Next.WAIT, text, Type.AGGREGATES_UPDATED)
+    return OffboardingPlan(Next.REMOVE)
 
 
 class Offboarding:

@@ -67,7 +67,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OnboardingPlan:
     """Actions of one pass.
 
     Args:
@@ -96,7 +96,7 @@ def may_go_on(facts: Facts) -> bool:
 
 def decide(
     facts: Facts, skip: Skip | None, unmet: str, settings: Settings, *, grouped: bool = True
-) -> Plan:
+) -> OnboardingPlan:
     """Decide the next step.
 
     Args:
@@ -111,9 +111,9 @@ def decide(
         return _abort(facts, found, _why_not(facts.hypervisor))
     if not may_go_on(facts):
         rests = found is None or found.status == "False"
-        return Plan() if rests else _abort(facts, found, MAINTENANCE)
+        return OnboardingPlan() if rests else _abort(facts, found, MAINTENANCE)
     if facts.host is None or facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED):
-        return Plan()
+        return OnboardingPlan()
     if found is None or found.reason == _Why.ABORTED or found.status != "True":
         return _begin(facts, found, skip, settings)
     if found.reason == _Why.INITIAL:
@@ -139,23 +139,25 @@ def _why_not(hypervisor: Hypervisor) -> str:
     return TERMINATION if leaves else DELETED
 
 
-def _abort(facts: Facts, found: Condition | None, why: str) -> Plan:
+def _abort(facts: Facts, found: Condition | None, why: str) -> OnboardingPlan:
     """Take back an onboarding that has begun, or ended well: the host is not ours now."""
     tested = is_tested(facts.hypervisor)
     if not tested and found is None:
-        return Plan()
+        return OnboardingPlan()
     # Where nothing was booted, the test project is not read: it may not exist.
-    return Plan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
+    return OnboardingPlan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
 
 
-def _begin(facts: Facts, found: Condition | None, skip: Skip | None, settings: Settings) -> Plan:
+def _begin(
+    facts: Facts, found: Condition | None, skip: Skip | None, settings: Settings
+) -> OnboardingPlan:
     if found is not None and found.status == "False" and _rests(facts, found):
         left = found.lastTransitionTime + settings.retry_pause - facts.now
         if left > timedelta(0):
-            return Plan(look_again=left)
+            return OnboardingPlan(look_again=left)
     if skip is not None and skip.stays:
         return _handover(facts, skip)
-    return Plan(condition=("True", _Why.INITIAL, "Onboarding begins"))
+    return OnboardingPlan(condition=("True", _Why.INITIAL, "Onboarding begins"))
 
 
 def _rests(facts: Facts, found: Condition) -> bool:
@@ -163,25 +165,29 @@ def _rests(facts: Facts, found: Condition) -> bool:
     return found.observedGeneration == facts.hypervisor.metadata.generation
 
 
-def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> Plan:
+def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> OnboardingPlan:
     if skip is not None and skip.stays:
         return _handover(facts, skip)
     if unmet:
         return _unmet(facts, _Why.INITIAL, unmet)
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
-        return Plan(condition=("True", _Why.INITIAL, waits), waits_for=Type.AGGREGATES_UPDATED)
+        return OnboardingPlan(
+            condition=("True", _Why.INITIAL, waits), waits_for=Type.AGGREGATES_UPDATED
+        )
     if skip is not None:
         return _handover(facts, skip)
-    return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
+    return OnboardingPlan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
 
 
-def _testing(facts: Facts, *, grouped: bool) -> Plan:
+def _testing(facts: Facts, *, grouped: bool) -> OnboardingPlan:
     """Wait until the host is in its zone: before that, Nova would not find it for the test."""
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
-        return Plan(condition=("True", _Why.TESTING, waits), waits_for=Type.AGGREGATES_UPDATED)
-    return Plan(Act.TEST)
+        return OnboardingPlan(
+            condition=("True", _Why.TESTING, waits), waits_for=Type.AGGREGATES_UPDATED
+        )
+    return OnboardingPlan(Act.TEST)
 
 
 def _lacks_aggregates(facts: Facts) -> str:
@@ -193,10 +199,10 @@ def _lacks_aggregates(facts: Facts) -> str:
     return f"Waiting for the test aggregates: {found.message}" if failed else ""
 
 
-def _handover(facts: Facts, skip: Skip) -> Plan:
+def _handover(facts: Facts, skip: Skip) -> OnboardingPlan:
     act = Act.CLEAN_UP if is_tested(facts.hypervisor) else Act.NONE
     text = f"No smoke test ({skip.why}); waiting for the remaining conditions"
-    return Plan(act, ("True", _Why.HANDOVER, text))
+    return OnboardingPlan(act, ("True", _Why.HANDOVER, text))
 
 
 def _missing(facts: Facts, ha: HaMode) -> list[str]:
@@ -207,20 +213,20 @@ def _missing(facts: Facts, ha: HaMode) -> list[str]:
     return [type_ for type_ in wanted if not facts.holds(type_, "True")]
 
 
-def _end(facts: Facts, unmet: str, ha: HaMode) -> Plan:
+def _end(facts: Facts, unmet: str, ha: HaMode) -> OnboardingPlan:
     if missing := _missing(facts, ha):
         text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
-        return Plan(condition=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
+        return OnboardingPlan(condition=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
     if unmet:
         return _unmet(facts, _Why.HANDOVER, unmet)
-    return Plan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
+    return OnboardingPlan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
 
 
-def _unmet(facts: Facts, stage: OnboardingReason, unmet: str) -> Plan:
+def _unmet(facts: Facts, stage: OnboardingReason, unmet: str) -> OnboardingPlan:
     """Wait for the host to be in order: switches and probes are not watched, the status is."""
     poll = POLL if facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
     text = f"Waiting for checks of the host: {unmet}"
-    return Plan(condition=("True", stage, text), waits_for="Checks", look_again=poll)
+    return OnboardingPlan(condition=("True", stage, text), waits_for="Checks", look_again=poll)
 
 
 def _lacks(facts: Facts, type_: str) -> str:

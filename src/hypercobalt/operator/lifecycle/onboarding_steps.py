@@ -20,7 +20,7 @@ from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
 from hypercobalt.operator.lifecycle.checks import probed, read_switch, unmet, unreported
-from hypercobalt.operator.lifecycle.onboarding import Act, Plan, Skip
+from hypercobalt.operator.lifecycle.onboarding import Act, OnboardingPlan, Skip
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.smoke_test import Next
@@ -71,7 +71,7 @@ class Onboarding:
         )
 
     async def run(self, facts: Facts) -> Outcome:
-        plan = Plan()
+        plan = OnboardingPlan()
         try:
             skip = await self._skip(facts)
             checked, due = "", onboarding.is_checked(facts, self._settings)
@@ -115,7 +115,7 @@ class Onboarding:
             switch = await read_switch(self._kube, name, self._settings.ovs_namespace)
         return unmet(facts, self._nodes.get(name), switch, self._settings)
 
-    async def _act(self, facts: Facts, plan: Plan) -> Outcome:
+    async def _act(self, facts: Facts, plan: OnboardingPlan) -> Outcome:
         host = facts.host
         if plan.act is Act.TEST and host is not None and self._service.smoke_tests is not None:
             return await self._test(facts, host, self._service.smoke_tests)
@@ -185,7 +185,7 @@ class Onboarding:
             return None
 
 
-def _failed(facts: Facts, plan: Plan, error: ComputeError) -> Outcome:
+def _failed(facts: Facts, plan: OnboardingPlan, error: ComputeError) -> Outcome:
     found, waits_for = facts.condition(Type.ONBOARDING), type(error).__name__
     if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
         text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"

@@ -36,7 +36,7 @@ class Next(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SmokePlan:
     """Actions of one pass.
 
     Args:
@@ -69,7 +69,7 @@ def decide(
     console: str | None,
     settings: Settings,
     now: datetime,
-) -> Plan:
+) -> SmokePlan:
     """Decide how the test goes on.
 
     Args:
@@ -90,11 +90,11 @@ def decide(
         return _failed(test, "it was deleted outside hypercobalt", settings, now)
     if mine is None and attempts >= settings.test_tries:
         text = f"Smoke test failed {attempts} times, at last: {test.lastFailure}"
-        return Plan(Next.GIVEN_UP, text, test)
+        return SmokePlan(Next.GIVEN_UP, text, test)
     if mine is None:
         why = f"; the one before: {test.lastFailure}" if test.lastFailure else ""
         text = f"Smoke test, try {attempts + 1} of {settings.test_tries}: booting a server{why}"
-        return Plan(Next.CREATE, text, SmokeTest(attempts + 1, None, test.lastFailure))
+        return SmokePlan(Next.CREATE, text, SmokeTest(attempts + 1, None, test.lastFailure))
     if mine.status == ServerStatus.ERROR:
         return _failed(
             test, mine.fault[:_LONGEST_FAULT] or "it went into ERROR", settings, now, found
@@ -105,10 +105,10 @@ def decide(
             return _failed(test, why, settings, now, found)
         since = f"{mine.created:%H:%M:%SZ}"
         text = f"Smoke test, {count}: server {mine.id} is {mine.status} since {since}"
-        return Plan(Next.WAIT, text, test, others)
+        return SmokePlan(Next.WAIT, text, test, others)
     if console is not None and mine.name in console:
         text = f"Smoke test, {count}: server {mine.id} has booted"
-        return Plan(Next.PASSED, text, test, tuple(found))
+        return SmokePlan(Next.PASSED, text, test, tuple(found))
     if mine.launched is not None and now - mine.launched >= settings.console_limit:
         why = (
             f"timeout: no output on its console {short_duration(settings.console_limit)} "
@@ -116,12 +116,12 @@ def decide(
         )
         return _failed(test, why, settings, now, found)
     text = f"Smoke test, {count}: server {mine.id} runs, its console does not show its name yet"
-    return Plan(Next.WAIT, text, test, others)
+    return SmokePlan(Next.WAIT, text, test, others)
 
 
 def _deleting(
     test: SmokeTest, others: tuple[TestServer, ...], settings: Settings, now: datetime
-) -> Plan:
+) -> SmokePlan:
     since = test.deletingSince or now.replace(microsecond=0)
     after = SmokeTest(test.attempts or 0, None, test.lastFailure, since)
     if now - since >= settings.build_limit:
@@ -130,12 +130,12 @@ def _deleting(
             f"{short_duration(settings.build_limit)} after they were to be deleted, at "
             f"{since:%H:%M:%SZ}: {_ids(others)}"
         )
-        return Plan(Next.GIVEN_UP, text, after, others)
+        return SmokePlan(Next.GIVEN_UP, text, after, others)
     text = (
         f"Waiting until test servers of earlier tries are deleted, since {since:%H:%M:%SZ}: "
         f"{_ids(others)}"
     )
-    return Plan(Next.DELETE, text, after, others)
+    return SmokePlan(Next.DELETE, text, after, others)
 
 
 def _failed(
@@ -144,11 +144,11 @@ def _failed(
     settings: Settings,
     now: datetime,
     found: Sequence[TestServer] = (),
-) -> Plan:
+) -> SmokePlan:
     attempts, wrong = test.attempts or 1, f"server {test.server}: {why}"
     text = f"Smoke test, try {attempts} of {settings.test_tries} failed: {wrong}"
     after = SmokeTest(attempts, None, wrong, now.replace(microsecond=0) if found else None)
-    return Plan(Next.DELETE, text, after, tuple(found))
+    return SmokePlan(Next.DELETE, text, after, tuple(found))
 
 
 def _ids(servers: Sequence[TestServer]) -> str:

@@ -38,7 +38,7 @@ _CUT: Final = 64  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TraitPlan:
     """Actions of one pass.
 
     Args:
@@ -66,7 +66,7 @@ def is_due(facts: Facts) -> bool:
     )
 
 
-def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
+def decide(hypervisor: Hypervisor, current: ProviderTraits) -> TraitPlan:
     """Decide which traits the provider should have.
 
     Args:
@@ -80,7 +80,7 @@ def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
     there = set(current.names)
     target = there - (set(applied(hypervisor)) - wanted) | wanted
     put = tuple(sorted(target)) if target != there else None
-    return Plan(put, tuple(sorted(wanted)), invalid, valid[MOST:])
+    return TraitPlan(put, tuple(sorted(wanted)), invalid, valid[MOST:])
 
 
 def applied(hypervisor: Hypervisor) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class TraitSync:
                 return _done(facts, plan, after)
 
 
-def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
+def _done(facts: Facts, plan: TraitPlan, there: ProviderTraits) -> Outcome:
     done = facts.with_status(traits=tuple(sorted(there.names)), appliedTraits=plan.applied)
     wrong: list[str] = []
     if plan.invalid:

@@ -91,7 +91,7 @@ def held_by(node: Node, hypervisor: Hypervisor, rivals: Rivals) -> Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HypervisorPlan:
     """Actions of one pass on an existing Hypervisor.
 
     Args:
@@ -124,7 +124,7 @@ def decide(
     now: datetime,
     *,
     rivals: Rivals = NO_RIVALS,
-) -> Plan:
+) -> HypervisorPlan:
     """Decide what a Hypervisor should be.
 
     Args:
@@ -179,7 +179,9 @@ def decide(
     known = as_listed(node, held.address.held) if held.address.held else None
     address = known or internal_ip(node, hypervisor.status.internalIp)
     part = Part(TYPES, _own(conditions, verdicts, now), {"internalIp": address})
-    return Plan(part, held.recorded(follow(hypervisor, node, copied)), held, requeue_after)
+    return HypervisorPlan(
+        part, held.recorded(follow(hypervisor, node, copied)), held, requeue_after
+    )
 
 
 def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:

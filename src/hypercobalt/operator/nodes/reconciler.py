@@ -24,7 +24,7 @@ from hypercobalt.operator.nodes.conditions import CLOSED_BY_HOST
 from hypercobalt.operator.nodes.contested import Contested
 from hypercobalt.operator.nodes.from_node import first, follow
 from hypercobalt.operator.nodes.hypervisor import (
-    Plan,
+    HypervisorPlan,
     agents_must_leave,
     decide,
     held_by,
@@ -156,7 +156,7 @@ class HypervisorReconciler:
         self._pods.release(node.metadata.name)
         return None
 
-    def _record_refusal(self, hypervisor: Hypervisor, plan: Plan) -> None:
+    def _record_refusal(self, hypervisor: Hypervisor, plan: HypervisorPlan) -> None:
         type_ = _Type.IDENTITY_ACCEPTED
         before, now = (
             get_condition(some, type_) for some in (hypervisor.conditions, plan.part.conditions)
@@ -168,7 +168,7 @@ class HypervisorReconciler:
                 hypervisor, "Warning", now.reason, now.message, action="CheckingIdentity"
             )
 
-    def _record_closing(self, hypervisor: Hypervisor, plan: Plan) -> None:
+    def _record_closing(self, hypervisor: Hypervisor, plan: HypervisorPlan) -> None:
         """Record that the host is closed to new instances, or open again; a Node has its Event."""
         type_ = _Type.ACCEPTS_NEW_INSTANCES
         before, now = (
@@ -183,7 +183,7 @@ class HypervisorReconciler:
             why = f"AcceptsNewInstances is no longer {before.reason}: {now.message}"
             self._events.record(hypervisor, "Normal", "HostOpened", why, action="ObservingHost")
 
-    def _record_change(self, hypervisor: Hypervisor, plan: Plan) -> None:
+    def _record_change(self, hypervisor: Hypervisor, plan: HypervisorPlan) -> None:
         """Record Events of the Node's health, of a host that is closed, and of a refused claim."""
         self._record_refusal(hypervisor, plan)
         self._record_closing(hypervisor, plan)

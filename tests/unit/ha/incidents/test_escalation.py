@@ -22,8 +22,8 @@ from hypercobalt.ha.incidents.cases import (
 from hypercobalt.ha.incidents.config import HaConfig, Limits, ManyCrashes, Span, Thresholds
 from hypercobalt.ha.incidents.escalation import (
     FOLLOW,
+    EscalationPlan,
     Memory,
-    Plan,
     exhausted,
     failed,
     plan,
@@ -272,7 +272,9 @@ def known(*cases: Case, who: str = U1, **fields: object) -> dict[str, Instance]:
     return {who: Instance(uuid=who, cases=cases, **fields)}  # type: ignore[arg-type]
 
 
-def planned(instances: dict[str, Instance], memory: Memory = PLENTY, later: float = 0) -> Plan:
+def planned(
+    instances: dict[str, Instance], memory: Memory = PLENTY, later: float = 0
+) -> EscalationPlan:
     return plan(instances, NODE, HaConfig(), NOON + timedelta(seconds=later), memory)
 
 

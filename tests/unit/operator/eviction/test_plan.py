@@ -41,7 +41,7 @@ from hypercobalt.operator.eviction.model.actions import (
     Start,
     is_evacuation,
 )
-from hypercobalt.operator.eviction.model.decision import Going, Load, Plan
+from hypercobalt.operator.eviction.model.decision import EvictionPlan, Going, Load
 from hypercobalt.operator.eviction.model.facts import Facts, Need, need
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.model.states import (
@@ -95,7 +95,7 @@ def read(*, disabled: bool = True, status: EvictionStatus = CHECKED, **fields: o
 
 def planned(
     of: Facts, *now: Assessment, policy: Policy = POLICY, others: tuple[Load, ...] = ()
-) -> Plan:
+) -> EvictionPlan:
     return plan(situation(of, policy), now, others, Timings())
 
 

@@ -15,7 +15,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.lifecycle.maintenance_eviction import Plan
+from hypercobalt.operator.lifecycle.maintenance_eviction import MaintenancePlan
 from hypercobalt.operator.lifecycle.maintenance_eviction import decide as decide_after
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
@@ -23,7 +23,7 @@ from hypercobalt.operator.lifecycle.step import Facts
 LEAVING = with_fields(ON, maintenance="termination")
 
 
-def decide(given: Facts, eviction: Eviction | None, labels: Collection[str]) -> Plan:
+def decide(given: Facts, eviction: Eviction | None, labels: Collection[str]) -> MaintenancePlan:
     return decide_after(given, eviction, labels, Settings().forgotten)
 
 
@@ -127,8 +127,8 @@ def test_condition_evicting_follows_from_the_eviction(
     ],
 )
 def test_no_eviction_is_created_or_deleted(given: Facts) -> None:
-    assert decide(given, None, LABELS) == Plan()
-    assert decide(given, eviction(RUNNING), LABELS) == Plan()
+    assert decide(given, None, LABELS) == MaintenancePlan()
+    assert decide(given, eviction(RUNNING), LABELS) == MaintenancePlan()
 
 
 def test_status_without_its_condition_is_cleared_after_the_maintenance() -> None:
@@ -273,7 +273,7 @@ def test_a_host_stays_evicted_after_nova_forgets_it() -> None:
     evicted = condition("Evicting", "False", "Succeeded")
     given = facts(LOST, HEALTHY, evicted, spec=LEAVING, numInstances=2)
     for found in (None, FAILED):
-        assert decide(given, found, LABELS) == Plan()
+        assert decide(given, found, LABELS) == MaintenancePlan()
 
 
 @pytest.mark.parametrize(

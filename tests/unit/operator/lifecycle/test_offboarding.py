@@ -17,7 +17,7 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.fake.registry import provider_of
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.operator.lifecycle.offboarding import Next, Offboarding, Plan, decide
+from hypercobalt.operator.lifecycle.offboarding import Next, Offboarding, OffboardingPlan, decide
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts
 
 LEAVING = with_fields(ON, maintenance="termination")
@@ -95,7 +95,7 @@ def test_offboarding_names_what_it_waits_for(
     ids=["it stays", "lifecycle is off", "neither"],
 )
 def test_host_that_is_not_to_leave_stays(spec: HypervisorSpec) -> None:
-    assert decide(facts(EVICTED, NO_AGENTS, spec=spec)) == Plan(Next.NOTHING)
+    assert decide(facts(EVICTED, NO_AGENTS, spec=spec)) == OffboardingPlan(Next.NOTHING)
 
 
 FORGED = (condition("Offboarded", "True", "Offboarded"),)

@@ -18,7 +18,7 @@ from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host, ProviderTraits
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.operator.lifecycle.traits import MOST, Plan, TraitSync, decide, is_due
+from hypercobalt.operator.lifecycle.traits import MOST, TraitPlan, TraitSync, decide, is_due
 
 DONE = condition("Onboarding", "False", "Succeeded")
 WANTED = replace(ON, customTraits=("CUSTOM_A",))
@@ -26,7 +26,7 @@ WANTED = replace(ON, customTraits=("CUSTOM_A",))
 
 def plan(
     wanted: tuple[str, ...], there: tuple[str, ...], applied: tuple[str, ...] | None = None
-) -> Plan:
+) -> TraitPlan:
     given = facts(spec=replace(ON, customTraits=wanted), appliedTraits=applied)
     return decide(given.hypervisor, ProviderTraits(there, 1))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assessing.course import Course
-from hypercobalt.operator.eviction.model.decision import Plan
+from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order, Policy, order_of
 
@@ -28,7 +28,7 @@ class Situation:
     course: Course
     recovers: bool
     policy: Policy
-    settled: Plan | None = None
+    settled: EvictionPlan | None = None
 
     def having(self, facts: Facts) -> Situation:
         """Return the situation with facts that do not change the course."""

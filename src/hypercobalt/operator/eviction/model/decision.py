@@ -1,4 +1,4 @@
-"""Decision of one pass over an Eviction: its `Plan`, with its parts and the questions before it."""
+"""The decision of one pass over an Eviction, with its parts and the questions before it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EvictionPlan:
     """Actions of one pass.
 
     Args:

@@ -17,7 +17,7 @@ from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionRea
 from hypercobalt.compute.model import MoveKind
 from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.actions import Abort, Action
-from hypercobalt.operator.eviction.model.decision import End, Plan
+from hypercobalt.operator.eviction.model.decision import End, EvictionPlan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
@@ -45,7 +45,7 @@ _LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
 """Modes of actions that are not undone and need no end."""
 
 
-def cancel(situation: Situation, instances: Sequence[Assessment]) -> Plan:
+def cancel(situation: Situation, instances: Sequence[Assessment]) -> EvictionPlan:
     """Stop the Eviction's actions, or follow them to their end; earlier moves are not its own."""
     facts, policy = situation.facts, situation.policy
     left = [one for one in instances if _is_to_be_ended(one)]
@@ -54,7 +54,7 @@ def cancel(situation: Situation, instances: Sequence[Assessment]) -> Plan:
     late = bool(left) and waited > limit
     actions = {one.id: action for one in left if (action := _stop(one, facts.moment)) is not None}
     expected = expected_after(actions, map(_skipped, instances), policy, facts.moment)
-    return Plan(
+    return EvictionPlan(
         instances=expected,
         actions={} if late else actions,
         end=End(EvictionReason.CANCELLED, cancelled(expected, left)),

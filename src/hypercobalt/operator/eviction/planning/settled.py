@@ -14,7 +14,7 @@ from hypercobalt.api.eviction import (
     has_ended,
 )
 from hypercobalt.errors import TransientError
-from hypercobalt.operator.eviction.model.decision import End, Plan, Wait
+from hypercobalt.operator.eviction.model.decision import End, EvictionPlan, Wait
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.planning.cancel import (
@@ -30,14 +30,14 @@ _STOPPED: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
 """Phases of actions that a deletion stops; an evacuation and a restart go on by themselves."""
 
 
-def settled(facts: Facts, policy: Policy) -> Plan | None:
+def settled(facts: Facts, policy: Policy) -> EvictionPlan | None:
     """Return the plan of a pass that ends before its instances are read; None otherwise."""
     if facts.is_deleted:
         return _settled_deletion(facts, policy)
     if has_ended(facts.eviction.status):
-        return Plan(release=True)
+        return EvictionPlan(release=True)
     if facts.of_other_shard:
-        return Plan()
+        return EvictionPlan()
     if facts.hypervisor is None:
         way_out = "spec.hypervisor is immutable: delete and recreate the Eviction"
         return _waits(f"Hypervisor {facts.source} does not exist; {way_out}", IDLE)
@@ -53,15 +53,15 @@ def settled(facts: Facts, policy: Policy) -> Plan | None:
     return _unknown_host(facts, policy) if facts.looked and facts.host is None else None
 
 
-def _waits(text: str, look_again: timedelta) -> Plan:
-    return Plan(wait=Wait(f"Running: waits; {text}", text), look_again=look_again)
+def _waits(text: str, look_again: timedelta) -> EvictionPlan:
+    return EvictionPlan(wait=Wait(f"Running: waits; {text}", text), look_again=look_again)
 
 
-def _ends(reason: EvictionReason, text: str) -> Plan:
-    return Plan(end=End(reason, text), release=True)
+def _ends(reason: EvictionReason, text: str) -> EvictionPlan:
+    return EvictionPlan(end=End(reason, text), release=True)
 
 
-def _unknown_host(facts: Facts, policy: Policy) -> Plan:
+def _unknown_host(facts: Facts, policy: Policy) -> EvictionPlan:
     name, service = facts.source, facts.service
     status = facts.hypervisor.status if facts.hypervisor else None
     begun = has_begun(facts.status)
@@ -82,29 +82,29 @@ def _unknown_host(facts: Facts, policy: Policy) -> Plan:
     return _ends(EvictionReason.SUCCEEDED, text)
 
 
-def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
+def _settled_deletion(facts: Facts, policy: Policy) -> EvictionPlan | None:
     stored = facts.eviction.status
     if FINALIZER not in facts.eviction.metadata.finalizers:
-        return Plan()
+        return EvictionPlan()
     if has_ended(stored) and not _is_cancelled(facts):
-        return Plan(release=True)
+        return EvictionPlan(release=True)
     noted = [entry for entry in stored.instances if entry.phase in _STOPPED]
     error = str(facts.trouble) if facts.trouble is not None else ""
     if facts.looked and facts.host is None and not error:
         if not noted:
-            return Plan(release=True)
+            return EvictionPlan(release=True)
         error = f"{facts.service} has no host {facts.source}"
     if not error:
         return None
     # Which of them are cold is not noted.
     limit, waited = policy.longest if noted else LONGEST, since_deletion(facts)
     if waited > limit:
-        return Plan(release=True, left_behind=left_behind(noted, limit))
+        return EvictionPlan(release=True, left_behind=left_behind(noted, limit))
     latest = facts.moment.now - waited + limit
     until = f"until {latest:%H:%M:%SZ} at the latest"
     text = f"deleted; waiting to stop its migrations, {until}: {error}"
     wait = None if has_ended(stored) else Wait(text)
-    return Plan(wait=wait, look_again=poll_deletion(waited))
+    return EvictionPlan(wait=wait, look_again=poll_deletion(waited))
 
 
 def _is_cancelled(facts: Facts) -> bool:

@@ -30,7 +30,7 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assessing.movability import REBUILDING
-from hypercobalt.operator.eviction.model.decision import Plan, Preflight
+from hypercobalt.operator.eviction.model.decision import EvictionPlan, Preflight
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order
 from hypercobalt.operator.eviction.model.states import Assessment, Moment, Stranded, phase_of
@@ -75,7 +75,9 @@ class Conditions:
         self.set(_Type.PREFLIGHT_CHECKS_SUCCEEDED, status, reason, message)
 
 
-def status_of(facts: Facts, plan: Plan, order: Order, seconds_left: float | None) -> EvictionStatus:
+def status_of(
+    facts: Facts, plan: EvictionPlan, order: Order, seconds_left: float | None
+) -> EvictionStatus:
     """Make the status.
 
     Args:

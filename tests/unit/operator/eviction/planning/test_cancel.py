@@ -41,7 +41,7 @@ from hypercobalt.operator.eviction.model.actions import (
     Recover,
     Refused,
 )
-from hypercobalt.operator.eviction.model.decision import Plan
+from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
     Assessment,
@@ -79,7 +79,7 @@ def deleted(
     return with_fields(made, metadata=meta)
 
 
-def cancelled(*instances: Assessment, ago: timedelta = timedelta(0)) -> Plan:
+def cancelled(*instances: Assessment, ago: timedelta = timedelta(0)) -> EvictionPlan:
     return cancel(situation(facts(deleted(ago=ago))), instances)
 
 
@@ -349,9 +349,9 @@ def test_deletion_is_settled_by_what_was_read(
     match found:
         case None:
             outcome = "goes on"
-        case Plan(release=True):
+        case EvictionPlan(release=True):
             outcome = "given up" if found.left_behind else "released"
-        case Plan(look_again=None):
+        case EvictionPlan(look_again=None):
             outcome = "nothing"
         case _:
             outcome = f"waits: {found.wait.message if found.wait else ''}"

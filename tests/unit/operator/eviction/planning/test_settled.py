@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.eviction.model.decision import Plan
+from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.planning.settled import settled
 
 
@@ -53,15 +53,15 @@ NOWHERE = {"looked": True, "hypervisor": OURS}
 LONG = POLICY.patience + timedelta(seconds=1)
 
 
-def outcome(plan: Plan | None) -> str:
+def outcome(plan: EvictionPlan | None) -> str:
     match plan:
         case None:
             return "goes on"
-        case Plan(end=end, release=True) if end is not None:
+        case EvictionPlan(end=end, release=True) if end is not None:
             return f"ends {end.reason}: {end.message}"
-        case Plan(release=True):
+        case EvictionPlan(release=True):
             return "released"
-        case Plan(wait=wait) if wait is not None:
+        case EvictionPlan(wait=wait) if wait is not None:
             return f"waits {plan.look_again}: {wait.message}"
         case _:
             return "nothing"

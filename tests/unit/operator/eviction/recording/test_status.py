@@ -25,7 +25,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.transitions import ImpossibleTransitionError
 from hypercobalt.compute.model import Host, Size
-from hypercobalt.operator.eviction.model.decision import End, Plan, Preflight, Wait
+from hypercobalt.operator.eviction.model.decision import End, EvictionPlan, Preflight, Wait
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
@@ -67,7 +67,7 @@ def read(*, disabled: bool, verified: bool, before: EvictionStatus | None) -> Fa
 
 @dataclass(frozen=True)
 class Settled:
-    plan: Plan
+    plan: EvictionPlan
     status: EvictionStatus
 
 
@@ -181,37 +181,38 @@ BEGUN = EvictionStatus(
     ("made", "before", "evicting", "preflight"),
     [
         pytest.param(
-            Plan(wait=Wait("compute service away")), EvictionStatus(), "True/Running", "",
+            EvictionPlan(wait=Wait("compute service away")), EvictionStatus(), "True/Running", "",
             id="waits",
         ),
         pytest.param(
-            Plan(wait=Wait("no host", "unknown")), EvictionStatus(), "True/Running", "False/Failed",
-            id="cannot begin",
+            EvictionPlan(wait=Wait("no host", "unknown")), EvictionStatus(),
+            "True/Running", "False/Failed", id="cannot begin",
         ),
         pytest.param(
-            Plan(wait=Wait("no host", "unknown")), BEGUN, "True/Running", "True/Succeeded",
+            EvictionPlan(wait=Wait("no host", "unknown")), BEGUN, "True/Running", "True/Succeeded",
             id="cannot go on: the checks had passed",
         ),
         pytest.param(
-            Plan(wait=Wait("away")), BEGUN, "True/Running", "True/Succeeded", id="waits to go on"
+            EvictionPlan(wait=Wait("away")), BEGUN, "True/Running", "True/Succeeded",
+            id="waits to go on"
         ),
         pytest.param(
-            Plan(end=End(EvictionReason.FAILED, "refused")), EvictionStatus(), "False/Failed",
-            "False/Failed", id="refused",
+            EvictionPlan(end=End(EvictionReason.FAILED, "refused")), EvictionStatus(),
+            "False/Failed", "False/Failed", id="refused",
         ),
         pytest.param(
-            Plan(end=End(EvictionReason.CANCELLED, "deleted")), BEGUN, "False/Cancelled",
+            EvictionPlan(end=End(EvictionReason.CANCELLED, "deleted")), BEGUN, "False/Cancelled",
             "True/Succeeded", id="cancelled",
         ),
         pytest.param(
-            Plan(end=End(EvictionReason.SUCCEEDED, "no host")), EvictionStatus(),
+            EvictionPlan(end=End(EvictionReason.SUCCEEDED, "no host")), EvictionStatus(),
             "False/Succeeded", "", id="nothing to do",
         ),
-        pytest.param(Plan(), BEGUN, "", "True/Succeeded", id="nothing is decided"),
+        pytest.param(EvictionPlan(), BEGUN, "", "True/Succeeded", id="nothing is decided"),
     ],
 )  # fmt: skip
 def test_pass_that_ends_before_its_instances_are_looked_at(
-    made: Plan, before: EvictionStatus, evicting: str, preflight: str
+    made: EvictionPlan, before: EvictionStatus, evicting: str, preflight: str
 ) -> None:
     found = status_of(facts(eviction(before)), made, POLICY.order, None)
     assert condition_of(found, "Evicting") == evicting
@@ -223,12 +224,12 @@ def test_pass_that_ends_before_its_instances_are_looked_at(
 @pytest.mark.parametrize(
     "made",
     [
-        pytest.param(Plan(wait=Wait("waits")), id="waits"),
-        pytest.param(Plan(instances=()), id="goes on"),
-        pytest.param(Plan(end=End(EvictionReason.CANCELLED)), id="ends otherwise"),
+        pytest.param(EvictionPlan(wait=Wait("waits")), id="waits"),
+        pytest.param(EvictionPlan(instances=()), id="goes on"),
+        pytest.param(EvictionPlan(end=End(EvictionReason.CANCELLED)), id="ends otherwise"),
     ],
 )
-def test_eviction_that_is_over_is_never_opened_again(made: Plan) -> None:
+def test_eviction_that_is_over_is_never_opened_again(made: EvictionPlan) -> None:
     over = facts(eviction(ENDED))
     with pytest.raises(ImpossibleTransitionError):
         status_of(over, made, POLICY.order, None)
@@ -237,11 +238,11 @@ def test_eviction_that_is_over_is_never_opened_again(made: Plan) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        pytest.param(Plan(release=True), id="let go"),
-        pytest.param(Plan(end=End(EvictionReason.SUCCEEDED, "over")), id="ends as before"),
+        pytest.param(EvictionPlan(release=True), id="let go"),
+        pytest.param(EvictionPlan(end=End(EvictionReason.SUCCEEDED, "over")), id="ends as before"),
     ],
 )
-def test_eviction_that_is_over_may_be_looked_at_again(made: Plan) -> None:
+def test_eviction_that_is_over_may_be_looked_at_again(made: EvictionPlan) -> None:
     found = status_of(facts(eviction(ENDED)), made, POLICY.order, None)
     assert condition_of(found, "Evicting") == "False/Succeeded"
 
@@ -256,7 +257,7 @@ def test_eviction_that_is_over_may_be_looked_at_again(made: Plan) -> None:
 def test_end_has_its_own_words_or_those_of_its_instances(
     reason: EvictionReason, given: str, message: str
 ) -> None:
-    made = Plan(instances=(gone("a"),), end=End(reason, given))
+    made = EvictionPlan(instances=(gone("a"),), end=End(reason, given))
     found = status_of(facts(), made, POLICY.order, None)
     assert message_of(found, "Evicting") == message
 
@@ -273,7 +274,7 @@ def test_status_has_the_id_of_the_host(
     host: Host | None, known: str | None, expected: str | None
 ) -> None:
     given = facts(eviction(EvictionStatus(hypervisorServiceId=known)), host=host)
-    found = status_of(given, Plan(instances=()), POLICY.order, None)
+    found = status_of(given, EvictionPlan(instances=()), POLICY.order, None)
     assert found.hypervisorServiceId == expected
 
 
@@ -299,7 +300,7 @@ def test_checks_are_worded_that_do_not_pass(
         EvictionCheck(name=f"N{n}", result=result, message=f"check {n}")
         for n, result in enumerate(results)
     )
-    made = Plan(instances=(), checks=Preflight(checks))
+    made = EvictionPlan(instances=(), checks=Preflight(checks))
     found = status_of(facts(), made, POLICY.order, None)
     condition = get_condition(found.conditions, "PreflightChecksSucceeded")
     assert condition is not None
@@ -309,7 +310,7 @@ def test_checks_are_worded_that_do_not_pass(
 
 def test_check_without_words_is_named() -> None:
     checks = (EvictionCheck(name="HostDisabled", result="Failed"),)
-    made = Plan(instances=(), checks=Preflight(checks))
+    made = EvictionPlan(instances=(), checks=Preflight(checks))
     found = status_of(facts(), made, POLICY.order, None)
     assert message_of(found, "PreflightChecksSucceeded") == "HostDisabled"
 

@@ -18,7 +18,7 @@ from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
-from hypercobalt.operator.ha.observe import Observation, World
+from hypercobalt.operator.ha.observe import Observation, Sources
 from hypercobalt.operator.ha.observing.fleet import Fleet
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler
@@ -70,7 +70,7 @@ class Site:
 
 def reconciler(site: Site) -> HostFailureReconciler:
     return HostFailureReconciler(
-        cast("World", site),
+        cast("Sources", site),
         cast("Observation", site),
         cast("Peers", site),
         cast("StatusWriter", site),
