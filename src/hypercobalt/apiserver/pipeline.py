@@ -189,12 +189,12 @@ class Api:
 
     def _restricted(self, call: Call, node: str) -> Call:
         """The same call, refused where it is not the kubelet's to make."""
-        found = self._object(Key("nodes", "", node))
+        own_node = self._object(Key("nodes", "", node))
         pod = None
         if call.subresource == "token":
             name = text_at(call.body.value, "spec", "boundObjectRef", "name")
             pod = self._object(Key("pods", call.namespace, name))
-        return restricted(call, node, text_at(found, "metadata", "uid"), pod)
+        return restricted(call, node, text_at(own_node, "metadata", "uid"), pod)
 
     def _object(self, key: Key) -> JSONObject | None:
         stored = self._store.get(key)

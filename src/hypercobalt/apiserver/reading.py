@@ -50,7 +50,7 @@ class Reader:
         renderer, selection = Renderer(call), select(call)
         page = read_page(call.request, self._store.revision)
         try:
-            found, last = self._collect(selection, page)
+            listed, last = self._collect(selection, page)
         except CompactedError:
             raise page.expired() from None
         meta: JSONObject = {"resourceVersion": str(page.revision)}
@@ -61,23 +61,23 @@ class Reader:
                     page.revision, selection.resource, selection.namespace, after=last
                 )
                 meta["remainingItemCount"] = sum(1 for _ in rest)
-        return renderer.list_response(found, meta)
+        return renderer.list_response(listed, meta)
 
     def _collect(self, selection: Selection, page: Page) -> tuple[list[Stored], Place | None]:
         """One page, and the last place on it when more follow."""
-        found: list[Stored] = []
+        listed: list[Stored] = []
         last: Place | None = None
         for key, stored in self._store.scan_at(
             page.revision, selection.resource, selection.namespace, after=page.after
         ):
             if not selection.wants(key):
                 continue
-            if page.limit and len(found) == page.limit:
-                return found, last  # more may match; the next page finds it
+            if page.limit and len(listed) == page.limit:
+                return listed, last  # more may match; the next page finds it
             if selection.matches(key, stored.data):
-                found.append(stored)
+                listed.append(stored)
                 last = (key.namespace, key.name)
-        return found, None
+        return listed, None
 
     def watch(self, call: Call) -> Stream:
         """Open a watch; what happened since its resourceVersion comes first."""

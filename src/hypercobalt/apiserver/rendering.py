@@ -136,36 +136,36 @@ class Renderer:
             version = META_VERSION
         return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": meta})
 
-    def list_response(self, found: Iterable[Stored], meta: JSONObject) -> Response:
+    def list_response(self, listed: Iterable[Stored], meta: JSONObject) -> Response:
         """A list, in any form; plain ones in pieces, because they may be long."""
         names = self.resource.names
         if self.shown_as == "Table":
-            rows: list[JSON] = [self._row(s.data, self._decode(s.data)) for s in found]
+            rows: list[JSON] = [self._row(s.data, self._decode(s.data)) for s in listed]
             return self.response(self._printer.table(rows, meta))
         if self.shown_as == "PartialObjectMetadata":
             kind = "UnstructuredList" if self.resource.custom else names.list_kind
             raise self._other_shape("a list", kind)
         if self.shown_as:
-            parts: list[JSON] = [tables.partial_metadata(self._decode(s.data)) for s in found]
+            parts: list[JSON] = [tables.partial_metadata(self._decode(s.data)) for s in listed]
             return self.response(_list("PartialObjectMetadataList", META_VERSION, meta, parts))
         if self.resource.custom:
             meta = {"continue": "", **meta}
         if not self.plain:
-            objects: list[JSON] = [self._decode(stored.data) for stored in found]
+            objects: list[JSON] = [self._decode(stored.data) for stored in listed]
             return self.response(_list(names.list_kind, self.resource.api_version, meta, objects))
         whole = _list(names.list_kind, self.resource.api_version, meta, [])
         head = msgspec.json.encode(whole).removesuffix(b"]}")
-        bodies = self._bodies(found)
+        bodies = self._bodies(listed)
         pieces = [b",".join(some) for some in iter(lambda: tuple(islice(bodies, PIECE)), ())]
         pieces[1:] = [b"," + piece for piece in pieces[1:]]
         return Response(200, head, rest=[*pieces, b"]}"])
 
-    def _bodies(self, found: Iterable[Stored]) -> Iterator[bytes]:
+    def _bodies(self, listed: Iterable[Stored]) -> Iterator[bytes]:
         if self.resource.custom:
-            yield from (self.resource.conformed(stored.data) for stored in found)
+            yield from (self.resource.conformed(stored.data) for stored in listed)
             return
         head = self.resource.head()  # items of built-in lists carry no kind of their own
-        for stored in found:
+        for stored in listed:
             data = stored.data
             yield b"{" + data[len(head) :] if data.startswith(head) else data
 

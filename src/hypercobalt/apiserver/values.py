@@ -21,20 +21,20 @@ def at(value: JSON, *path: str) -> JSON:
 
 def text_at(value: JSON, *path: str) -> str:
     """The text below `path`; empty when there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, str) else ""
+    text = at(value, *path)
+    return text if isinstance(text, str) else ""
 
 
 def object_at(value: JSON, *path: str) -> JSONObject:
     """The object below `path` itself, not a copy; a new empty one when there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, dict) else {}
+    obj = at(value, *path)
+    return obj if isinstance(obj, dict) else {}
 
 
 def list_at(value: JSON, *path: str) -> list[JSON]:
     """The list below `path` itself, not a copy; a new empty one when there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, list) else []
+    items = at(value, *path)
+    return items if isinstance(items, list) else []
 
 
 def objects_at(value: JSON, *path: str) -> list[JSONObject]:

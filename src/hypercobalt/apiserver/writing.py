@@ -149,13 +149,13 @@ class Writer:
     async def delete_all(self, call: Call, options: DeleteOptions) -> list[Stored]:
         """Delete the objects that the call's selectors match, and return them as they were."""
         selection = select(call)
-        found = self._store.scan(selection.resource, selection.namespace)
+        scanned = self._store.scan(selection.resource, selection.namespace)
         done: list[Stored] = []
-        listed = [(k, s) for k, s in found if selection.wants(k) and selection.matches(k, s.data)]
+        listed = [(k, s) for k, s in scanned if selection.wants(k) and selection.matches(k, s.data)]
         for key, stored in listed:
-            one = replace(call, namespace=key.namespace, name=key.name)
+            of_object = replace(call, namespace=key.namespace, name=key.name)
             with contextlib.suppress(errors.NotFoundError):  # it went in the meantime
-                await self.delete(one, options)
+                await self.delete(of_object, options)
                 done.append(stored)
         return done
 

@@ -30,12 +30,12 @@ def check_body(call: Call, value: JSON) -> JSONObject:
     check_types(call, value)
     read = read_custom if resource.custom else prune
     unknown = [f'unknown field "{path}"' for path in read(resource.schema.node, value)]
-    found = [*(f'duplicate field "{path}"' for path in call.body.duplicates), *unknown]
+    warnings = [*(f'duplicate field "{path}"' for path in call.body.duplicates), *unknown]
     mode = call.request.text("fieldValidation") or "Warn"
-    if found and mode == "Strict":
-        raise _cannot_handle(call, f"strict decoding error: {', '.join(found)}")
+    if warnings and mode == "Strict":
+        raise _cannot_handle(call, f"strict decoding error: {', '.join(warnings)}")
     if mode == "Warn":
-        call.request.warnings.extend(found)
+        call.request.warnings.extend(warnings)
     return value
 
 
@@ -71,9 +71,9 @@ def check_types(call: Call, value: JSONObject) -> None:
         wrong = mistyped(root.fields["metadata"], value.get("metadata", {}), "metadata")
     else:
         wrong = mistyped(root, value, "")
-    for place, found, wanted in wrong:
+    for place, sent, wanted in wrong:
         field = f"{call.kind}.{place} of type {wanted}"
-        text = f"json: cannot unmarshal {found} into Go struct field {field}"
+        text = f"json: cannot unmarshal {sent} into Go struct field {field}"
         raise _cannot_handle(call, text)
     if not call.resource.custom:
         checks.check_decodable(call.kind, call.resource.version, value)

@@ -186,10 +186,10 @@ def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]
         merged = target + [item for item in patch if _mark(item, "") not in held]
         return _ordered(merged, patch, target, "")
     below = node.items or UNTYPED
-    found: dict[object, JSON] = {}  # by mark; what is no object or a repeat stays, by its place
+    by_mark: dict[object, JSON] = {}  # what is no object or a repeat stays, by its place
     for place, item in enumerate(target):
         mark = _mark(item, key) if isinstance(item, dict) else place
-        found[place if mark in found else mark] = item
+        by_mark[place if mark in by_mark else mark] = item
     for item in patch:
         if not isinstance(item, dict):
             raise bad_request("invalid patch: a list with a merge key holds objects only")
@@ -198,11 +198,11 @@ def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]
             raise bad_request(f"map: [{text}] does not contain declared merge key: {key}")
         mark = _mark(item, key)
         if item.get(_DIRECTIVE) == "delete":
-            found.pop(mark, None)
+            by_mark.pop(mark, None)
         else:
-            before = found.get(mark)
-            found[mark] = _merge_map(below, before if isinstance(before, dict) else {}, item)
-    return _ordered([*found.values()], patch, target, key)
+            before = by_mark.get(mark)
+            by_mark[mark] = _merge_map(below, before if isinstance(before, dict) else {}, item)
+    return _ordered([*by_mark.values()], patch, target, key)
 
 
 def _mark(item: JSON, key: str) -> bytes:

@@ -314,10 +314,10 @@ def _applied_config(call: Call) -> JSONObject:
     where = object_at(config, "metadata")
     if where.get("managedFields"):
         raise errors.bad_request("metadata.managedFields must be nil")
-    if found := [*islice(fieldset.typed_errors(resource.schema.node, config), _SHOWN)]:
+    if mistakes := [*islice(fieldset.typed_errors(resource.schema.node, config), _SHOWN)]:
         place = f"{where.get('namespace', '')}/{where.get('name', '')}"
         shown = f"{resource.group}/{resource.version}, Kind={kind}"
-        listed = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
+        listed = mistakes[0] if len(mistakes) == 1 else "\n  ".join(("errors:", *mistakes))
         text = f"failed to create typed patch object ({place}; {shown}): {listed}"
         raise errors.bad_request(text)
     if not resource.custom:

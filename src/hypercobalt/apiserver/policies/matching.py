@@ -81,10 +81,10 @@ class Constraints:
         endpoints = write.endpoints[:1] if self.exact else write.endpoints
         if self._find(self.excluded, write, endpoints):
             return None
-        found = self._find(self.rules, write, endpoints) if self.rules else write.endpoints[0]
-        if found is None or not self._selects_objects(write):
+        endpoint = self._find(self.rules, write, endpoints) if self.rules else write.endpoints[0]
+        if endpoint is None or not self._selects_objects(write):
             return None
-        return found if self._selects_namespace(write) else None
+        return endpoint if self._selects_namespace(write) else None
 
     @staticmethod
     def _find(

@@ -131,8 +131,8 @@ class Policy:
                 return []
         except EvaluationError as error:
             return [Refusal(str(error))] if self.strict else []
-        found = (v.refusal(scope, strict=self.strict) for v in self.validations)
-        return [refusal for refusal in found if refusal is not None]
+        refusals = (v.refusal(scope, strict=self.strict) for v in self.validations)
+        return [refusal for refusal in refusals if refusal is not None]
 
     def _applies(self, scope: Scope) -> bool:
         """Whether all match conditions hold: one that does not outweighs those without answer."""
@@ -162,13 +162,15 @@ def review(policies: Sequence[Bound], write: Attributes) -> list[str]:
     Raises:
         StatusError: a binding that denies has a policy that refuses the write.
     """
-    found = list(_refused(policies, write))
-    for text, refusal, binding in found:
+    refused = list(_refused(policies, write))
+    for binding_text, refusal, binding in refused:
         if "Deny" in binding.actions:
-            raise _denied(write, f"{text} denied request: {refusal.message}", refusal.reason)
+            raise _denied(
+                write, f"{binding_text} denied request: {refusal.message}", refusal.reason
+            )
     return [
-        f"Validation failed for {text}: {refusal.message}"
-        for text, refusal, binding in found
+        f"Validation failed for {binding_text}: {refusal.message}"
+        for binding_text, refusal, binding in refused
         if "Warn" in binding.actions
     ]
 

@@ -22,10 +22,10 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
         StoreError: it lacks something.
         sqlite3.Error: it cannot be read.
     """
-    found = db.execute("SELECT compacted FROM horizon").fetchone()
-    if found is None:
+    horizon = db.execute("SELECT compacted FROM horizon").fetchone()
+    if horizon is None:
         raise StoreError(damaged(path, "its horizon is missing"))
-    (compacted,) = found
+    (compacted,) = horizon
     objects, rows = _objects(db)
     events, sound = _events(db, {stored.revision: stored.data for _, stored in objects})
     newest = max((stored.revision for _, stored in objects), default=1)

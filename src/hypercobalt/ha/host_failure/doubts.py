@@ -76,8 +76,8 @@ def _refusal(text: str) -> str:
 
     The Eviction's entry of the instance has the whole text.
     """
-    found = _LOCK.search(text)
-    return found[0] if found is not None else text[-_LONGEST:]
+    lock = _LOCK.search(text)
+    return lock[0] if lock is not None else text[-_LONGEST:]
 
 
 def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
@@ -87,18 +87,18 @@ def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
         proof: a record for which `holds` is true.
         latest: see there.
     """
-    found: list[str] = []
+    against: list[str] = []
     if latest.node_boot and latest.node_boot not in proven_boots(proof):
-        found.append(f"the kubelet has reported boot {latest.node_boot}")
+        against.append(f"the kubelet has reported boot {latest.node_boot}")
     by_agent = proof.method == FencingMethod.AGENT  # lives, and ends new instances
     if by_agent and not latest.agent:
-        found.append("the node agent that has ended every instance no longer renews its Lease")
+        against.append("the node agent that has ended every instance no longer renews its Lease")
     known = proof.leaseRenewedAt is not None and not by_agent
     if known and latest.lease and latest.lease != proof.leaseRenewedAt:
-        found.append(f"the node agent renewed its Lease at {latest.lease}")
-    found.extend(latest.in_use)
+        against.append(f"the node agent renewed its Lease at {latest.lease}")
+    against.extend(latest.in_use)
     if latest.power is Power.ON:
         storage = proof.method == FencingMethod.STORAGE
         what = "that it reaches its storage again" if storage else "its power as on"
-        found.append(f"{proof.device or 'its fence device'} reports {what}")
-    return tuple(found)
+        against.append(f"{proof.device or 'its fence device'} reports {what}")
+    return tuple(against)

@@ -121,6 +121,10 @@ class HostFacts:
 def healthy_since(hypervisor: Hypervisor) -> datetime | None:
     """Return since when Node, node agent and libvirt are in order; None while one is not."""
     types = (_Type.NODE_HEALTHY, _Type.AGENT_REPORTING, _Type.LIBVIRT_CONNECTION)
-    found = [get_condition(hypervisor.conditions, type_) for type_ in types]
-    times = [one.lastTransitionTime for one in found if one is not None and one.status == "True"]
+    conditions = [get_condition(hypervisor.conditions, type_) for type_ in types]
+    times = [
+        condition.lastTransitionTime
+        for condition in conditions
+        if condition is not None and condition.status == "True"
+    ]
     return max(times) if len(times) == len(types) else None

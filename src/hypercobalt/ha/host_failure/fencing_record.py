@@ -197,8 +197,8 @@ def unproven(shown: Fencing, now: datetime) -> Fencing:
     """
     if shown.phase == FencingPhase.RELEASED:
         return shown
-    found = overtaken(shown, ("no operator has recorded the proof",), now)
-    return replace(found, startedAt=None)
+    voided = overtaken(shown, ("no operator has recorded the proof",), now)
+    return replace(voided, startedAt=None)
 
 
 def reordered(stored: Fencing, now: datetime) -> Fencing:

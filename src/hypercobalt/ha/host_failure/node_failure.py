@@ -95,7 +95,7 @@ class Question:
     @property
     def reached(self) -> tuple[PeerAnswer, ...]:
         """Peers that reach the host."""
-        return tuple(one for one in self.answers if one.reached)
+        return tuple(answer for answer in self.answers if answer.reached)
 
     @property
     def is_reached(self) -> bool:
@@ -255,28 +255,28 @@ _COMPUTE: Final = "its compute service answers"
 
 def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
     """Return signs of life of the boot that counts as dead; one without an ID is another."""
-    found: list[str] = []
+    evidence: list[str] = []
     if signs.ready == "True" and signs.node_boot in signs.fenced:
-        found.append(f"the kubelet of boot {signs.node_boot} reports Ready")
+        evidence.append(f"the kubelet of boot {signs.node_boot} reports Ready")
     renewed = signs.agent is Agent.ALIVE and signs.boot in signs.fenced
     if renewed and signs.node_boot in {"", *signs.fenced}:
-        found.append(f"the node agent of boot {signs.boot} renews its Lease")
-    return tuple(found)
+        evidence.append(f"the node agent of boot {signs.boot} renews its Lease")
+    return tuple(evidence)
 
 
 def _life(signs: Signs, waits: Waits, now: datetime) -> tuple[str, ...]:
     """Return what shows that the host lives though its Node is not Ready."""
-    found: list[str] = []
+    evidence: list[str] = []
     if signs.ready == "False":
-        found.append("the kubelet reports Ready False")
+        evidence.append("the kubelet reports Ready False")
     if signs.agent is Agent.ALIVE:
-        found.append("the node agent renews its Lease")
+        evidence.append("the node agent renews its Lease")
     if signs.compute:
-        found.append(_COMPUTE)
+        evidence.append(_COMPUTE)
     question = signs.question
     if question is not None and question.is_reached and _is_over(question, waits, now):
-        found.extend(f"a peer reaches it: {one}" for one in question.reached)
-    return tuple(found)
+        evidence.extend(f"a peer reaches it: {peer}" for peer in question.reached)
+    return tuple(evidence)
 
 
 def _is_over(question: Question, waits: Waits, now: datetime) -> bool:
@@ -301,7 +301,7 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
     powered = min(signs.powered_since, now) if signs.powered_since is not None else None
     if powered is not None and now < powered + waits.reboot:
         return RebootGrace(evidence, powered + waits.reboot)
-    return Dead(evidence, next((one.peer for one in question.alone), ""))
+    return Dead(evidence, next((answer.peer for answer in question.alone), ""))
 
 
 def _silence(signs: Signs) -> tuple[str, ...]:
@@ -314,14 +314,14 @@ def _silence(signs: Signs) -> tuple[str, ...]:
         None: "the compute service could not be read",
         False: "its compute service does not answer",
     }
-    found = [
+    evidence = [
         f"the Node is Ready {signs.ready}",
         agent.get(signs.agent, ""),
         compute.get(signs.compute, ""),
     ]
     if signs.question is not None:
-        found.extend(_of_peers(signs.question))
-    return tuple(one for one in found if one)
+        evidence.extend(_of_peers(signs.question))
+    return tuple(text for text in evidence if text)
 
 
 def _of_peers(question: Question) -> Iterator[str]:
@@ -330,7 +330,7 @@ def _of_peers(question: Question) -> Iterator[str]:
         yield "no other host can be probed"
     elif missed or not question.reached:
         yield f"{missed} of {len(question.peers)} peers have tried and not reached it"
-    for one in question.contradicted:
-        yield f"{one} alone reports that it answers, which does not count"
-    for one in question.alone:
-        yield f"{one} reports that it answers, and no other peer could check that"
+    for answer in question.contradicted:
+        yield f"{answer} alone reports that it answers, which does not count"
+    for answer in question.alone:
+        yield f"{answer} reports that it answers, and no other peer could check that"

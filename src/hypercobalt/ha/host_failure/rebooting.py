@@ -68,5 +68,5 @@ def answered(
 
 def last(stored: Fencing) -> str:
     """Return the result of the last order; "" for none."""
-    found = (text for text in reversed(stored.evidence) if text.startswith(_MARK))
-    return next(found, "").removeprefix(_MARK)
+    results = (text for text in reversed(stored.evidence) if text.startswith(_MARK))
+    return next(results, "").removeprefix(_MARK)

@@ -111,7 +111,7 @@ def _add_unlocking(
             unlocking.UnlockingReconciler(
                 owners,
                 lambda: evictions.cache,
-                lambda: frozenset(one.metadata.uid for one in hypervisors.cache),
+                lambda: frozenset(hypervisor.metadata.uid for hypervisor in hypervisors.cache),
             ),
             watches=(
                 mapped(evictions, lambda _: (unlocking.KEY,), when=unlocking.worth_a_pass),

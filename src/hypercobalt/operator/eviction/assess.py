@@ -58,19 +58,22 @@ def assess(situation: Situation, tracks: Mapping[str, Track]) -> tuple[Assessmen
         tracks: track of each instance, by UUID.
     """
     facts, policy, about = situation.facts, situation.policy, _about(situation)
-    found: list[Assessment] = []
+    assessments: list[Assessment] = []
     for seen in _observed(facts, about.began):
         track = tracks.get(seen.entry.id, FRESH)
-        one = _over(seen, track, about) or assess_one(seen, track, about, policy, facts.moment)
-        if seen.held and isinstance(one.state, Ready | Crashed):
-            one = replace(
-                one, state=Waiting(f"Eviction {seen.held} has this instance; waiting for its end")
+        assessment = _over(seen, track, about) or assess_one(
+            seen, track, about, policy, facts.moment
+        )
+        if seen.held and isinstance(assessment.state, Ready | Crashed):
+            assessment = replace(
+                assessment,
+                state=Waiting(f"Eviction {seen.held} has this instance; waiting for its end"),
             )
-        elif isinstance(one.state, Ready) and _is_to_be_shown_off(seen, facts, policy):
+        elif isinstance(assessment.state, Ready) and _is_to_be_shown_off(seen, facts, policy):
             text = f"the node agent reports its crash; waiting until {facts.service} shows it off"
-            one = replace(one, state=Waiting(text))
-        found.append(one)
-    return tuple(found)
+            assessment = replace(assessment, state=Waiting(text))
+        assessments.append(assessment)
+    return tuple(assessments)
 
 
 def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
@@ -165,17 +168,17 @@ def assess_one(
         about,
     )
     case = case.trying(_mode(seen, about.course))
-    found = left_to_owner(case) if about.recovers else None
-    if found is None and case.mode is EvictionMode.RESTART:
-        found = restarting(case)
-        if found is None:  # every restart has failed
+    result = left_to_owner(case) if about.recovers else None
+    if result is None and case.mode is EvictionMode.RESTART:
+        result = restarting(case)
+        if result is None:  # every restart has failed
             runs = seen.server is not None and seen.server.running
             case = case.trying(EvictionMode.LIVE if runs else EvictionMode.COLD)
-    if found is None:
-        found = evacuating(case) if about.course is Course.EVACUATE else leaving(case)
+    if result is None:
+        result = evacuating(case) if about.course is Course.EVACUATE else leaving(case)
     if about.recovers or (about.course is Course.LEAVE and is_to_run(seen.entry)):
-        found = brought_up(case, found)
-    state, track = found
+        result = brought_up(case, result)
+    state, track = result
     return Assessment(case.seen, state, track, case.attempts, case.mode)
 
 

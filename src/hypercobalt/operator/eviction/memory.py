@@ -58,7 +58,7 @@ class Listing:
         """
         over = {move.id for move in self.moves if move.ended}
         moved = {move.server for move in moves if move.id not in over}
-        return {one.id for one in self.servers} <= moved | {one.id for one in servers}
+        return {server.id for server in self.servers} <= moved | {server.id for server in servers}
 
 
 @dataclass(slots=True)
@@ -101,7 +101,9 @@ class Memory:
     @property
     def begun(self) -> frozenset[str]:
         """Servers whose moves were begun, of which no record was seen yet."""
-        return frozenset(id_ for id_, one in self.tracks.items() if isinstance(one.follows, Begun))
+        return frozenset(
+            id_ for id_, track in self.tracks.items() if isinstance(track.follows, Begun)
+        )
 
     def counted(self, at: float, *, lingering: bool) -> bool:
         """Record whether servers are counted but not listed, and return whether that is new."""
@@ -143,27 +145,27 @@ class Memories:
 
         One that this process has not looked at yet counts by its status.
         """
-        found: list[Load] = []
+        loads: list[Load] = []
         for eviction in evictions:
             other = eviction.metadata.name
             if other == name or has_ended(eviction.status):
                 continue
             memory = self._by_name.get(other)
             if memory is not None and memory.uid == eviction.metadata.uid and memory.load:
-                found.append(memory.load)
+                loads.append(memory.load)
             else:
-                found.append(Load(eviction.spec.hypervisor, _moving(eviction.status)))
-        return tuple(load for load in found if load.servers)
+                loads.append(Load(eviction.spec.hypervisor, _moving(eviction.status)))
+        return tuple(load for load in loads if load.servers)
 
     def ended(self, moves: Iterable[EndedMove], at: float) -> None:
         """Record ended moves of any Eviction, to learn how many their targets bear."""
-        for one in moves:
-            known = self._targets.get(one.target)
-            self._targets[one.target] = with_end(known, one, self._policy, at)
+        for move in moves:
+            known = self._targets.get(move.target)
+            self._targets[move.target] = with_end(known, move, self._policy, at)
 
     def limits(self, at: float) -> Mapping[str, int]:
         """Return how many moves at once each target bears, where it has shown that."""
-        return {host: limit_of(one, self._policy, at) for host, one in self._targets.items()}
+        return {host: limit_of(known, self._policy, at) for host, known in self._targets.items()}
 
 
 def _moving(status: EvictionStatus) -> Mapping[str, Going]:

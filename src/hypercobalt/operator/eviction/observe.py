@@ -110,8 +110,8 @@ class Observer:
 
     async def _hypervisor(self, eviction: Eviction, memory: Memory) -> Facts:
         name = eviction.spec.hypervisor
-        found = self._hypervisors.get(name)
-        missing = found is None and eviction.metadata.deletionTimestamp is None
+        hypervisor = self._hypervisors.get(name)
+        missing = hypervisor is None and eviction.metadata.deletionTimestamp is None
         networks = self._networks(name)
         return Facts(
             eviction=eviction,
@@ -121,7 +121,7 @@ class Observer:
             chooses_target=self._compute.moves.chooses_target and not networks.named,
             keeps_servers=self._compute.counts_servers,
             networks=networks,
-            hypervisor=found,
+            hypervisor=hypervisor,
             of_other_shard=missing and await self._kube.get(Hypervisor, name) is not None,
         )
 
@@ -133,10 +133,10 @@ class Observer:
             memory.host = None
         elif memory.host is None or _is_doubted(memory, hypervisor, at):
             names = host_names(hypervisor) if hypervisor is not None else (facts.source,)
-            found = await self._find(names)
-            if found is not None and hypervisor is not None and not is_its_own(hypervisor, found):
-                found = None
-            memory.host, memory.host_at = found, at
+            host = await self._find(names)
+            if host is not None and hypervisor is not None and not is_its_own(hypervisor, host):
+                host = None
+            memory.host, memory.host_at = host, at
         if memory.host is not None:
             memory.unknown_since = None
         elif memory.unknown_since is None:
@@ -153,9 +153,9 @@ class Observer:
     async def _find(self, names: Iterable[str]) -> Host | None:
         """Find the host by the first of the names that is known."""
         for name in names:
-            found = await self._compute.hosts.get(name)
-            if found is not None:
-                return found if found.up or found.forced_down else await self._anew(found)
+            host = await self._compute.hosts.get(name)
+            if host is not None:
+                return host if host.up or host.forced_down else await self._anew(host)
         return None
 
     async def _anew(self, host: Host) -> Host:
@@ -173,9 +173,9 @@ class Observer:
         memory.listing = listing
         servers = with_deaths(listing.servers, facts.hypervisor)
         facts = replace(facts, servers=servers, moves=listing.moves, reused=reused)
-        found = await _each(to_be_verified(situation.having(facts)), self._compute.moves.server)
-        elsewhere = {id_: server for id_, server in found.items() if server is not None}
-        facts = replace(facts, elsewhere=elsewhere, sought=frozenset(found))
+        sought = await _each(to_be_verified(situation.having(facts)), self._compute.moves.server)
+        elsewhere = {id_: server for id_, server in sought.items() if server is not None}
+        facts = replace(facts, elsewhere=elsewhere, sought=frozenset(sought))
         return replace(
             facts,
             requests=await self._requests(situation.having(facts)),
@@ -239,11 +239,11 @@ class Observer:
         servers = questions.servers if first is None else (*questions.servers, first)
         if not servers:
             return facts
-        found = await self._candidates(servers, facts.networks)
+        candidates = await self._candidates(servers, facts.networks)
         if first is not None:
-            memory.targets = tuple(one.host for one in found[need(first)])
+            memory.targets = tuple(candidate.host for candidate in candidates[need(first)])
             memory.targets_at = facts.moment.at
-        return replace(facts, candidates=found, targets=self._targets(memory))
+        return replace(facts, candidates=candidates, targets=self._targets(memory))
 
     async def _candidates(
         self, servers: Iterable[Server], networks: Networks
@@ -267,15 +267,15 @@ class Observer:
         incoming: tuple[Move, ...] = ()
         if is_to_be_empty(facts, situation.course):
             incoming = await self._compute.moves.incoming(memory.host.name)
-        found = await self._compute.hosts.get(memory.host.name, fresh=True)
-        if found is None:  # for now: the next pass reads it again
+        host = await self._compute.hosts.get(memory.host.name, fresh=True)
+        if host is None:  # for now: the next pass reads it again
             memory.host = None
             return facts
         since = memory.counted_since
         waited = timedelta(seconds=0 if since is None else facts.moment.at - since)
         return replace(
             facts,
-            counted=frozenset(found.servers),
+            counted=frozenset(host.servers),
             counted_for=waited,
             incoming=incoming,
             in_error=await self._in_error(facts),
@@ -284,8 +284,8 @@ class Observer:
     async def _in_error(self, facts: Facts) -> Mapping[str, Server]:
         """Read servers that have left and are in ERROR, which a move's record does not show."""
         left = to_be_well(facts)
-        found = await self._compute.moves.in_error(left) if left else ()
-        return {server.id: server for server in found}
+        broken = await self._compute.moves.in_error(left) if left else ()
+        return {server.id: server for server in broken}
 
 
 async def _each(
@@ -294,13 +294,13 @@ async def _each(
     """Read each item, some at a time."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(key: _K) -> _A:
+    async def read_one(key: _K) -> _A:
         async with turn:
             return await read(key)
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = {key: group.create_task(one(key)) for key in keys}
+            tasks = {key: group.create_task(read_one(key)) for key in keys}
     except BaseExceptionGroup as errors:
         raise sole(errors) from errors
     return {key: task.result() for key, task in tasks.items()}

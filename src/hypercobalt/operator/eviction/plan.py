@@ -32,10 +32,14 @@ def questions(
         others: what other Evictions have under way.
     """
     due = preflight.is_instance_check_due(situation.facts.status) and not situation.course.restarts
-    servers = tuple(one.server for one in instances if one.server is not None) if due else ()
+    servers = (
+        tuple(instance.server for instance in instances if instance.server is not None)
+        if due
+        else ()
+    )
     if preflight.check_host(situation, instances).obstacles:
         return Questions(servers)
-    if not any(one.is_open for one in instances):
+    if not any(instance.is_open for instance in instances):
         return Questions(servers, counted=True)
     return Questions(
         servers if due else unplaced(situation, instances, others), next_ready(situation, instances)

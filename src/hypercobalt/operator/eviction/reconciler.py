@@ -135,13 +135,13 @@ class EvictionReconciler:
         if planned.instances is None:
             return planned
         # Remembered before the calls: if this pass is cut off, the next one does not repeat them.
-        memory.tracks = {one.id: one.track for one in planned.instances}
+        memory.tracks = {instance.id: instance.track for instance in planned.instances}
         outcomes = await self._actions.perform(facts.source, planned.actions)
         moment = self._observer.moment()
         instances = with_outcomes(
             planned.instances, planned.actions, outcomes, self._policy, moment
         )
-        memory.tracks = {one.id: one.track for one in instances}
+        memory.tracks = {instance.id: instance.track for instance in instances}
         memory.timings.observe(instances, moment)
         memory.listing = memory.listing if planned.quiet else None
         if memory.counted(moment.at, lingering=planned.lingering):
@@ -164,7 +164,7 @@ class EvictionReconciler:
             self._forget(name)
             await self._finalizer.remove(self._evictions.get(name) or eviction)
             return Result()
-        if any(one.occupies for one in planned.instances or ()):
+        if any(instance.occupies for instance in planned.instances or ()):
             self._migrations.follow(name, facts.source)
         due = [wait for wait in (planned.look_again, waits) if wait is not None]
         return Result(min(due, default=None))
@@ -194,16 +194,18 @@ class EvictionReconciler:
     def _note_claims(self, facts: Facts, memory: Memory) -> None:
         """Show each claim on both hosts, once for each Eviction."""
         began = facts.eviction.metadata.creationTimestamp or facts.moment.now
-        found = claims(facts.moves, began - CLOCK_SKEW, facts.source)
-        for one in found:
-            if one in memory.claims:
+        present = claims(facts.moves, began - CLOCK_SKEW, facts.source)
+        for claim in present:
+            if claim in memory.claims:
                 continue
             self._metrics.claims.inc()
-            log.warning("instance_claimed", hypervisor=one.by, server=one.server, text=one.text)
-            for about in (self._hypervisor(one.by), facts.hypervisor):
+            log.warning(
+                "instance_claimed", hypervisor=claim.by, server=claim.server, text=claim.text
+            )
+            for about in (self._hypervisor(claim.by), facts.hypervisor):
                 if about is not None:
-                    self._events.record(about, "Warning", REASON, one.text, action="Evicting")
-        memory.claims = frozenset(found)
+                    self._events.record(about, "Warning", REASON, claim.text, action="Evicting")
+        memory.claims = frozenset(present)
 
     def _forget(self, name: str) -> None:
         self._memories.forget(name)

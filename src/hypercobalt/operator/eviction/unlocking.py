@@ -83,10 +83,14 @@ class UnlockingReconciler:
 
 def worth_a_pass(old: Eviction | None, new: Eviction | None) -> bool:
     """A predicate: a recovery that the Eviction made may be over."""
-    if not any(one is not None and has_recoveries(one) for one in (old, new)):
+    if not any(eviction is not None and has_recoveries(eviction) for eviction in (old, new)):
         return False
 
-    def seen(one: Eviction | None) -> tuple[bool, frozenset[str]]:
-        return (False, frozenset()) if one is None else (is_running(one), recovered(one))
+    def seen(eviction: Eviction | None) -> tuple[bool, frozenset[str]]:
+        return (
+            (False, frozenset())
+            if eviction is None
+            else (is_running(eviction), recovered(eviction))
+        )
 
     return old is None or new is None or seen(old) != seen(new)

@@ -32,7 +32,7 @@ def held_by(situation: Situation, evictions: Iterable[Eviction]) -> dict[str, st
         situation: of the pass.
         evictions: all, as known now.
     """
-    mine, found = situation.facts.eviction, dict[str, str]()
+    mine, claimed = situation.facts.eviction, dict[str, str]()
     dead = situation.course is Course.EVACUATE
     begun = {InstancePhase.EVACUATING} if dead else _BEGUN
     own = {entry.id for entry in situation.facts.status.instances if entry.phase in _BEGUN}
@@ -44,8 +44,8 @@ def held_by(situation: Situation, evictions: Iterable[Eviction]) -> dict[str, st
         for entry in other.status.instances:
             waits = first and entry.phase == InstancePhase.PENDING and has_begun(other.status)
             if entry.id not in own and (waits or entry.phase in begun):
-                found[entry.id] = other.metadata.name
-    return found
+                claimed[entry.id] = other.metadata.name
+    return claimed
 
 
 def _age(eviction: Eviction) -> tuple[str, str]:

@@ -36,7 +36,7 @@ def with_deaths(servers: Iterable[Server], hypervisor: Hypervisor | None) -> tup
         servers: on the host.
         hypervisor: of the host. An incident of the host stands for those of many instances.
     """
-    died = {one.instance for one in _deaths(hypervisor)}
+    died = {incident.instance for incident in _deaths(hypervisor)}
     return tuple(
         replace(server, died=True)
         if server.died is None
@@ -59,10 +59,13 @@ def ran_until_it_died(server: Server, hypervisor: Hypervisor | None) -> bool:
     """
     if hypervisor is None or not server.died:
         return False
-    if any(one.id == server.id and one.active for one in hypervisor.status.instances):
+    if any(
+        instance.id == server.id and instance.active for instance in hypervisor.status.instances
+    ):
         return True
     return any(
-        one.reaction != Reaction.REPORT and one.instance == server.id for one in _deaths(hypervisor)
+        incident.reaction != Reaction.REPORT and incident.instance == server.id
+        for incident in _deaths(hypervisor)
     )
 
 
@@ -83,16 +86,20 @@ def has_just_died(
         now: with the clock of the node agent within some seconds of it.
     """
     return server.running and any(
-        one.instance == server.id and one.lastSeen is not None and now - one.lastSeen < within
-        for one in _deaths(hypervisor)
+        incident.instance == server.id
+        and incident.lastSeen is not None
+        and now - incident.lastSeen < within
+        for incident in _deaths(hypervisor)
     )
 
 
 def reported(hypervisor: Hypervisor | None) -> frozenset[Death]:
     """Return the deaths that the node agent reports; each new or repeated one changes the set."""
-    return frozenset((one.id, one.instance, one.lastSeen) for one in _deaths(hypervisor))
+    return frozenset(
+        (incident.id, incident.instance, incident.lastSeen) for incident in _deaths(hypervisor)
+    )
 
 
 def _deaths(hypervisor: Hypervisor | None) -> Iterator[Incident]:
     incidents = hypervisor.status.incidents if hypervisor is not None else ()
-    return (one for one in incidents if one.type in _DEATHS)
+    return (incident for incident in incidents if incident.type in _DEATHS)

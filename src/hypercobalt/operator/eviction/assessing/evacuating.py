@@ -135,6 +135,6 @@ def _state(there: Server) -> str:
     return "" if there.status == ServerStatus.ACTIVE else f"; {there.status} there: it did not run"
 
 
-def _as_evacuation(found: Found) -> Found:
-    state, track = found
+def _as_evacuation(result: Found) -> Found:
+    state, track = result
     return (Evacuating(state.message) if isinstance(state, Moving) else state), track

@@ -53,8 +53,8 @@ def leaving(case: Case) -> Found:
         return waiting(case, "", moves=True)
     if isinstance(may, Absent):
         return Unaffected(may.why), case.track
-    if found := _moved_unnoticed(case):
-        return found
+    if result := _moved_unnoticed(case):
+        return result
     if move is not None and _settles(server, move, case):
         text = f"migration to {move.target} ended as {move.status}; waiting for the final state"
         return Moving(text), case.track
@@ -79,8 +79,8 @@ def _movable(case: Case, server: Server, mode: Mode) -> Found:
         ), case.track
     if course is Course.COLD and server.paused:
         return Stranded("is paused and cannot be moved cold: unpause or stop it"), case.track
-    if course is Course.LEAVE and (found := _unreported(case, server)):
-        return found
+    if course is Course.LEAVE and (result := _unreported(case, server)):
+        return result
     dead = course is Course.RECOVER and not (server.running or server.paused)
     return attempt(case, Mode.COLD if course is Course.COLD or dead else mode)
 
@@ -108,8 +108,8 @@ def _arriving(case: Case, move: Move) -> Found:
     still = case.moment.at - track.since
     if still <= case.policy.stall.total_seconds():
         return Moving("arrives"), track
-    if (found := _as_seen(case, move)) is not None:
-        return found, track
+    if (state := _as_seen(case, move)) is not None:
+        return state, track
     text = _left_by(move)
     if still > case.policy.patience.total_seconds():
         return Stranded(f"{text}; check {move.target}"), track
@@ -127,8 +127,8 @@ def gone(case: Case) -> Found:
         return Arrived(case.moment.at >= track.not_before, text), track
     if move.succeeded:
         return Departed(f"moved to {move.target}"), case.track
-    found = _as_seen(case, move)
-    return waiting(case, _left_by(move), moves=True) if found is None else (found, case.track)
+    state = _as_seen(case, move)
+    return waiting(case, _left_by(move), moves=True) if state is None else (state, case.track)
 
 
 def _as_seen(case: Case, move: Move) -> State | None:

@@ -43,8 +43,8 @@ class Lock:
 
 def lock_of(reason: str) -> Lock | None:
     """Return the lock that has this reason; None for a lock of another owner."""
-    found = _REASON.fullmatch(reason)
-    return Lock(found[1], found[2]) if found else None
+    parts = _REASON.fullmatch(reason)
+    return Lock(parts[1], parts[2]) if parts else None
 
 
 def is_to_be_locked(server: Server, lock: Lock) -> bool:
@@ -65,7 +65,7 @@ def outlived(
         evictions: all Evictions.
         hypervisors: uids of the Hypervisors that this operator manages.
     """
-    running = {one.metadata.uid: one for one in evictions if is_running(one)}
+    running = {eviction.metadata.uid: eviction for eviction in evictions if is_running(eviction)}
 
     def is_over(server: Server) -> bool:
         lock = lock_of(server.locked_reason)

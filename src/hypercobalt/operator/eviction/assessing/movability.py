@@ -89,14 +89,14 @@ def movability(server: Server) -> Movability:
     if server.status == ServerStatus.ERROR:
         fault = server.fault or "the compute service gives no reason"
         return Blocked(f"is in ERROR ({fault}): reset its state, or delete it")
-    found = _by_status(server)
-    if not isinstance(found, Movable):
-        return found
+    movability = _by_status(server)
+    if not isinstance(movability, Movable):
+        return movability
     if server.task_state:
         return Busy(f"is busy: {server.task_state}")
     if server.hindrance:
         return Blocked(f"cannot be moved: {server.hindrance}")
-    return found
+    return movability
 
 
 _RESTARTED: Final = frozenset(
@@ -113,12 +113,12 @@ def restartability(server: Server) -> Restartable | Busy | Blocked | Absent:
         return Busy(f"is busy: {server.task_state}")
     if server.status in _RESTARTED:
         return Restartable()
-    found = _by_status(server)
-    if isinstance(found, Movable | OnItsWay):
+    movability = _by_status(server)
+    if isinstance(movability, Movable | OnItsWay):
         return Busy(f"is {server.status}")
-    if isinstance(found, Blocked):
+    if isinstance(movability, Blocked):
         return Blocked(f"is {server.status} and cannot be restarted: check it")
-    return found
+    return movability
 
 
 REBUILDING: Final = frozenset(
@@ -156,9 +156,9 @@ def evacuability(server: Server) -> Movability:
         return Blocked(f"waits for its host: {server.waits_for_host}; {what_to_do}")
     if server.status in _STOPPED_IN:
         return Movable(Mode.EVACUATE)
-    found = _by_status(server)
-    if isinstance(found, Absent):
-        return found
+    movability = _by_status(server)
+    if isinstance(movability, Absent):
+        return movability
     return Blocked(
         f"was {server.status} when its host died: bring the host back, or reset its state"
     )

@@ -58,7 +58,7 @@ def incident_of(eviction: Eviction, hypervisor: Hypervisor | None) -> datetime:
         return parse_time(eviction.metadata.annotations.get(SINCE, ""))
     wanted = eviction.metadata.labels.get(LABEL)
     incidents = hypervisor.status.incidents if hypervisor is not None else ()
-    seen = next((one.firstSeen for one in incidents if one.id == wanted), None)
+    seen = next((incident.firstSeen for incident in incidents if incident.id == wanted), None)
     return seen or eviction.metadata.creationTimestamp or _EPOCH
 
 
@@ -70,9 +70,9 @@ def planned(actions: Iterable[ServerAction], incident: datetime, within: timedel
         incident: when it was seen not to run.
         within: how long before the incident the request may have come.
     """
-    for one in actions:
-        if one.name in _ENDS and not one.by_service and one.started >= incident - within:
-            return f"{one.name} at {one.started:%H:%M:%SZ}"
+    for action in actions:
+        if action.name in _ENDS and not action.by_service and action.started >= incident - within:
+            return f"{action.name} at {action.started:%H:%M:%SZ}"
     return ""
 
 
@@ -83,13 +83,13 @@ def is_ended(actions: Iterable[ServerAction]) -> bool:
         actions: newest first; one that neither stops nor starts a guest (`lock`, `resize`, a move
             …) changes nothing: the instance should run as before.
     """
-    newest = next((one for one in actions if one.name in _STOPS | _STARTS), None)
+    newest = next((action for action in actions if action.name in _STOPS | _STARTS), None)
     return newest is not None and newest.name in _STOPS and not newest.by_service
 
 
 def started(actions: Iterable[ServerAction], incident: datetime) -> str:
     """Return the request since the incident that makes a restart needless; "" for none."""
-    for one in actions:
-        if one.name in _STARTS and not one.by_service and one.started >= incident:
-            return f"{one.name} at {one.started:%H:%M:%SZ}"
+    for action in actions:
+        if action.name in _STARTS and not action.by_service and action.started >= incident:
+            return f"{action.name} at {action.started:%H:%M:%SZ}"
     return ""

@@ -70,22 +70,22 @@ def _away(case: Case) -> Found:
     """The compute service has it elsewhere; a stale domain of it here is never started."""
     there = case.seen.elsewhere
     if there is not None and case.seen.entry.target == there.host:
-        found = _follow(case, there)
+        followed = _follow(case, there)
         gave_up = f"moved to {there.host}; does not run there after {case.attempts} restarts"
-        return found or (Stranded(gave_up), case.track)
+        return followed or (Stranded(gave_up), case.track)
     if not (case.attempts or case.seen.move):
         return Unaffected(_FOREIGN), case.track
     return leaving(case)
 
 
-def brought_up(case: Case, found: Found) -> Found:
+def brought_up(case: Case, result: Found) -> Found:
     """Start a crashed instance that was moved cold, on its new host."""
-    state, track = found
+    state, track = result
     there = case.seen.elsewhere
     if not isinstance(state, Departed) or there is None or there.task_state:
-        return found
+        return result
     if there.status != ServerStatus.SHUTOFF or _planned(case):
-        return found
+        return result
     return Crashed(there, f"moved to {there.host}; off there"), track
 
 

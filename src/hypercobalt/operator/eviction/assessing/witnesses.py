@@ -36,7 +36,7 @@ def sighting(id_: str, host: Hypervisor) -> Sighting:
         return Sighting.DEAD
     if not is_true(host.conditions, HypervisorConditionType.AGENT_REPORTING):
         return Sighting.SILENT
-    runs = any(one.id == id_ and one.active for one in host.status.instances)
+    runs = any(instance.id == id_ and instance.active for instance in host.status.instances)
     if runs:
         return Sighting.RUNS
     return Sighting.ABSENT if lists_all(host) else Sighting.SILENT

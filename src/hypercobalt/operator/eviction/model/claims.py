@@ -42,11 +42,11 @@ def claims(moves: Iterable[Move], since: datetime, source: str) -> tuple[Claim, 
         newest.setdefault(move.server, move)
     return tuple(
         Claim(
-            one.claimed_by,
-            one.server,
-            f"Instance {one.server} of {source} waits: {one.message[:_LONGEST]}. Undefine the "
+            move.claimed_by,
+            move.server,
+            f"Instance {move.server} of {source} waits: {move.message[:_LONGEST]}. Undefine the "
             "domain on the host that it does not belong to",
         )
-        for one in newest.values()
-        if one.claimed_by and one.created >= since
+        for move in newest.values()
+        if move.claimed_by and move.created >= since
     )

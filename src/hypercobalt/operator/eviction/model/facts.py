@@ -48,13 +48,13 @@ class Networks:
 
     def without_broken(self, candidates: Iterable[Capacity]) -> tuple[Capacity, ...]:
         """The candidates that may take anything at all."""
-        return tuple(one for one in candidates if one.host not in self.broken)
+        return tuple(candidate for candidate in candidates if candidate.host not in self.broken)
 
     def taking(self, mode: Mode, candidates: Sequence[Capacity]) -> tuple[Capacity, ...]:
         """The candidates that may take an instance that moves in this way."""
         if mode is not Mode.LIVE:
             return tuple(candidates)
-        return tuple(one for one in candidates if one.host not in self.unbound)
+        return tuple(candidate for candidate in candidates if candidate.host not in self.unbound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

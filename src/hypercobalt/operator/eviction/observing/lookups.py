@@ -52,7 +52,7 @@ def to_be_verified(situation: Situation) -> tuple[str, ...]:
 
 def to_be_well(facts: Facts) -> frozenset[str]:
     """Return UUIDs of servers that may not be in ERROR when the Eviction succeeds."""
-    left = {one.id for one in facts.status.instances if one.phase != InstancePhase.SKIPPED}
+    left = {entry.id for entry in facts.status.instances if entry.phase != InstancePhase.SKIPPED}
     return frozenset(left - {server.id for server in facts.servers})
 
 
@@ -69,16 +69,16 @@ def requests_to_be_read(situation: Situation) -> tuple[str, ...]:
     if not situation.recovers:
         ran = {entry.id for entry in facts.status.instances if entry.ran}
         died = tuple(server.id for server in facts.servers if server.died)
-        return (*died, *(one.id for one in facts.elsewhere.values() if _is_off(one, ran)))
+        return (*died, *(server.id for server in facts.elsewhere.values() if _is_off(server, ran)))
     only = frozenset(facts.eviction.spec.instances)
     known = {entry.id: entry for entry in facts.status.instances}
-    found: list[str] = []
+    to_look_up: list[str] = []
     for server in facts.servers:
         entry = known.get(server.id)
         is_open = entry is None or entry.phase not in _OVER
         if is_open and not server.task_state and (not only or server.id in only):
-            found.append(server.id)
-    return (*found, *to_be_verified(situation))
+            to_look_up.append(server.id)
+    return (*to_look_up, *to_be_verified(situation))
 
 
 def _is_off(server: Server, ran: Container[str]) -> bool:

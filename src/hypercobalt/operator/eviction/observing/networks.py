@@ -44,8 +44,16 @@ def networks(hypervisors: Cache[Hypervisor], leaves: str) -> Networks:
         hypervisors: with the index `BY_NETWORK`.
         leaves: name of the Hypervisor that is emptied: it is no target anyhow.
     """
-    broken = [one for one in hypervisors.find(BY_NETWORK, BROKEN) if one.metadata.name != leaves]
-    unbound = [one for one in hypervisors.find(BY_NETWORK, UNBOUND) if one.metadata.name != leaves]
+    broken = [
+        hypervisor
+        for hypervisor in hypervisors.find(BY_NETWORK, BROKEN)
+        if hypervisor.metadata.name != leaves
+    ]
+    unbound = [
+        hypervisor
+        for hypervisor in hypervisors.find(BY_NETWORK, UNBOUND)
+        if hypervisor.metadata.name != leaves
+    ]
     return Networks(
         _names(broken), _names(unbound), bool(unbound) or not all(map(_is_disabled, broken))
     )
@@ -57,5 +65,5 @@ def _is_disabled(hypervisor: Hypervisor) -> bool:
 
 def _names(hypervisors: Iterable[Hypervisor]) -> frozenset[str]:
     """Return their names, without a name that one of them has taken from another host."""
-    own = (one for one in hypervisors if not is_claimed(one))
-    return frozenset(name for one in own for name in host_names(one))
+    own = (hypervisor for hypervisor in hypervisors if not is_claimed(hypervisor))
+    return frozenset(name for hypervisor in own for name in host_names(hypervisor))

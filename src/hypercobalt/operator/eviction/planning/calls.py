@@ -71,15 +71,21 @@ def remedy(instance: Assessment) -> Action | None:
 
 def remedies(instances: Iterable[Assessment], *, restarts: bool) -> dict[str, Action]:
     """Return the actions for moves under way, whatever the checks; restarts only if allowed."""
-    needed = {one.id: action for one in instances if (action := remedy(one)) is not None}
-    return {id_: one for id_, one in needed.items() if restarts or not isinstance(one, Restart)}
+    needed = {
+        instance.id: action for instance in instances if (action := remedy(instance)) is not None
+    }
+    return {
+        id_: action for id_, action in needed.items() if restarts or not isinstance(action, Restart)
+    }
 
 
 def expected_after(
     actions: Mapping[str, Action], instances: Iterable[Assessment], policy: Policy, moment: Moment
 ) -> tuple[Assessment, ...]:
     """Return all instances after the actions, by UUID, are accepted."""
-    return tuple(once_accepted(one, actions.get(one.id), policy, moment) for one in instances)
+    return tuple(
+        once_accepted(instance, actions.get(instance.id), policy, moment) for instance in instances
+    )
 
 
 def once_accepted(
@@ -139,10 +145,10 @@ def with_outcomes(
         moment: now.
     """
     return tuple(
-        _with_outcome(one, actions[one.id], outcomes[one.id], policy, moment)
-        if one.id in outcomes
-        else one
-        for one in expected
+        _with_outcome(instance, actions[instance.id], outcomes[instance.id], policy, moment)
+        if instance.id in outcomes
+        else instance
+        for instance in expected
     )
 
 

@@ -48,18 +48,24 @@ _LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
 def cancel(situation: Situation, instances: Sequence[Assessment]) -> EvictionPlan:
     """Stop the Eviction's actions, or follow them to their end; earlier moves are not its own."""
     facts, policy = situation.facts, situation.policy
-    left = [one for one in instances if _is_to_be_ended(one)]
+    left = [instance for instance in instances if _is_to_be_ended(instance)]
     waited = since_deletion(facts)
     limit = policy.longest if any(map(_is_cold, left)) else LONGEST
     late = bool(left) and waited > limit
-    actions = {one.id: action for one in left if (action := _stop(one, facts.moment)) is not None}
+    actions = {
+        instance.id: action
+        for instance in left
+        if (action := _stop(instance, facts.moment)) is not None
+    }
     expected = expected_after(actions, map(_skipped, instances), policy, facts.moment)
     return EvictionPlan(
         instances=expected,
         actions={} if late else actions,
         end=End(EvictionReason.CANCELLED, cancelled(expected, left)),
         release=late or not left,
-        left_behind=left_behind([one.observed.entry for one in left], limit) if late else "",
+        left_behind=left_behind([instance.observed.entry for instance in left], limit)
+        if late
+        else "",
         look_again=poll_deletion(waited),
     )
 
@@ -93,11 +99,11 @@ def _skipped(instance: Assessment) -> Assessment:
 
 def cancelled(instances: Iterable[Assessment], left: Sequence[Assessment]) -> str:
     """Return the summary of a deleted Eviction."""
-    departed = sum(isinstance(one.state, Departed) for one in instances)
+    departed = sum(isinstance(instance.state, Departed) for instance in instances)
     text = f"cancelled: the Eviction was deleted when {count(departed)} had left"
     if not left:
         return text
-    names = ", ".join(called(one.observed.entry) for one in left[:_NAMED])
+    names = ", ".join(called(instance.observed.entry) for instance in left[:_NAMED])
     return f"{text}; {count(len(left), 'move')} under way: {names}"
 
 

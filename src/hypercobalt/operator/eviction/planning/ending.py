@@ -44,16 +44,19 @@ def ending(situation: Situation, expected: tuple[Assessment, ...], checks: Prefl
         checks: of the pass.
     """
     facts = situation.facts
-    if checks.obstacles or any(one.is_open for one in expected) or facts.counted is None:
+    if checks.obstacles or any(instance.is_open for instance in expected) or facts.counted is None:
         return Ending(expected)
     if facts.incoming:
         return Ending(expected)
     left = still_counted(facts.eviction.spec.instances, facts.counted, expected)
     if left and facts.counted_for <= situation.policy.patience:
         return Ending(expected, lingering=True)
-    listed = (one for one in expected if one.id not in left)
-    instances = (*(_as_it_is(one, facts) for one in listed), *map(_unlisted, sorted(left)))
-    failed = any(isinstance(one.state, Stranded) for one in instances)
+    listed = (instance for instance in expected if instance.id not in left)
+    instances = (
+        *(_as_it_is(instance, facts) for instance in listed),
+        *map(_unlisted, sorted(left)),
+    )
+    failed = any(isinstance(instance.state, Stranded) for instance in instances)
     return Ending(instances, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
 
 
@@ -71,7 +74,7 @@ def still_counted(
     only: Sequence[str], counted: Iterable[str], instances: Iterable[Assessment]
 ) -> frozenset[str]:
     """Return servers counted to the host that must leave, except those known to stay."""
-    stay = {one.id for one in instances if _stays(one.state)}
+    stay = {instance.id for instance in instances if _stays(instance.state)}
     return frozenset(id_ for id_ in counted if id_ not in stay and (not only or id_ in only))
 
 

@@ -38,9 +38,9 @@ def is_quiet(instances: Sequence[Assessment]) -> bool:
 
     A move that was begun and has no record yet counts: the next pass looks for its record.
     """
-    still_open = [one for one in instances if one.is_open]
-    under_way = [one for one in still_open if one.occupies and _goes(one)]
-    waiting = [one for one in still_open if isinstance(one.state, Ready)]
+    still_open = [instance for instance in instances if instance.is_open]
+    under_way = [instance for instance in still_open if instance.occupies and _goes(instance)]
+    waiting = [instance for instance in still_open if isinstance(instance.state, Ready)]
     return bool(under_way) and len(under_way) + len(waiting) == len(still_open)
 
 
@@ -64,20 +64,20 @@ def poll_after(
         timings: of the moves so far.
         moment: now.
     """
-    busy = [one for one in instances if one.occupies]
+    busy = [instance for instance in instances if instance.occupies]
     if busy:
         typical = timings.typical(moment.at)
-        ages = [moment.at - one.track.since for one in busy if one.track.since]
+        ages = [moment.at - instance.track.since for instance in busy if instance.track.since]
         long = typical if typical is not None else min(ages, default=0.0)
         if typical is None and long < _FIRST.total_seconds():
             return _FIRST
         share = long * _SHARE
-        expected = timings.next_ends((one.id for one in busy), share, moment.at)
+        expected = timings.next_ends((instance.id for instance in busy), share, moment.at)
         wait = max(share, expected + share / 2)
         return min(max(timedelta(seconds=wait), _FASTEST), _SLOWEST)
     if checks.obstacles:
         return IDLE
-    waits = [one.track.not_before - moment.at for one in instances if one.is_open]
+    waits = [instance.track.not_before - moment.at for instance in instances if instance.is_open]
     due = min((wait for wait in waits if wait > 0), default=_SLOWEST.total_seconds())
     return min(max(timedelta(seconds=due), _FASTEST), _SLOWEST)
 

@@ -80,7 +80,7 @@ def _kept(status: EvictionStatus) -> tuple[EvictionCheck, ...]:
 def check_host(situation: Situation, instances: Sequence[Assessment]) -> Preflight:
     """Check the host, as in every pass."""
     (hypervisor, host), eviction = situation.host(), situation.facts.eviction
-    empty = not any(one.server or one.is_open for one in instances)
+    empty = not any(instance.server or instance.is_open for instance in instances)
     wanted = of_recovery(eviction, hypervisor, empty=empty)
     return Preflight((*of_host(hypervisor, host, eviction.spec, empty=empty), *wanted))
 
@@ -101,11 +101,11 @@ def check(situation: Situation, instances: Sequence[Assessment]) -> Preflight:
     facts, checks = situation.facts, check_host(situation, instances).checks
     if not is_instance_check_due(facts.status):
         return Preflight((*checks, *_kept(facts.status)))
-    servers = [one.server for one in instances if one.server is not None]
-    found = of_instances(
+    servers = [instance.server for instance in instances if instance.server is not None]
+    of_each = of_instances(
         servers, facts.candidates, situation.policy.doubt, facts.groups_refused, situation.course
     )
-    return Preflight((*checks, *found))
+    return Preflight((*checks, *of_each))
 
 
 def of_host(
@@ -142,9 +142,9 @@ def of_instances(
     """
     bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
     if course.restarts:
-        found = [(server, restartability(server)) for server in servers]
+        restartable = [(server, restartability(server)) for server in servers]
         text = f"{len(servers)} instances can be restarted"
-        return (_check("Instances", _hindered(found), bad, text),)
+        return (_check("Instances", _hindered(restartable), bad, text),)
     assess = evacuability if course is Course.EVACUATE else movability
     movable = [server for server in servers if isinstance(assess(server), Movable)]
     hindered = _hindered([(server, assess(server)) for server in servers])
@@ -255,8 +255,12 @@ def _hitch(hypervisor: Hypervisor) -> str:
     registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
     if registered is not None and registered.status != "True":
         return registered.message
-    found = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
-    return found.message if found is not None and found.reason == DisabledReason.FAILED else ""
+    disabled = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    return (
+        disabled.message
+        if disabled is not None and disabled.reason == DisabledReason.FAILED
+        else ""
+    )
 
 
 def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:
@@ -266,8 +270,8 @@ def _check(name: str, bad: list[str], result: CheckResult, good: str) -> Evictio
     return EvictionCheck(name=name, result=result, message="; ".join(bad[:_NAMED]) + more)
 
 
-def _hindered(found: Sequence[tuple[Server, object]]) -> list[str]:
-    return [f"{called(server)} {may.why}" for server, may in found if isinstance(may, Blocked)]
+def _hindered(verdicts: Sequence[tuple[Server, object]]) -> list[str]:
+    return [f"{called(server)} {may.why}" for server, may in verdicts if isinstance(may, Blocked)]
 
 
 def _homeless(
@@ -296,9 +300,9 @@ def _grouped(servers: Sequence[Server]) -> list[str]:
 
     Nova's filter looks at where the group's other members are, and they are still here.
     """
-    found = list[str]()
+    strict = list[str]()
     for server in servers:
         group = server.group
         if group is not None and group.policy == "affinity" and group.members:
-            found.append(f"{called(server)} is in a server group with strict affinity")
-    return found
+            strict.append(f"{called(server)} is in a server group with strict affinity")
+    return strict

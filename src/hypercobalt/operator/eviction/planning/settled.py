@@ -108,5 +108,5 @@ def _settled_deletion(facts: Facts, policy: Policy) -> EvictionPlan | None:
 
 
 def _is_cancelled(facts: Facts) -> bool:
-    found = evicting(facts.eviction.status)
-    return found is not None and found.reason == EvictionReason.CANCELLED
+    condition = evicting(facts.eviction.status)
+    return condition is not None and condition.reason == EvictionReason.CANCELLED

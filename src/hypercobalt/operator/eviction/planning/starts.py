@@ -59,10 +59,10 @@ class Starts:
     def explained(self, instances: Iterable[Assessment]) -> tuple[Assessment, ...]:
         """Return the instances; a homeless one shows why it waits."""
         return tuple(
-            replace(one, state=replace(one.state, message=self.homeless[one.id]))
-            if one.id in self.homeless and isinstance(one.state, Ready)
-            else one
-            for one in instances
+            replace(instance, state=replace(instance.state, message=self.homeless[instance.id]))
+            if instance.id in self.homeless and isinstance(instance.state, Ready)
+            else instance
+            for instance in instances
         )
 
 
@@ -75,7 +75,7 @@ def starts(situation: Situation, instances: Sequence[Assessment], others: Sequen
         others: what other Evictions have under way; they keep their servers.
     """
     facts = situation.facts
-    found = choose_starts(
+    begin = choose_starts(
         instances,
         facts.candidates,
         _places(situation, instances, others),
@@ -86,7 +86,7 @@ def starts(situation: Situation, instances: Sequence[Assessment], others: Sequen
         others=others,
         limits=_limits(situation),
     )
-    return replace(found, chosen=tuple(_locking(start, situation) for start in found.chosen))
+    return replace(begin, chosen=tuple(_locking(start, situation) for start in begin.chosen))
 
 
 def unplaced(
@@ -108,7 +108,9 @@ def next_ready(situation: Situation, instances: Iterable[Assessment]) -> Server 
 def load_of(situation: Situation, instances: Iterable[Assessment]) -> Load:
     """Return the moves under way, for the other Evictions."""
     _, host = situation.host()
-    return Load(host.name, {one.id: going(one) for one in instances if one.occupies})
+    return Load(
+        host.name, {instance.id: going(instance) for instance in instances if instance.occupies}
+    )
 
 
 def _places(
@@ -271,7 +273,7 @@ def choose_starts(
     taken = {server for load in others for server in load.servers}
     reservations, limit = _reserved(instances, others), per_target(policy, chooses=chooses)
     shown: Mapping[str, int] = limits if limit and not policy.per_target else {}
-    waiting = {id_: found for id_, found in ready(instances).items() if id_ not in taken}
+    waiting = {id_: pair for id_, pair in ready(instances).items() if id_ not in taken}
     chosen: list[Start] = []
     homeless: dict[str, str] = {}
     for server in in_order((server for server, _ in waiting.values()), order):
@@ -281,7 +283,7 @@ def choose_starts(
         if _is_named(state, policy, chooses=chooses):
             fitting = candidates.get(need(server), ())
             taking = networks.taking(state.mode, fitting)
-            found = choose(
+            place = choose(
                 server,
                 taking,
                 reservations,
@@ -290,13 +292,13 @@ def choose_starts(
                 per_target=limit,
                 limits=shown,
             )
-            if found is None and fitting and not taking:
+            if place is None and fitting and not taking:
                 homeless[server.id] = unbound_text(len(fitting))
                 continue
-            if found is None:
+            if place is None:
                 homeless[server.id] = no_room(server.size, taking, places.busy + len(chosen))
                 continue
-            target = found
+            target = place
             reservations.add(server, target)
         chosen.append(Start(server, state.mode, target, state.interrupted))
     return Starts(tuple(chosen), homeless)

@@ -103,8 +103,8 @@ def _current(bearing: Bearing | None, policy: Policy, at: float) -> Bearing:
 
 
 def _after_round(known: Bearing, policy: Policy, at: float) -> Bearing:
-    found = [_slower(one, known.first) for one in known.round]
-    slower = [one for one in found if one is not None]
+    ratios = [_slower(move, known.first) for move in known.round]
+    slower = [ratio for ratio in ratios if ratio is not None]
     mean = sum(slower) / len(slower)
     if mean > _SLOWER:
         return _fallen(known, policy, at)
@@ -127,7 +127,8 @@ def _set(known: Bearing, limit: int, at: float) -> Bearing:
 def _at_once(moves: Sequence[EndedMove]) -> int:
     """Return how many of these moves were under way at the same time."""
     return max(
-        sum(one.begun <= each.begun < one.begun + one.seconds for one in moves) for each in moves
+        sum(other.begun <= each.begun < other.begun + other.seconds for other in moves)
+        for each in moves
     )
 
 
@@ -135,11 +136,11 @@ def _slower(ended: EndedMove, first: Sequence[EndedMove]) -> float | None:
     """Return the ratio of a move's time to that of first moves; None if none is comparable."""
     memory = ended.memory_mib
     alike = [
-        one.seconds
-        for one in first
-        if one.kind == ended.kind
-        and one.memory_mib <= _ALIKE * memory
-        and memory <= _ALIKE * one.memory_mib
+        earlier.seconds
+        for earlier in first
+        if earlier.kind == ended.kind
+        and earlier.memory_mib <= _ALIKE * memory
+        and memory <= _ALIKE * earlier.memory_mib
     ]
     if not alike:
         return None

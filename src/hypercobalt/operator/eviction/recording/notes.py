@@ -20,24 +20,24 @@ from hypercobalt.operator.shared.wording import Note, called, count
 
 def notes(before: EvictionStatus, now: EvictionStatus, host: str) -> tuple[Note, ...]:
     """The Events between two states: the start, each failure, the end."""
-    found: list[Note] = []
+    events: list[Note] = []
     was_evicting, is_evicting = evicting(before), evicting(now)
     if was_evicting is None and is_evicting is not None and is_evicting.status == "True":
         text = f"{count(len(now.outstandingInstances))} on {host} to be moved or restarted"
-        found.append(Note("Normal", "EvictionStarted", text))
+        events.append(Note("Normal", "EvictionStarted", text))
     preflight = get_condition(now.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
     was = get_condition(before.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
     fails = preflight is not None and preflight.status == "False" and not _passes_soon(now)
     if preflight and fails and (not was or was.message != preflight.message):
-        found.append(Note("Warning", "PreflightFailed", preflight.message))
+        events.append(Note("Warning", "PreflightFailed", preflight.message))
     old = {entry.id: entry for entry in before.instances}
     for entry in now.instances:
-        found += _entry_notes(old.get(entry.id), entry)
+        events += _entry_notes(old.get(entry.id), entry)
     if is_evicting and is_evicting.status == "False" and not has_ended(before):
         bad = is_evicting.reason == EvictionReason.FAILED
         reason = f"Eviction{is_evicting.reason}"
-        found.append(Note("Warning" if bad else "Normal", reason, is_evicting.message))
-    return tuple(found)
+        events.append(Note("Warning" if bad else "Normal", reason, is_evicting.message))
+    return tuple(events)
 
 
 def _passes_soon(status: EvictionStatus) -> bool:

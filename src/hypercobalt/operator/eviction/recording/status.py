@@ -165,25 +165,31 @@ def with_instances(
     status: EvictionStatus, instances: Sequence[Assessment], order: Order, now: datetime
 ) -> EvictionStatus:
     """Return the status with how far each instance is."""
-    failed = [one.id for one in instances if isinstance(one.state, Stranded)]
+    failed = [instance.id for instance in instances if isinstance(instance.state, Stranded)]
     waiting = [server.id for server in reversed(pending(instances, order))]
     there = {*failed, *waiting}
-    under_way = [one.id for one in instances if one.is_open and one.id not in there]
+    under_way = [
+        instance.id for instance in instances if instance.is_open and instance.id not in there
+    ]
     left = there | {*under_way}
     return replace(
         status,
-        instances=tuple(entry_of(one, now) for one in instances),
+        instances=tuple(entry_of(instance, now) for instance in instances),
         outstandingInstances=(*failed, *waiting, *under_way),
         outstandingRamMb=sum(
-            one.server.size.memory_mib for one in instances if one.server and one.id in left
+            instance.server.size.memory_mib
+            for instance in instances
+            if instance.server and instance.id in left
         ),
     )
 
 
 def pending(instances: Iterable[Assessment], order: Order) -> list[Server]:
     """Return the servers that have not begun to leave, in their order."""
-    waiting = (one for one in instances if phase_of(one.state) is InstancePhase.PENDING)
-    return in_order((one.server for one in waiting if one.server is not None), order)
+    waiting = (
+        instance for instance in instances if phase_of(instance.state) is InstancePhase.PENDING
+    )
+    return in_order((instance.server for instance in waiting if instance.server is not None), order)
 
 
 def with_progress(
@@ -207,12 +213,12 @@ def with_progress(
     )
 
 
-def set_preflight(conditions: Conditions, found: Preflight) -> None:
+def set_preflight(conditions: Conditions, checks: Preflight) -> None:
     """Set `Preflight` by the results of the checks."""
-    if found.obstacles:
-        conditions.preflight("False", _Reason.FAILED, "; ".join(found.obstacles))
+    if checks.obstacles:
+        conditions.preflight("False", _Reason.FAILED, "; ".join(checks.obstacles))
     else:
-        doubts = f", with warnings: {'; '.join(found.doubts)}" if found.doubts else ""
+        doubts = f", with warnings: {'; '.join(checks.doubts)}" if checks.doubts else ""
         conditions.preflight("True", _Reason.SUCCEEDED, f"Preflight checks passed{doubts}")
 
 
