@@ -312,7 +312,7 @@ def is_fenced(hypervisor: Hypervisor) -> bool:
 
 
 def is_shown_fenced(hypervisor: Hypervisor) -> bool:
-    """Whether the status shows that: for the agent of the host, which it holds back."""
+    """Whether the status shows that the host is fenced: then its own agent starts no instance."""
     return proves_dead(hypervisor.status.fencing, hypervisor.status.bootID)
 
 

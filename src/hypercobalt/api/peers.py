@@ -21,7 +21,7 @@ MOST: Final = 5
 
 
 class PeerProbe(msgspec.Struct, frozen=True):
-    """One host that an agent is to reach.
+    """A host that an agent has to probe.
 
     Args:
         name: of its Hypervisor.

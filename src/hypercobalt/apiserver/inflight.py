@@ -115,7 +115,7 @@ class Share:
     holders: int = 1
 
     def take(self, amount: int) -> None:
-        """Take more of it.
+        """Take more of the limit.
 
         Raises:
             StatusError: 429 where the limit is reached.
@@ -128,7 +128,7 @@ class Share:
         self.holders += 1
 
     def release(self) -> None:
-        """Give all of it back once every holder has released it; again is harmless."""
+        """Give all of it back once every holder has released it; a further call does nothing."""
         self.holders -= 1
         if self.amount and self.holders <= 0:
             self.limit.give_back(self.user, self.amount)

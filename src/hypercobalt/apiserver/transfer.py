@@ -43,7 +43,7 @@ class IncomingBody:
         self._awaits_continue = "expect" in headers
 
     async def read(self) -> bytes:
-        """Read all of it.
+        """Read the whole body.
 
         Raises:
             StatusError: 413 where it is too large, 429 where too much is under way.

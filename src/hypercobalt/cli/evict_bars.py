@@ -30,7 +30,7 @@ _COLOURS = {
 
 
 async def show_bars(follower: Follower, console: Console | None = None) -> None:
-    """Show it until it has ended, or is gone."""
+    """Show the Eviction's bars until it has ended, or is gone."""
     with Live(console=console, auto_refresh=False) as live:
         while True:
             live.update(picture(follower.eviction, datetime.now(UTC)), refresh=True)

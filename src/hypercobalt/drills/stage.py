@@ -246,7 +246,7 @@ class Stage:
     async def becomes(
         self, name: str, text: str, right: Callable[[Hypervisor], object], *, within: float
     ) -> None:
-        """Wait until a host's Hypervisor is right."""
+        """Wait until a host's Hypervisor is as expected."""
 
         async def check() -> bool:
             return bool(right(await self.hypervisor(name)))

@@ -162,7 +162,7 @@ def _begun(pid: int) -> int:
 
 
 def command(pid: int) -> str:
-    """The name that the kernel has for a process or thread, 15 characters of its program's.
+    """The kernel's name of a process or thread: the first 15 characters of its program's name.
 
     Raises:
         OSError: it is gone.

@@ -126,7 +126,7 @@ class SwitchObserver:
             self._kick(old, new)
 
     def doubt(self, names: frozenset[str]) -> None:
-        """Repeat these probes more often, until the next call."""
+        """Repeat these probes sooner until the next call names others."""
         for name in names - self._doubted:
             if name in self._kicks:
                 recheck = self._rechecks[name].total_seconds()

@@ -1,4 +1,4 @@
-"""Work of one controller that the others let go first.
+"""The right of way of one controller: the others wait for its work.
 
 A burst of new objects would otherwise share the process and the API server with all that follows
 from each of them: what others wait for most would be there last.
@@ -44,7 +44,7 @@ class Precedence:
             self._none.set()
 
     async def free(self) -> None:
-        """Wait until nothing goes first, or for as long as is bearable."""
+        """Wait until no work that goes first is left, `longest` at most."""
         try:
             async with asyncio.timeout(self._longest.total_seconds()):
                 await self._none.wait()

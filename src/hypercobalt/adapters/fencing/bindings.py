@@ -85,7 +85,7 @@ class Filling:
     values: Mapping[str, tuple[str, ...]]
 
     def fill(self, text: str) -> str:
-        """The text with what the Node has.
+        """Return the text with the Node's values in its places.
 
         Raises:
             ConfigurationError: the Node has no such label, or another value than is listed.

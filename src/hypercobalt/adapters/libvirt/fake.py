@@ -79,7 +79,7 @@ class FakeDaemons:
         return self._known[uri]
 
     async def close(self) -> None:
-        """Nothing is held; migrations go on."""
+        """Do nothing: no connection is held, and migrations continue."""
 
 
 class FakeLibvirt(FakeDomains):

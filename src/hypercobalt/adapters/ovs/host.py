@@ -252,7 +252,7 @@ class HostSwitch:
         return await asyncio.to_thread(kernel.bonds, self._net())
 
     async def openflow_peers(self, bridge: str) -> int:
-        """Leave out connections of this process, which are no controller's."""
+        """Count the connections of controllers: those of this process are left out."""
         own = self._own[bridge]
         found = await asyncio.to_thread(kernel.peers, self._net(), f"{bridge}.mgmt")
         return max(0, found - max(own, self._own[bridge]))

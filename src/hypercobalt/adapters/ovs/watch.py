@@ -46,7 +46,7 @@ class Pace:
 
 
 async def watch(socket: Path, pace: Pace | None = None) -> AsyncGenerator[Database | SwitchError]:
-    """Give the database after each change, and why there is none; without end.
+    """Yield the database after each change, or why it cannot be read; never ends.
 
     Args:
         socket: of ovsdb-server.

@@ -26,7 +26,7 @@ class TokenError(HypercobaltError):
 
 
 class Key:
-    """Signs and verifies; the file is made by the first that needs it."""
+    """A key that signs and verifies tokens; its file is made when it is first needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

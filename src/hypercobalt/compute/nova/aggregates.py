@@ -31,7 +31,7 @@ class Aggregates:
         self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
-        """Include changes by this process after the request of the listing."""
+        """List the aggregates, with what this process has changed since it requested the list."""
         seen = await self._all.seen(fresh=fresh)
         if seen.requested != self._view[0]:
             oldest = self._clock() - _KEPT_SECONDS

@@ -59,7 +59,7 @@ class Providers:
         return host if is_its_own and not await self._hosts.lists(provider) else None
 
     async def remove(self, host: Host) -> None:
-        """Look up whether a refusal counts, instead of guessing it from its words."""
+        """Remove the provider; a refusal counts only if the provider is still there."""
         about = f"delete the resource provider of host {host.name}"
         try:
             await self._remove(about, host)

@@ -36,7 +36,7 @@ class MemberFaults:
         return {member: MemberFault(fault) for member, fault in pairs}
 
     def write(self, faults: Mapping[str, MemberFault]) -> None:
-        """Replace all of them at once."""
+        """Replace the faults of all members at once."""
         if not faults:
             self._file.unlink(missing_ok=True)
             return

@@ -31,7 +31,7 @@ _MAX_WAITING = 20_000  # frames; a cable holds no more than so many
 
 @dataclass(slots=True)
 class Cable:
-    """One direction. Pure: frames and times in, frames out.
+    """One direction of a cable. Pure: frames and times in, frames out.
 
     Args:
         delay: seconds that each frame is late.

@@ -69,7 +69,7 @@ class Storage:
     async def _try(
         self, file: Path, question: Callable[[Path], bool | None]
     ) -> tuple[bool | None] | None:
-        """What a question about a file gives; None when that, or an earlier one, hangs."""
+        """Read something about a file; None when this read, or an earlier one, hangs."""
         if file in self._unanswered:
             return None
         loop, answered = asyncio.get_running_loop(), asyncio.Event()

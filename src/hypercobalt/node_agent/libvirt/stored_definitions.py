@@ -140,7 +140,7 @@ class StoredDefinitions:
                 failures += 1
 
     async def _key_changed(self, since: Hypervisor | None) -> None:
-        """Wait until what has to be sealed with, or for, is another."""
+        """Wait until the key that seals, or the host that it seals for, has changed."""
         known = since
         while _sealed_by(known) == _sealed_by(since):
             known = await self._hypervisor.changed(known)

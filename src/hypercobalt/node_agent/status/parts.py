@@ -60,7 +60,7 @@ class Parts(board.Parts):
 
 
 class Board(board.Board[Parts]):
-    """The node agent's."""
+    """The node agent's board: its parts of a Hypervisor's status."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock, Parts())

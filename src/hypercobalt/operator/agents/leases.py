@@ -181,7 +181,7 @@ class AgentLeases:
         return found.items[0].spec.renewTime if found.items else ""
 
     def glance(self, node: str) -> LeaseSighting | None:
-        """Return the same without a read: None also while a Lease seems to have run out."""
+        """Return the sighting without a read; None also while a Lease seems to have run out."""
         found = [f.glance(node) for f in self.followers if node in f]
         if found:
             known = [one for one in found if one is not None]

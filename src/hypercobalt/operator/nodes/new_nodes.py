@@ -45,4 +45,4 @@ class _Made:
         """It was there before."""
 
     def on_delete(self, obj: Hypervisor) -> None:
-        """Its Node, if there is one, leads to a pass as any other."""
+        """Do nothing: a Node that is left leads to a pass as any other."""

@@ -254,7 +254,7 @@ class Transport:
         read: timedelta,
         gather: timedelta | None = None,
     ) -> Exchange:
-        """Send a call; `gather` is that of a watch."""
+        """Send a call; for a watch, `gather` is how long its chunks may arrive before they are read."""
         session, watch = await self._session_for(credential), gather is not None
         request = self._build(call, credential, read)
         if gather:

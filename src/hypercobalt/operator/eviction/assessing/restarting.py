@@ -67,7 +67,7 @@ def left_to_owner(case: Case) -> Found | None:
 
 
 def _away(case: Case) -> Found:
-    """The compute service has it elsewhere; a stale domain of it here is never started."""
+    """Assess an instance that runs elsewhere: its stale domain here is never started."""
     there = case.seen.elsewhere
     if there is not None and case.seen.entry.target == there.host:
         followed = _follow(case, there)

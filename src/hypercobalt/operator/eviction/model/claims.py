@@ -30,7 +30,7 @@ class Claim(NamedTuple):
 
 
 def claims(moves: Iterable[Move], since: datetime, source: str) -> tuple[Claim, ...]:
-    """The claims for which an instance was last not brought elsewhere.
+    """Return the claims that kept instances from leaving with their last moves.
 
     Args:
         moves: away from its host, newest first.
