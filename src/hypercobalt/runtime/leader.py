@@ -279,7 +279,7 @@ class LeaderElector:
         return renewed(old, self._election.identity, self._timing.duration, self._clock.now())
 
     async def _release(self) -> None:
-        """Release the lease, so that the next leader starts at once rather than when it has run out."""
+        """Release the lease: the next leader starts at once, not only when it has run out."""
         self._gauge.set(0)
         lease = self._seen
         if lease is None or lease.spec.holderIdentity != self._election.identity:

@@ -254,7 +254,7 @@ class Transport:
         read: timedelta,
         gather: timedelta | None = None,
     ) -> Exchange:
-        """Send a call; for a watch, `gather` is how long its chunks may arrive before they are read."""
+        """Send a call; `gather` is how long the chunks of a watch may arrive before a read."""
         session, watch = await self._session_for(credential), gather is not None
         request = self._build(call, credential, read)
         if gather:
