@@ -7,8 +7,7 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.integration.operator.conftest import DEADLINE, until
@@ -21,9 +20,9 @@ from hypercobalt.api.fencing import Fencing
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.fake.moves import FakeMoves
+from hypercobalt.compute.fake.registry import FakeCompute, FakeHosts
 from hypercobalt.compute.model import Host, Server, Size
-from hypercobalt.compute.port import ComputeService, Fleet
+from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
@@ -34,92 +33,36 @@ SMALL = Size(1, 1024, 0)
 HUGE = Size(10_000, 10_000_000, 0)
 
 
-@dataclass
-class World:
-    """The compute service of the controller, made of `FakeMoves`.
+class World(FakeCompute):
+    """The compute service of the controller: the shipped fake, with one host that is emptied.
 
     Args:
-        name: of the Hypervisor.
+        name: of the Hypervisor; messages call the service so.
         host: what the compute service calls it.
-        also: more hosts, with the same name on both sides.
-        counted: what the compute service counts to the host besides what it lists there.
-        fresh_reads: how often a host was read past every cache.
     """
 
-    name: str
-    host: str
-    moves: FakeMoves = field(default_factory=FakeMoves)
-    also: tuple[str, ...] = ()
-    counted: set[str] = field(default_factory=set[str])
-    fresh_reads: int = 0
-    down: set[str] = field(default_factory=set[str])
-    unknown: bool = False
-    providers: None = None
-    aggregates: None = None
-    traits: None = None
-    smoke_tests: None = None
-    trouble: str = ""
-    counts_servers: bool = True
-    silence: timedelta = timedelta(0)
+    def __init__(self, name: str, host: str) -> None:
+        super().__init__(SystemClock().now, has=("recovery", "owners"))
+        self.name, self.host = name, host
+        self.counted = set[str]()
+        """What the compute service counts to the host besides what it lists there."""
+        self.down = set[str]()
+        self.unknown = False
+        self.fresh_reads = 0
+        """How often a host was read past every cache."""
+        self.names: tuple[str, ...] = (name,)
+        self.hosts = _Hosts(self)
+        self._add(host)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name, *self.also)
+    def also(self, *hosts: str) -> None:
+        """Add hosts that are emptied as well, with the same name on both sides."""
+        self.names += hosts
+        for host in hosts:
+            self._add(host)
 
-    @property
-    def hosts(self) -> World:
-        return self
-
-    @property
-    def recovery(self) -> FakeMoves:
-        return self.moves
-
-    @property
-    def owners(self) -> FakeMoves:
-        return self.moves
-
-    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
-        if self.moves.on_call is not None:
-            self.moves.on_call("host", name)
-        self.fresh_reads += fresh
-        if name not in {*self.names, self.host} or self.unknown:
-            return None
-        host = name if name in self.also else self.host
-        return Host(
-            host,
-            "hypervisor-id",
-            "service-id",
-            enabled=host not in self.moves.disabled,
-            up=host not in self.down | self.moves.dead,
-            forced_down=host in self.moves.dead,
-            servers=(*(server.id for server in self.moves.on(host)), *self.counted),
-        )
-
-    async def fleet(self) -> Fleet:
-        raise NotImplementedError
-
-    async def hindrance(self) -> str:
-        raise NotImplementedError
-
-    async def enable(self, host: Host) -> None:
-        raise NotImplementedError
-
-    async def disable(self, host: Host, reason: str) -> None:
-        raise NotImplementedError
-
-    async def unstored(self, host: Host) -> frozenset[str]:
-        raise NotImplementedError
-
-    remove = remove_provider = force_down = take_back = enable
-
-    async def has_provider(self, host: Host) -> bool:
-        return False
-
-    async def left_over(self, name: str, provider: str) -> Host | None:
-        return None
-
-    async def close(self) -> None:
-        pass
+    def _add(self, host: str) -> None:
+        self.world.add_host(host)
+        self.world.change_host(host, hypervisor_id="hypervisor-id", service_id="service-id")
 
     def fill(
         self, count: int, *, size: Size = SMALL, status: str = "ACTIVE", on: str = ""
@@ -139,6 +82,33 @@ class World:
         ]
         self.moves.add(*made)
         return made
+
+
+class _Hosts(FakeHosts):
+    """The hosts of the fake, disabled, down and dead as its moves and the test have them."""
+
+    def __init__(self, of: World) -> None:
+        super().__init__(of.world, of.moves)
+        self._of = of
+
+    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
+        if self._of.moves.on_call is not None:
+            self._of.moves.on_call("host", name)
+        self._of.fresh_reads += fresh
+        return await super().get(name, fresh=fresh)
+
+    def find(self, name: str) -> Host | None:
+        host, of = super().find(name), self._of
+        if host is None or of.unknown:
+            return None
+        dead = host.name in of.moves.dead
+        return replace(
+            host,
+            enabled=host.name not in of.moves.disabled,
+            up=not dead and host.name not in of.down,
+            forced_down=dead,
+            servers=(*host.servers, *of.counted),
+        )
 
 
 def world(name: str, *, host: str = "", others: int = 2) -> World:

@@ -102,7 +102,7 @@ async def test_evictions_of_many_instances_and_hosts_run_side_by_side(
 ) -> None:
     """Weakness 1: one at a time, one worker for all Evictions, ten seconds between steps."""
     compute = world(name)
-    compute.also = (f"{name}-b", f"{name}-c")
+    compute.also(f"{name}-b", f"{name}-c")
     for host in compute.names:
         compute.moves.hosts[host] = HUGE
         compute.moves.disabled.add(host)
@@ -120,7 +120,7 @@ async def test_no_more_moves_are_under_way_than_the_cluster_may_have(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name)
-    compute.also = (f"{name}-b", f"{name}-c")
+    compute.also(f"{name}-b", f"{name}-c")
     for host in compute.names:
         compute.moves.hosts[host] = HUGE
         compute.moves.disabled.add(host)
@@ -468,7 +468,7 @@ async def test_two_hosts_that_are_emptied_together_do_not_fill_a_target_above_it
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name, others=0)
-    compute.also = (f"{name}-b",)
+    compute.also(f"{name}-b")
     compute.moves.chooses_target, compute.moves.latency = False, 0.02
     compute.moves.hosts |= {f"tight-{n}": Size(100, 3 * 1024, 0) for n in range(4)}
     for host in compute.names:
