@@ -124,16 +124,16 @@ class RecoveryActions:
         try:
             await self._kube.create(wanted)
         except AlreadyExistsError:
-            found = await self._kube.get(Eviction, wanted.metadata.name)
-            if found is None or found.spec.hypervisor == wanted.spec.hypervisor:
+            present = await self._kube.get(Eviction, wanted.metadata.name)
+            if present is None or present.spec.hypervisor == wanted.spec.hypervisor:
                 return  # the watch reports it
             log.warning(
                 "recovery_name_taken",
                 eviction=wanted.metadata.name,
                 host=wanted.spec.hypervisor,
-                by=found.spec.hypervisor,
+                by=present.spec.hypervisor,
             )
-            await self.delete(found)
+            await self.delete(present)
 
     async def delete(self, eviction: Eviction) -> None:
         """Delete an Eviction, unless another one has its name by now."""

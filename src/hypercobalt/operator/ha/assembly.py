@@ -52,7 +52,10 @@ def add_ha(
     evictions = manager.informer(Eviction)
 
     def contact() -> Mapping[str, timedelta | None]:
-        of_leases = {f"Leases in {one.namespace}": one.informer.age for one in leases.followers}
+        of_leases = {
+            f"Leases in {follower.namespace}": follower.informer.age
+            for follower in leases.followers
+        }
         return {"Nodes": shared.nodes.age, "Hypervisors": shared.informer.age, **of_leases}
 
     def leads() -> bool:
@@ -113,9 +116,9 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
     if old is None or new is None:
         return True
 
-    def seen(one: Hypervisor) -> tuple[object, ...]:
-        spec, status = one.spec, one.status
-        wanted = (spec.maintenance, spec.highAvailability, one.metadata.annotations)
+    def seen(host: Hypervisor) -> tuple[object, ...]:
+        spec, status = host.spec, host.status
+        wanted = (spec.maintenance, spec.highAvailability, host.metadata.annotations)
         return (
             *wanted,
             status.bootID,
@@ -124,7 +127,7 @@ def _host_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
             status.fencing,
             status.assertion,
             status.unhealthySince,
-            one.conditions,
+            host.conditions,
         )
 
     return seen(old) != seen(new)

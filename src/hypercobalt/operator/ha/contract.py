@@ -76,8 +76,8 @@ class Contract:
             return text(503, "the Hypervisors are not read yet; try again")
         try:
             written = [
-                await self._write(one, enabled=wish.enabled)
-                for one in named(host, self._hypervisors.cache.find(BY_HOST, short_name(host)))
+                await self._write(name, enabled=wish.enabled)
+                for name in named(host, self._hypervisors.cache.find(BY_HOST, short_name(host)))
             ]
         except HypercobaltError as error:
             log.warning("ha_switch_refused", host=host, error=str(error))
@@ -102,8 +102,8 @@ def named(host: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:
 
     There are several where two Nodes claim one host: all are switched, as only one of them has it.
     """
-    found = (one.metadata for one in hypervisors)
-    return tuple(meta.name for meta in found if meta.labels.get(HOSTNAME_LABEL) == host)
+    metas = (hypervisor.metadata for hypervisor in hypervisors)
+    return tuple(meta.name for meta in metas if meta.labels.get(HOSTNAME_LABEL) == host)
 
 
 def add_contract(

@@ -73,17 +73,17 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 def decide(facts: RecoveryFacts, settings: HaSettings) -> RecoveryPlan:
     """Return the next step for a host."""
-    plan, found = _next(facts, settings), facts.assertion
+    plan, assertion = _next(facts, settings), facts.assertion
     plan = replace(plan, returns=_returns(facts, plan))
-    if found is None:
+    if assertion is None:
         return plan
     overtaken = fencing_record.is_overtaken(facts.hypervisor.fencing, plan.fencing)
-    if (found.disproved or overtaken) and is_removable(found):
+    if (assertion.disproved or overtaken) and is_removable(assertion):
         return replace(plan, removes_assertion=True)  # and its record
-    if found.disproved or overtaken:
-        return replace(plan, assertion=with_fields(found, disproved=True))
+    if assertion.disproved or overtaken:
+        return replace(plan, assertion=with_fields(assertion, disproved=True))
     # The host may disprove the assertion. The watch reports that for one that is just recorded.
-    return replace(no_later(plan, facts.now + settings.poll, facts.now), assertion=found)
+    return replace(no_later(plan, facts.now + settings.poll, facts.now), assertion=assertion)
 
 
 def _next(facts: RecoveryFacts, settings: HaSettings) -> RecoveryPlan:
@@ -154,7 +154,7 @@ def _contradicted(
     if stored is not None and is_fenced(facts.hypervisor):
         record = fencing_record.overtaken(stored, evidence, facts.now)
         return replace(plan, fencing=record)
-    running = next((one for one in _running(facts) if is_recovery(one)), None)
+    running = next((eviction for eviction in _running(facts) if is_recovery(eviction)), None)
     return replace(plan, action=DeleteEviction(running)) if running is not None else plan
 
 
@@ -293,21 +293,21 @@ def _recover(
     if (action := _enter(facts, mode)) is not None:
         return then(plan, action)
     wanted = recovery(facts.hypervisor, mode, plan.unhealthy_since)
-    for one in _running(facts):
+    for eviction in _running(facts):
         # One that moves instances live or cold cannot go on from a host that is dead, whoever
         # created it: a recovery makes way, another one waits for the host and holds nothing up.
-        if _is_other(one, mode):
-            return replace(plan, action=DeleteEviction(one))
-        if evacuates(one.spec):
+        if _is_other(eviction, mode):
+            return replace(plan, action=DeleteEviction(eviction))
+        if evacuates(eviction.spec):
             return plan
     if is_empty(facts, mode):
         return _emptied(facts, plan, settings)
-    for one in facts.evictions:
-        if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
-            again = is_undone(facts, one) or failed_before(
-                one, max(facts.now - settings.again, _before_proof(plan))
+    for eviction in facts.evictions:
+        if eviction.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
+            again = is_undone(facts, eviction) or failed_before(
+                eviction, max(facts.now - settings.again, _before_proof(plan))
             )
-            return replace(plan, action=DeleteEviction(one)) if again else plan
+            return replace(plan, action=DeleteEviction(eviction)) if again else plan
     return replace(plan, action=Evict(wanted))
 
 
@@ -318,7 +318,7 @@ def _before_proof(plan: RecoveryPlan) -> datetime:
 
 
 def _running(facts: RecoveryFacts) -> list[Eviction]:
-    return [one for one in facts.evictions if not has_ended(one.status)]
+    return [eviction for eviction in facts.evictions if not has_ended(eviction.status)]
 
 
 def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:

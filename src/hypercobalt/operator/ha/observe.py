@@ -165,9 +165,9 @@ class Observation:
         renewed_at = await self._renewed_at(hypervisor, node, lease)
         compute = await self._compute(hypervisor)
         evictions = tuple(
-            one
-            for one in sources.evictions(name)
-            if one.metadata.deletionTimestamp is None and is_whole(one)
+            eviction
+            for eviction in sources.evictions(name)
+            if eviction.metadata.deletionTimestamp is None and is_whole(eviction)
         )
         now = self._clock.now()
         signs = self._signs(hypervisor, node, lease, compute, evictions)
@@ -227,10 +227,10 @@ class Observation:
     def _fell(self) -> Mapping[str, datetime]:
         """Return the hosts that are proven dead, by their names in the compute service."""
         return {
-            name: one.status.unhealthySince
-            for one in self._sources.hypervisors.all()
-            if one.status.unhealthySince is not None and is_fenced(one)
-            for name in host_names(one)
+            name: hypervisor.status.unhealthySince
+            for hypervisor in self._sources.hypervisors.all()
+            if hypervisor.status.unhealthySince is not None and is_fenced(hypervisor)
+            for name in host_names(hypervisor)
         }
 
     async def _in_use(self, hypervisor: Hypervisor) -> tuple[str, ...]:
@@ -250,7 +250,9 @@ class Observation:
         newest: dict[str, Move] = {}
         for move in moves:
             newest.setdefault(move.server, move)
-        failed = [(one.server, one.updated, one.message) for one in newest.values() if one.in_use]
+        failed = [
+            (move.server, move.updated, move.message) for move in newest.values() if move.in_use
+        ]
         return held(failed, stored.fencedAt)
 
     async def _unstored(self, hypervisor: Hypervisor, host: Host | None) -> frozenset[str] | None:
@@ -309,8 +311,8 @@ class Observation:
         if lease is not None and lease.state is LeaseState.ABSENT and lease.left:
             agent = Agent.UNKNOWN
         shutdown = any(
-            one.spec.trigger == Trigger.HOST_SHUTDOWN and not has_ended(one.status)
-            for one in evictions
+            eviction.spec.trigger == Trigger.HOST_SHUTDOWN and not has_ended(eviction.status)
+            for eviction in evictions
         )
         return Signs(
             ready=fleet.ready(node),
@@ -360,9 +362,9 @@ class Observation:
             # The last leader may have closed a gate about many hosts.
             self._began = True
             many = any(
-                one.reason == RecoveryBlockedReason.MANY_HOSTS
+                condition.reason == RecoveryBlockedReason.MANY_HOSTS
                 for hypervisor in self._sources.hypervisors.all()
-                for one in hypervisor.conditions
+                for condition in hypervisor.conditions
             )
             self._storm_over = now if many else None
         if self._storm_over is not None:  # never ahead of a clock that has gone back
@@ -374,11 +376,11 @@ class Observation:
     def _states(self) -> Iterable[HostState]:
         sources, labels = self._sources, self._settings.domain_labels
         settled = self._clock.now() - self._settings.waits.healthy
-        for one in sources.hypervisors.all():
-            name = one.metadata.name
+        for hypervisor in sources.hypervisors.all():
+            name = hypervisor.metadata.name
             lease = sources.leases.glance(name)
             yield fleet.state(
-                one, sources.nodes.get(name), lease, labels, settled, counted=self._counted
+                hypervisor, sources.nodes.get(name), lease, labels, settled, counted=self._counted
             )
 
 
@@ -389,5 +391,8 @@ def _listed(listing: Fleet, hypervisor: Hypervisor) -> Host | None:
     """
     known = (listing.get(name) for name in host_names(hypervisor))
     own = hypervisor.status.serviceId
-    host = next((one for one in known if one and own in {None, one.service_id}), None)
+    host = next(
+        (known_host for known_host in known if known_host and own in {None, known_host.service_id}),
+        None,
+    )
     return host if host is not None and is_its_own(hypervisor, host) else None

@@ -125,22 +125,24 @@ class HostFailureReconciler:
         if question is None or not facts.is_silent:
             self._doubted.pop(name, None)
             return
-        found = (*question.contradicted, *question.alone)
-        if not found or self._doubted.get(name) == question.sent:
+        doubted = (*question.contradicted, *question.alone)
+        if not doubted or self._doubted.get(name) == question.sent:
             return
         self._doubted[name] = question.sent
-        for one in found:
-            log.warning("peer_doubted", hypervisor=name, peer=one.peer, text=one.text)
-            text = f"{one.peer} alone reports that {name} answers: {one.text or 'no evidence'}"
-            peer = self._sources.hypervisors.get(one.peer)
+        for answer in doubted:
+            log.warning("peer_doubted", hypervisor=name, peer=answer.peer, text=answer.text)
+            text = (
+                f"{answer.peer} alone reports that {name} answers: {answer.text or 'no evidence'}"
+            )
+            peer = self._sources.hypervisors.get(answer.peer)
             for about in (facts.hypervisor, *((peer,) if peer is not None else ())):
                 self._events.record(about, "Warning", "PeerDoubted", text, action="RecoveringHost")
 
     async def _let_go(self, facts: RecoveryFacts) -> None:
         """Let a Hypervisor go, with the Evictions that were made while it was being deleted."""
         if facts.hypervisor.metadata.deletionTimestamp is not None:
-            for one in filter(is_recovery, facts.evictions):
-                await self._actions.delete(one)
+            for eviction in filter(is_recovery, facts.evictions):
+                await self._actions.delete(eviction)
         await self._finalizer.remove(facts.hypervisor)
 
     async def _is_held_now(self, hypervisor: Hypervisor) -> bool:

@@ -85,11 +85,11 @@ class RecoveryStore:
         if (boot := meta.annotations.get(ASSERTED_DEAD)) is None:
             return
 
-        def without(found: Hypervisor) -> Hypervisor:
+        def without(present: Hypervisor) -> Hypervisor:
             """Keep an annotation that a person has set to another boot meanwhile."""
-            kept = found.metadata.annotations.items() - {(ASSERTED_DEAD, boot)}
+            kept = present.metadata.annotations.items() - {(ASSERTED_DEAD, boot)}
             notes = dict(sorted(kept))
-            return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
+            return with_fields(present, metadata=with_fields(present.metadata, annotations=notes))
 
         log.warning("fencing_assertion_removed", hypervisor=meta.name, boot=boot)
         async with self._sources.hypervisors.turn(meta.name):
@@ -112,12 +112,12 @@ class RecoveryStore:
         if record is None or record == hypervisor.fencing:
             return hypervisor
 
-        def changed(found: Hypervisor) -> Hypervisor:
+        def changed(present: Hypervisor) -> Hypervisor:
             """Leave alone a record that another process has changed meanwhile."""
-            if found.fencing != hypervisor.fencing:
-                return found
-            notes = {**found.metadata.annotations, RECORD: as_record(record)}
-            return with_fields(found, metadata=with_fields(found.metadata, annotations=notes))
+            if present.fencing != hypervisor.fencing:
+                return present
+            notes = {**present.metadata.annotations, RECORD: as_record(record)}
+            return with_fields(present, metadata=with_fields(present.metadata, annotations=notes))
 
         name = hypervisor.metadata.name
         async with self._sources.hypervisors.turn(name):
@@ -129,19 +129,19 @@ class RecoveryStore:
 
     async def _put(self, hypervisor: Hypervisor, plan: RecoveryPlan, part: Part) -> Part:
         """Write the status, also over a newer one of a host whose record is as it was stored."""
-        name, found = hypervisor.metadata.name, hypervisor
+        name, known = hypervisor.metadata.name, hypervisor
         for _ in range(_TRIES):
             try:
-                await self._statuses.put(found, part)
+                await self._statuses.put(known, part)
             except StaleError:
                 newest = await self._kube.get(Hypervisor, name)
                 if newest is None or newest.fencing != plan.fencing:
                     raise
-                found = self._sources.hypervisors.wrote(newest)
-                part = conditions.part(found, plan, self._clock.now())
+                known = self._sources.hypervisors.wrote(newest)
+                part = conditions.part(known, plan, self._clock.now())
             else:
                 return part
-        await self._statuses.put(found, part)
+        await self._statuses.put(known, part)
         return part
 
     async def take_out_departed(self, facts: RecoveryFacts) -> None:
@@ -155,11 +155,11 @@ class RecoveryStore:
         except ComputeError:
             return  # it is read again in the next pass
 
-        def taken_out(found: Hypervisor) -> Hypervisor:
+        def taken_out(present: Hypervisor) -> Hypervisor:
             """Leave alone the status that an agent which is back has written."""
-            if found.status.bootID != boot or not is_fenced(found):
-                return found
-            return with_fields(found, status=without(found.status, gone, left))
+            if present.status.bootID != boot or not is_fenced(present):
+                return present
+            return with_fields(present, status=without(present.status, gone, left))
 
         async with self._sources.hypervisors.turn(name):
             written = await self._kube.modify(Hypervisor, name, taken_out, subresource="status")

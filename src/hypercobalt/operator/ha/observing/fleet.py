@@ -40,14 +40,17 @@ _Type = HypervisorConditionType
 def ready(node: Node | None) -> str:
     """Return the status of the Node's condition Ready; "" when no kubelet has reported it."""
     conditions = node.status.conditions if node is not None else ()
-    return next((one.status for one in conditions if one.type == "Ready"), "")
+    return next((condition.status for condition in conditions if condition.type == "Ready"), "")
 
 
 def domains(hypervisor: Hypervisor, labels: Sequence[str]) -> tuple[str, ...]:
     """Return the failure domains of a host: values of the labels, and its aggregates."""
     there = hypervisor.metadata.labels
     by_label = (f"{key.rpartition('/')[2]} {there[key]}" for key in labels if there.get(key))
-    return (*by_label, *(f"aggregate {one.name}" for one in hypervisor.status.aggregates))
+    return (
+        *by_label,
+        *(f"aggregate {aggregate.name}" for aggregate in hypervisor.status.aggregates),
+    )
 
 
 def state(
@@ -70,23 +73,23 @@ def state(
             taken back, perhaps for another host that has failed.
         counted: see `Counted`.
     """
-    status, found = hypervisor.status, ready(node)
+    status, reported = hypervisor.status, ready(node)
     recovered = hypervisor.spec.maintenance == Maintenance.HA or is_fenced(hypervisor)
-    healthy = healthy_since(hypervisor) if found == "True" else None
+    healthy = healthy_since(hypervisor) if reported == "True" else None
     if healthy is not None and healthy <= settled and not is_fenced(hypervisor):
         recovered = False
     evacuated = _is_evacuated(hypervisor)
     if healthy is not None and evacuated:
         recovered = False  # it reports, and waits for a reboot: nothing of it is unknown
-    unwell = found in {"False", "Unknown"}
+    unwell = reported in {"False", "Unknown"}
     agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
     silent = agent is not None and agent.reason == AgentReportingReason.AGENT_SILENT
     return HostState(
         hypervisor.metadata.name,
         unwell=unwell or recovered,
         evacuated=evacuated,
-        stale=found == "Unknown" or silent,
-        observed=bool(found) and lease is not None and lease.state is not LeaseState.UNRENEWED,
+        stale=reported == "Unknown" or silent,
+        observed=bool(reported) and lease is not None and lease.state is not LeaseState.UNRENEWED,
         since=status.unhealthySince if unwell else None,
         recovering=counted(hypervisor) if _is_recovered_now(hypervisor) else None,
         free_mib=_free(hypervisor),

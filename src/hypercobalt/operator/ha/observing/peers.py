@@ -72,32 +72,42 @@ class Peers:
         # Its time is ahead of a clock that was set back: its wait would never be over.
         if request is None or not timedelta(0) <= self._clock.now() - request.at <= LASTS:
             return None
-        able = {peer: found for peer in request.peers if (found := self._able(peer)) is not None}
-        for peer, found in able.items():
-            self._take(request, name, peer, found)
+        able = {
+            peer: hypervisor
+            for peer in request.peers
+            if (hypervisor := self._able(peer)) is not None
+        }
+        for peer, hypervisor in able.items():
+            self._take(request, name, peer, hypervisor)
         answers = (request.answers[peer] for peer in able if peer in request.answers)
         return Question(request.at, tuple(able), tuple(answers))
 
     def _able(self, peer: str) -> Hypervisor | None:
-        found = self._hypervisors.get(peer)
+        hypervisor = self._hypervisors.get(peer)
         accused = peer in self._requests
-        return found if found is not None and is_able(found) and not accused else None
+        return (
+            hypervisor if hypervisor is not None and is_able(hypervisor) and not accused else None
+        )
 
-    def _take(self, request: _Request, name: str, peer: str, found: Hypervisor) -> None:
+    def _take(self, request: _Request, name: str, peer: str, reporter: Hypervisor) -> None:
         """Record the first report of a peer on a request; later reports are ignored."""
         if peer in request.answers:
             return
         key = (name, request.id)
-        for one in found.status.peerReports:
-            if (one.host, one.request) == key:
-                text = "".join(c if c.isprintable() else "?" for c in one.evidence or "")
-                request.answers[peer] = PeerAnswer(peer, one.answers, text)
+        for report in reporter.status.peerReports:
+            if (report.host, report.request) == key:
+                text = "".join(c if c.isprintable() else "?" for c in report.evidence or "")
+                request.answers[peer] = PeerAnswer(peer, report.answers, text)
                 return
 
     async def request(self, suspect: Hypervisor) -> None:
         """Have a few healthy hosts probe one; a failed write counts as a peer that is silent."""
         name, address = suspect.metadata.name, suspect.status.internalIp or ""
-        others = (one for one in self._hypervisors.all() if one.metadata.name not in self._requests)
+        others = (
+            hypervisor
+            for hypervisor in self._hypervisors.all()
+            if hypervisor.metadata.name not in self._requests
+        )
         peers = choose(name, others) if address else ()
         request = self._requests[name] = _Request(self._clock.now(), peers)
         log.info("probing_peers", hypervisor=name, peers=peers)
@@ -113,23 +123,28 @@ class Peers:
 
     def _left_over(self, name: str, peers: tuple[str, ...]) -> list[str]:
         """Return other hosts with an older request, of this process or of a leader before it."""
-        others = (one for one in self._hypervisors.all() if one.metadata.name not in peers)
+        others = (
+            hypervisor
+            for hypervisor in self._hypervisors.all()
+            if hypervisor.metadata.name not in peers
+        )
         return [
-            one.metadata.name
-            for one in others
-            if PROBE in one.metadata.annotations and any(p.name == name for p in probes(one))
+            hypervisor.metadata.name
+            for hypervisor in others
+            if PROBE in hypervisor.metadata.annotations
+            and any(p.name == name for p in probes(hypervisor))
         ]
 
     async def _write(self, peer: str, name: str, new: tuple[PeerProbe, ...]) -> None:
         """Replace the requests about a host on one peer."""
 
-        def changed(found: Hypervisor) -> Hypervisor:
-            notes = dict(found.metadata.annotations)
-            left = (*(one for one in probes(found) if one.name != name), *new)
+        def changed(present: Hypervisor) -> Hypervisor:
+            notes = dict(present.metadata.annotations)
+            left = (*(probe for probe in probes(present) if probe.name != name), *new)
             notes[PROBE] = msgspec.json.encode(left).decode()
             if not left:
                 del notes[PROBE]
-            return replace(found, metadata=replace(found.metadata, annotations=notes))
+            return replace(present, metadata=replace(present.metadata, annotations=notes))
 
         try:
             async with self._hypervisors.turn(peer):
@@ -142,8 +157,12 @@ class Peers:
 
 def choose(name: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:
     """Choose a few hosts with live agents, spread over the fleet, the same for the same host."""
-    able = (one.metadata.name for one in hypervisors if one.metadata.name != name and is_able(one))
-    return tuple(sorted(able, key=lambda one: _spread(name, one))[:MOST])
+    able = (
+        hypervisor.metadata.name
+        for hypervisor in hypervisors
+        if hypervisor.metadata.name != name and is_able(hypervisor)
+    )
+    return tuple(sorted(able, key=lambda peer: _spread(name, peer))[:MOST])
 
 
 def is_able(peer: Hypervisor) -> bool:

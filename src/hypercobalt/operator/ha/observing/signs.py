@@ -47,14 +47,14 @@ def stopped(hypervisor: Hypervisor) -> str:
     recorded: about this boot, of that moment.
     """
     status = hypervisor.status
-    found, order, boot = status.guestsStopped, hypervisor.fencing, status.bootID or ""
-    if found is None or order is None or not is_ordered(order, boot):
+    report, order, boot = status.guestsStopped, hypervisor.fencing, status.bootID or ""
+    if report is None or order is None or not is_ordered(order, boot):
         return ""
-    if found.startedAt is None:
+    if report.startedAt is None:
         return ""  # an agent that has fenced its own host may have started instances since
-    if found.bootID != boot or found.startedAt != order.startedAt:
+    if report.bootID != boot or report.startedAt != order.startedAt:
         return ""
-    return f"the node agent of boot {found.bootID} has ended every instance"
+    return f"the node agent of boot {report.bootID} has ended every instance"
 
 
 def asserted_death(hypervisor: Hypervisor, node: Node) -> Asserted:
@@ -99,7 +99,9 @@ def reported_at(node: Node) -> datetime | None:
 
     A heartbeat beside Unknown is the node lifecycle controller's copy.
     """
-    ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
+    ready = next(
+        (condition for condition in node.status.conditions if condition.type == "Ready"), None
+    )
     if ready is None or ready.status == "Unknown":
         return None
     return ready.lastHeartbeatTime
@@ -107,7 +109,7 @@ def reported_at(node: Node) -> datetime | None:
 
 def out_of_service(node: Node) -> Taint | None:
     """Return the taint that asserts that a host is dead."""
-    return next((one for one in node.spec.taints if one.key == OUT_OF_SERVICE), None)
+    return next((taint for taint in node.spec.taints if taint.key == OUT_OF_SERVICE), None)
 
 
 def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:

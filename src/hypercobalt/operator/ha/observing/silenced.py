@@ -46,7 +46,7 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
         return "the compute service has no such host"
     if not host.servers and not instances(hypervisor) and not _counts_as_dead(hypervisor):
         return "no instance is on the host"
-    running = any(not has_ended(one.status) for one in evictions)
+    running = any(not has_ended(eviction.status) for eviction in evictions)
     if spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO} and not running:
         return f"the host is in maintenance {spec.maintenance}, and no Eviction empties it"
     return ""
@@ -67,5 +67,5 @@ def _serves(hypervisor: Hypervisor) -> bool:
     before = hypervisor.metadata.annotations.get(BEFORE)
     if Maintenance.TERMINATION in {hypervisor.spec.maintenance, before}:
         return True  # its onboarding was taken back when it began to leave
-    found = get_condition(hypervisor.conditions, _Type.ONBOARDING)
-    return found is not None and found.reason in _SERVES
+    onboarding = get_condition(hypervisor.conditions, _Type.ONBOARDING)
+    return onboarding is not None and onboarding.reason in _SERVES

@@ -51,12 +51,12 @@ def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None)
 
 def succeeded(eviction: Eviction) -> bool:
     """Whether the Eviction has ended successfully."""
-    found = evicting(eviction.status)
-    return found is not None and found.reason == EvictionReason.SUCCEEDED
+    condition = evicting(eviction.status)
+    return condition is not None and condition.reason == EvictionReason.SUCCEEDED
 
 
 def failed_before(eviction: Eviction, moment: datetime) -> bool:
     """Whether the Eviction has ended before a moment without success."""
-    found = evicting(eviction.status)
+    condition = evicting(eviction.status)
     ended = has_ended(eviction.status) and not succeeded(eviction)
-    return ended and found is not None and found.lastTransitionTime <= moment
+    return ended and condition is not None and condition.lastTransitionTime <= moment

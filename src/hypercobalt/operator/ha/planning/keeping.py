@@ -37,8 +37,11 @@ def is_empty(facts: RecoveryFacts, mode: EvictionMode = EvictionMode.EVACUATE) -
     counted = facts.host is not None and not facts.host.servers
     done = {EvictionMode.EVACUATE, mode}
     return counted or any(
-        is_recovery(one) and succeeded(one) and one.spec.mode in done and not is_undone(facts, one)
-        for one in facts.evictions
+        is_recovery(eviction)
+        and succeeded(eviction)
+        and eviction.spec.mode in done
+        and not is_undone(facts, eviction)
+        for eviction in facts.evictions
     )
 
 

@@ -52,7 +52,7 @@ def back(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> Reco
         return replace(plan, look_again=time_until(due, facts.now))
     if stored is not None and stored.phase != FencingPhase.RELEASED:
         return _take_back(facts, plan, stored)
-    done = next((one for one in facts.evictions if is_recovery(one)), None)
+    done = next((eviction for eviction in facts.evictions if is_recovery(eviction)), None)
     if done is not None:
         return replace(plan, action=DeleteEviction(done))
     if maintenance_of(hypervisor) == Maintenance.HA:

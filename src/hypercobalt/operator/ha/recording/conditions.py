@@ -35,7 +35,7 @@ _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
 
 def part(hypervisor: Hypervisor, plan: RecoveryPlan, now: datetime) -> Part:
     """Return the part of the status that a plan sets."""
-    own = tuple(one for one in hypervisor.conditions if one.type in TYPES)
+    own = tuple(condition for condition in hypervisor.conditions if condition.type in TYPES)
     if plan.fencing is not None:
         text = _text(plan.fencing, returns=plan.returns)
         state = _state(plan.fencing, returns=plan.returns)
@@ -59,19 +59,19 @@ def notes(hypervisor: Hypervisor, after: Part) -> Iterable[Note]:
     since = after.fields.get("unhealthySince")
     if before.unhealthySince is None and isinstance(since, datetime):
         yield Note("Warning", "HostUnwell", f"The Node is not Ready since {since:%H:%M:%SZ}")
-    for one in after.conditions:
-        old = get_condition(before.conditions, one.type)
-        if old is None or (old.status, old.reason) != (one.status, one.reason):
-            yield from _note(one)
+    for condition in after.conditions:
+        old = get_condition(before.conditions, condition.type)
+        if old is None or (old.status, old.reason) != (condition.status, condition.reason):
+            yield from _note(condition)
 
 
-def _note(one: Condition) -> Iterable[Note]:
-    if one.type == _Type.FENCED:
-        bad = one.reason in {FencedReason.FAILED, FencedReason.REFUSED, FencedReason.PROVEN}
-        yield Note("Warning" if bad else "Normal", f"Fencing{one.reason}", one.message)
-    elif one.status == "True":
-        yield Note("Warning", "RecoveryBlocked", one.message)
-    elif one.reason == RecoveryBlockedReason.GATES_PASSED:
+def _note(condition: Condition) -> Iterable[Note]:
+    if condition.type == _Type.FENCED:
+        bad = condition.reason in {FencedReason.FAILED, FencedReason.REFUSED, FencedReason.PROVEN}
+        yield Note("Warning" if bad else "Normal", f"Fencing{condition.reason}", condition.message)
+    elif condition.status == "True":
+        yield Note("Warning", "RecoveryBlocked", condition.message)
+    elif condition.reason == RecoveryBlockedReason.GATES_PASSED:
         yield Note("Normal", "RecoveryAllowed", "Every gate of the host's recovery is open")
 
 

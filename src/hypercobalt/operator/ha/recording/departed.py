@@ -29,11 +29,11 @@ def departed(facts: RecoveryFacts) -> frozenset[str]:
         return frozenset()
     left = {
         entry.id
-        for one in facts.evictions
-        for entry in one.status.instances
+        for eviction in facts.evictions
+        for entry in eviction.status.instances
         if entry.phase == InstancePhase.SUCCEEDED and entry.mode != EvictionMode.RESTART
     }
-    listed = {one.id for one in facts.hypervisor.status.instances}
+    listed = {instance.id for instance in facts.hypervisor.status.instances}
     return frozenset(listed & left - set(facts.host.servers))
 
 
@@ -47,17 +47,18 @@ def without(
         gone: UUIDs.
         left: servers that are still there by the compute service, with their sizes.
     """
-    listed = tuple(one for one in status.instances if one.id not in gone)
+    listed = tuple(instance for instance in status.instances if instance.id not in gone)
     number = max((status.numInstances or 0) - len(gone), len(listed))
-    size = total([one.size for one in left if one.id not in gone])
+    size = total([server.size for server in left if server.id not in gone])
     given = {CPU: Quantity(f"{size.vcpus:g}"), MEMORY: Quantity(str(size.memory_mib * _MIB))}
-    found = replace(status, instances=listed, numInstances=number)
+    changed = replace(status, instances=listed, numInstances=number)
     if number:  # on which cells those are only their agent knew: of a cell all of it stays given
-        return replace(found, allocation=status.allocation | given)
+        return replace(changed, allocation=status.allocation | given)
     return replace(
-        found,
+        changed,
         allocation=dict.fromkeys((*status.allocation, CPU, MEMORY), _NOTHING),
         cells=tuple(
-            replace(one, allocation=dict.fromkeys(one.allocation, _NOTHING)) for one in status.cells
+            replace(cell, allocation=dict.fromkeys(cell.allocation, _NOTHING))
+            for cell in status.cells
         ),
     )

@@ -68,7 +68,7 @@ def _elsewhere(facts: RecoveryFacts, mode: EvictionMode) -> Recovery:
     """Return the phase of a host whose instances may run elsewhere."""
     if facts.abandoned and not is_empty(facts, mode):
         return Recovery(_Phase.BLOCKED)
-    if any(not has_ended(one.status) for one in facts.evictions):
+    if any(not has_ended(eviction.status) for eviction in facts.evictions):
         return Recovery(_Phase.RECOVERING)
     if is_empty(facts, mode):
         return Recovery(_Phase.RECOVERED)
