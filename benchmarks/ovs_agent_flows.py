@@ -53,6 +53,7 @@ TABLES = range(8, 88)
 """Tables that other flows are put into, evenly: few enough in each to be looked through."""
 
 MEMORY = 128 * 1024**2
+TRACES = 50
 SCRAPES = 15.0  # seconds between two
 READY = 120.0  # seconds until the agent has read everything
 BETWEEN = 0.002  # seconds between two questions to ovs-vswitchd
@@ -86,6 +87,7 @@ class Result:
     switch_cpu_percent: tuple[float, float]
     without: Felt
     with_agent: Felt
+    traced: list[float]
 
 
 def probe(control: str, pid: int, seconds: float) -> Felt:
@@ -155,6 +157,21 @@ def flow(number: int) -> str:
         f"nw_src={address},actions=set_field:0x1/0x1->xreg4,set_field:{number:#x}->reg0,"
         f"resubmit(,{where + 1})\n"
     )
+
+
+def traces(daemons: Daemons, ports: int) -> list[float]:
+    """Trace a broadcast of ports, as on a suspicion; milliseconds of the main thread for each."""
+    thread = Path(f"/proc/{daemons.pid(VSWITCHD)}/task/{daemons.pid(VSWITCHD)}/schedstat")
+    found: list[float] = []
+    for number in range(min(ports, TRACES)):
+        packet = f"in_port=tap{number},dl_src=fa:16:3e:00:00:{number:02x},dl_dst={'ff:' * 5}ff"
+        command = daemons.namespace.command("ovs-appctl", "ofproto/trace", "br-int", packet)
+        ran = int(thread.read_text().split()[0])
+        subprocess.run(
+            command, env=daemons.env, check=True, timeout=READY, stdout=subprocess.DEVNULL
+        )
+        found.append((int(thread.read_text().split()[0]) - ran) / 1e6)
+    return found
 
 
 @contextmanager
@@ -288,6 +305,7 @@ async def measure(
                 (switch_without, (1000 * cpu_seconds(vswitchd) - begun) / took / 10),
                 without,
                 felt,
+                traces(daemons, ports),
             )
             assert await stopped(process) == 0
     return result
@@ -319,6 +337,10 @@ def rows(found: Result) -> list[tuple[str, str]]:
         ("writes of the OVSNode", f"{found.writes}"),
         ("CPU of ovs-vswitchd without / with it", f"{before:.2f} / {after:.2f} %"),
         ("a scrape, p50 / worst", scraped),
+        (
+            "a trace of a suspect, main thread of ovs-vswitchd, p50 / worst",
+            f"{statistics.median(found.traced):.2f} / {max(found.traced):.2f} ms",
+        ),
         ("- its CPU of the agent, p50 / worst", of_cpu),
         *(
             (

@@ -210,6 +210,9 @@ async def test_agent_writes_objects_of_its_own_host_only(cluster: Cluster) -> No
         )
         with pytest.raises(ForbiddenError, match="its own OVSNode only"):
             await kube.create(event)
+        named = replace(event, regarding=replace(about, name="kvm-b"), related=about)
+        with pytest.raises(ForbiddenError, match="its own OVSNode only"):
+            await kube.create(named)
         await kube.create(switch("kvm-b"))
         assert (await report(kube, "kvm-b")).status.ovsVersion == "3.1.0"
 

@@ -200,11 +200,15 @@ def test_an_agent_reports_events_of_its_own_hypervisor_only(hosts: Fleet) -> Non
     for wrong in (
         {"regarding": other},
         {"regarding": {**own["regarding"], "kind": "Node", "apiVersion": "v1"}},
+        {"related": other},
+        {"related": {**own["regarding"], "kind": "Node", "apiVersion": "v1"}},
         {"reportingController": "kvm.cloud.sap/operator"},
     ):
         path = f"{kind.path()}?dryRun=All"
         assert hosts.send(OWN, "POST", path, {**own, **wrong})[0] == 403, wrong
-    assert hosts.send(OWN, "POST", f"{kind.path()}?dryRun=All", own)[0] == 201
+    for right in ({}, {"related": own["regarding"]}):
+        body = {**own, **right}
+        assert hosts.send(OWN, "POST", f"{kind.path()}?dryRun=All", body)[0] == 201, right
 
 
 def test_an_agent_reads_its_own_configuration_and_no_other_config_map(hosts: Fleet) -> None:

@@ -133,6 +133,20 @@ async def test_top_of_rack_that_is_killed_comes_back_with_its_cables(data: Path)
     await until(plugged, 20)
 
 
+async def test_bad_cable_is_as_bad_after_the_death_of_its_process(data: Path) -> None:
+    lab = Lab.find(data)
+    wire = lab.host("kvm-1").wire
+    await cobalt("net", "delay", "kvm-1", "3", "--loss", "1", data=data)
+    assert wire.badness == ("3", "1")
+    await runs_anew(lab, wire.role, kill(lab, wire.role), ON_A_BUSY_MACHINE)
+    relay = pid(lab, wire.role)
+    assert Path(f"/proc/{relay}/cmdline").read_text().split("\0")[-3:-1] == ["3", "1"]
+    await status_shows(data, r"kvm-1 +running +Ready", 60)
+    await cobalt("net", "restore", "kvm-1", data=data)
+    assert not lab.host("kvm-1").wire.badness
+    assert pid(lab, wire.role) is None
+
+
 async def test_process_that_a_command_stopped_stays_stopped(data: Path) -> None:
     lab = Lab.find(data)
     await cobalt("ovn", "stop", "northd", data=data)

@@ -68,6 +68,29 @@ async def test_servers_of_a_crashed_host_are_evacuated_once_it_is_declared_dead(
         await servers.until_migrated(server, "completed")
 
 
+async def test_a_server_that_was_stopped_stays_stopped_whatever_the_version(
+    cloud: Cloud, admin: Session, servers: Servers, doomed: str
+) -> None:
+    stopped = {version: await servers.boot(host=doomed) for version in ("2.94", VERSION)}
+    for server in stopped.values():
+        assert (await servers.act(server, {"os-stop": None})).code == 202
+        await servers.until(server, lambda s: s["status"] == "SHUTOFF")
+    await cloud.crash(doomed)
+    await set_service(admin, doomed, forced_down=True)
+
+    for version, server in stopped.items():
+        assert (await servers.act(server, {"evacuate": {}}, version=version)).code == 200
+
+    for server in stopped.values():
+        await servers.until_migrated(server, "done")
+        shown = await servers.until(server, lambda s: s["OS-EXT-STS:task_state"] is None)
+        assert (shown["OS-EXT-SRV-ATTR:host"] != doomed, shown["status"]) == (True, "SHUTOFF")
+        assert shown["OS-EXT-STS:power_state"] == 4, "shut down"
+    await cloud.restore(doomed)
+    for server in stopped.values():
+        await servers.until_migrated(server, "completed")
+
+
 async def test_a_paused_server_is_evacuated_once_its_state_is_reset_and_runs_if_that_was_to_error(
     cloud: Cloud, admin: Session, servers: Servers, doomed: str
 ) -> None:

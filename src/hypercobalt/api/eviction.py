@@ -39,6 +39,7 @@ class EvictionConditionType(StrEnum):
     EVICTING = "Evicting"
     PREFLIGHT_CHECKS_SUCCEEDED = "PreflightChecksSucceeded"
     MIGRATING_INSTANCE = "MigratingInstance"
+    INSTANCE_CLAIMED = "InstanceClaimed"  # ours: another host has something of an instance
 
 
 class EvictionReason(StrEnum):
@@ -48,6 +49,13 @@ class EvictionReason(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     CANCELLED = "Cancelled"  # ours: the Eviction was deleted before its end
+
+
+class ClaimedReason(StrEnum):
+    """Reasons of `InstanceClaimed`."""
+
+    CLAIMED = "Claimed"
+    SETTLED = "Settled"
 
 
 EVICTION_REASONS: Final = Transitions(

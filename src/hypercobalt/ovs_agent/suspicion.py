@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Final
 
 from hypercobalt.adapters.ovn.logical import Explained
-from hypercobalt.adapters.ovs.packet import InvalidPacketError, parse_packet
+from hypercobalt.adapters.ovs.packet import parse_packet
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.ovs_agent.diagnostics.completing import BROADCAST
@@ -46,9 +46,7 @@ def _probe(switch: Switch, observer: SwitchObserver) -> SwitchProbe[Traces]:
     async def read() -> Traces:
         found: dict[str, SuspectTrace] = {}
         for suspect in suspects(observer.facts.value):
-            with suppress(
-                SwitchError, TimeoutError, InvalidPacketError
-            ):  # attached-mac is any text
+            with suppress(SwitchError, TimeoutError):
                 async with asyncio.timeout(DEADLINE.total_seconds()):
                     found[suspect.uuid] = await _trace(switch, observer.facts.value, suspect)
         return found

@@ -436,6 +436,14 @@ REWRITTEN: Final = (
 """Another's Event, made one of the own host."""
 REPORTED: Final = (Request("POST", EVENTS, _event("hostile-2", "$victim", "x")),)
 """An Event of another host."""
+RELATED: Final = (
+    Request(
+        "POST",
+        EVENTS,
+        {**_event("hostile-5", "$own", "x"), "related": {**_REGARDING, "name": "$victim"}},
+    ),
+)
+"""An Event of the own host that names another one as related."""
 _SERIES: Final[Json] = {"count": 9, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
 _CORE_EVENTS: Final = "/api/v1/namespaces/default/events"
 _CORE_EVENT: Final[Json] = {
@@ -451,6 +459,7 @@ _EVENTS: Final = st.sampled_from(
     [
         (Request("POST", EVENTS, _event("hostile", "$own", "x")),),
         REPORTED,
+        RELATED,
         (
             Request("POST", EVENTS, _event("hostile", "$own", "x")),
             Request("PATCH", f"{EVENTS}/hostile", {"regarding": {"name": "$victim"}}),

@@ -201,6 +201,7 @@ def _drain_that_copies_meet(machine: CapturedHost) -> None:
 def _events_of_others(machine: CapturedHost) -> None:
     machine.sends(*attacks.REWRITTEN)
     machine.sends(*attacks.REPORTED)
+    machine.sends(*attacks.RELATED)
     machine.passes(1)
 
 

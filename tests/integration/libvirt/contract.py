@@ -13,8 +13,10 @@ from uuid import uuid4
 
 import pytest
 
+from hypercobalt.adapters.libvirt.documents.domain import parse
+from hypercobalt.adapters.libvirt.documents.evacuated import NAMESPACE, TAG
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind
-from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState
+from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import Control, Libvirt, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import (
     ControlState,
@@ -354,6 +356,30 @@ class QemuContract(Contract):
             await world.libvirt.undefine(uuid)
             await listener.lifecycle(uuid, Lifecycle.UNDEFINED)
             assert uuid not in {one.uuid for one in await world.libvirt.domains()}
+
+    async def test_process_keeps_the_definition_of_its_start(self, world: World) -> None:
+        async def now(uuid: str) -> Evacuated | None:
+            (found,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
+            return found.evacuated
+
+        mark = Evacuated("kvm-1", "boot-1")
+        element = f"<{TAG} xmlns:hypercobalt='{NAMESPACE}' host='{mark.host}' boot='{mark.boot}'/>"
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STARTED)
+            document = await world.libvirt.document(uuid)
+            marked = document.xml.replace(
+                "<devices>", f"<metadata>{element}</metadata><devices>", 1
+            )
+            await world.libvirt.define(replace(document, xml=marked))
+            running = await world.libvirt.document(uuid, running=True)
+            assert parse(running.xml).evacuated is None
+            assert parse((await world.libvirt.document(uuid)).xml).evacuated == mark
+            assert await now(uuid) is None
+            await world.destroy(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STOPPED)
+            assert await now(uuid) == mark
 
     async def test_an_order_of_the_host_shuts_down_first(self, world: World) -> None:
         async with listening(world.libvirt) as listener:

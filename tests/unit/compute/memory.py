@@ -92,7 +92,7 @@ class Memory:
             {
                 domain.uuid: DomainDefinition(
                     name=domain.name,
-                    xml=document_of(domain),
+                    xml=document_of(there.definition(domain.uuid)),
                     active=domain.active,
                     autostart=domain.uuid in there.autostarted,
                     saved=domain.saved,

@@ -356,6 +356,21 @@ async def test_a_definition_that_stayed_behind_is_removed_not_moved(world: Memor
     assert await world.where() == [("a", C, "running")]
 
 
+async def test_definition_that_the_agent_of_its_target_does_not_store_stays_where_it_is(
+    world: Memory,
+) -> None:
+    await world.add("a", disk="shared", runs=False)
+    world.store(A)
+    world.store(B)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.cold_migrate(server, B)
+        move = await ended(service, server)
+    assert move.status == "error"
+    assert f"the agent of {B} has not stored the definition of a within 60 s" in move.message
+    assert await world.where() == [("a", A, "shut off")]
+
+
 async def test_a_transfer_that_went_elsewhere_before_is_taken_back(world: Memory) -> None:
     await world.add("a", disk="shared", runs=False)
     await world.copy_definition("a")

@@ -585,6 +585,12 @@ async def test_guest_whose_move_was_seen_to_arrive_has_left_a_dead_host(
     made = service(world)
     server = await named(made, A, "moved")
     await (made.moves.live_migrate if runs else made.moves.cold_migrate)(server, B)
+
+    async def is_there() -> bool:
+        return identity("moved") in world.host(B).here
+
+    await until(is_there)
+    world.store(B)
     assert (await ended(made, server)).succeeded
     world.cut(A)
     world.fence(A)

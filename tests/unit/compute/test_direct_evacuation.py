@@ -79,7 +79,7 @@ async def test_running_servers_run_elsewhere_and_those_that_were_off_stay_off(
         assert await service.moves.servers(A) == ()
         there = {one.name: one.running for one in await service.moves.servers(B)}
         assert there == {"a": True, "b": False}
-    assert world.host(B).here[VM].evacuated == HERE
+    assert world.host(B).definition(VM).evacuated == HERE
     assert running(world) == [B]
 
 
@@ -106,7 +106,7 @@ async def test_server_that_its_owner_has_suspended_is_defined_elsewhere_and_stay
         assert server.status == ("ACTIVE" if starts else "PAUSED")
         assert (await evacuate(service)).status == "done"
         assert await service.moves.servers(A) == ()
-    there = world.host(B).here[VM]
+    there = world.host(B).definition(VM)
     assert (there.active, there.evacuated) == (starts, HERE)
     assert not world.host(B).calls["boot"] or starts
 

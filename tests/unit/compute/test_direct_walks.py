@@ -17,7 +17,10 @@ from tests.unit.compute.walks import (
     described,
     dies,
     failure,
+    moves,
+    moves_off,
     node_is_deleted,
+    powers_off,
     random_walk,
     seals_late,
     suspends,
@@ -26,7 +29,9 @@ from tests.unit.compute.walks import (
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.compute.direct import remains, witnesses
+from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.evacuation import Evacuation
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.outcome import ended_here
 from hypercobalt.compute.direct.returning import is_leftover
@@ -96,11 +101,32 @@ def by_the_mark_alone(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(witnesses.Witnesses, "is_stored", always)
 
 
+def by_the_first_record(patched: pytest.MonkeyPatch) -> None:
+    """Either of two dead hosts that have stored a guest is believed."""
+
+    def nothing(self: Evacuation, dead: object, own: object) -> tuple[str, str]:
+        del self, dead, own
+        return "", ""
+
+    patched.setattr(Evacuation, "_is_recorded_twice", nothing)
+
+
+def by_the_target_alone(patched: pytest.MonkeyPatch) -> None:
+    """The source of a cold move forgets the guest, whoever has stored it."""
+
+    async def nothing(self: ColdMove) -> None:
+        del self
+
+    patched.setattr(ColdMove, "_wait_until_stored", nothing)
+
+
 def as_it_is(patched: pytest.MonkeyPatch) -> None:
     del patched
 
 
 LATE: Final = (seals_late(B), dies(A), Walk.is_recovered)
+UNSTORED_MOVE: Final = (seals_late(A), moves("a", B))
+BOTH_DIE: Final = (Walk.another_leads, dies(A), dies(B), Walk.is_recovered)
 NEIGHBOUR: Final = (dies(A), Walk.is_recovered, answers_again(A), dies(B), Walk.is_recovered)
 
 
@@ -131,6 +157,24 @@ NEIGHBOUR: Final = (dies(A), Walk.is_recovered, answers_again(A), dies(B), Walk.
             (*LATE, boots_again(A), dies(B), Walk.is_recovered),
             "was on kvm-2, and is off",
             id="cleaned of what its new host has not stored",
+        ),
+        pytest.param(
+            by_the_first_record,
+            (*UNSTORED_MOVE, suspends("a"), *BOTH_DIE),
+            "a was started",
+            id="suspended where it was moved to, by a host that has not stored that",
+        ),
+        pytest.param(
+            by_the_first_record,
+            (*UNSTORED_MOVE, *BOTH_DIE),
+            "a is on",
+            id="moved by a host that has not stored that",
+        ),
+        pytest.param(
+            by_the_target_alone,
+            (powers_off("a"), seals_late(B), moves_off("a", B), dies(B), node_is_deleted(B)),
+            "a is on []",
+            id="moved while off to a host that has not stored that",
         ),
         pytest.param(
             as_it_is, (suspends("a"), dies(A), Walk.is_recovered), "a was started", id="pauses"

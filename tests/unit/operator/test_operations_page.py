@@ -13,6 +13,7 @@ from hypercobalt.api import hypervisor_conditions
 from hypercobalt.api.eviction import (
     FINALIZER,
     CheckResult,
+    ClaimedReason,
     EvictionConditionType,
     EvictionMode,
     EvictionReason,
@@ -76,6 +77,7 @@ EVICTION_REASONS: dict[str, set[str]] = {
     EvictionConditionType.EVICTING: set(EvictionReason),
     EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED: {*SYNCED},
     EvictionConditionType.MIGRATING_INSTANCE: {*SYNCED},
+    EvictionConditionType.INSTANCE_CLAIMED: set(ClaimedReason),
 }
 
 

@@ -189,7 +189,8 @@ class FakeLibvirt(FakeDomains):
         await self._answer("document")
         domain = self._domain(uuid)
         self._peers.documents[uuid] = domain
-        xml = self.documents.get(uuid) or document_of(domain)
+        shown = domain if running else self.definition(uuid)
+        xml = self.documents.get(uuid) or document_of(shown)
         return DomainDocument(xml, autostart=uuid in self.autostarted)
 
     async def control_info(self, uuid: str) -> ControlInfo | None:
@@ -288,9 +289,7 @@ class FakeLibvirt(FakeDomains):
                 )
             )
         else:
-            self.here[uuid] = replace(
-                self.here[uuid], evacuated=defined.evacuated, earlier=defined.earlier
-            )
+            self.redefine(defined)
         change = self.autostarted.add if document.autostart else self.autostarted.discard
         change(uuid)
 
@@ -325,7 +324,7 @@ class FakeLibvirt(FakeDomains):
         paused = replace(domain, state=DomainState.PAUSED, reason=PausedReason.MIGRATION, id=-1)
         moving_in = target.here[uuid] = target.identified(paused)
         target.jobs[uuid] = incoming
-        arrived = False
+        defined, arrived = self.definition(uuid), False
         try:
             for step in range(_STEPS):
                 left = size * (_STEPS - step) // _STEPS
@@ -352,11 +351,13 @@ class FakeLibvirt(FakeDomains):
             self.jobs.pop(uuid, None)
             target.jobs.pop(uuid, None)
             left_over = self if arrived else target
-            left_over.here.pop(uuid, None)
+            if uuid in left_over.here:
+                left_over.forget(uuid)
             if arrived:
                 ran = domain.state is DomainState.RUNNING
                 reason = RunningReason.MIGRATED if ran else domain.reason
                 target.here[uuid] = replace(domain, reason=reason, id=moving_in.id)
+                target.redefine(defined)
 
     def _files(self, directory: str) -> set[str]:
         return self._peers.shared_files if directory in self._peers.shared else self.files

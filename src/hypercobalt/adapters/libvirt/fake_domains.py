@@ -88,6 +88,10 @@ def domain_of(document: str) -> Domain | None:
     return parse(document).domain(uuid[1], name[1], DomainState.SHUTOFF, active=False)
 
 
+def _marked(domain: Domain, defined: Domain) -> Domain:
+    return replace(domain, evacuated=defined.evacuated, earlier=defined.earlier)
+
+
 class FakeDomains:
     """Domains, and the queue of their events.
 
@@ -102,6 +106,7 @@ class FakeDomains:
         self.jobs: dict[str, JobStats] = {}
         self.hung: dict[str, float] = {}
         self._transient: set[str] = set()
+        self._next: dict[str, Domain] = {}  # definitions that count once the process has ended
         self._last_id = 0
         self._events = EventQueue()
 
@@ -120,6 +125,19 @@ class FakeDomains:
         self._transient.add(domain.uuid)
         self.lifecycle(domain.uuid, Lifecycle.STARTED, detail)
 
+    def definition(self, uuid: str) -> Domain:
+        """Return a domain as it is defined; its process keeps the definition of its start."""
+        here, defined = self.here[uuid], self._next.get(uuid)
+        return here if defined is None else _marked(here, defined)
+
+    def redefine(self, domain: Domain) -> None:
+        """Replace the marks of a domain that is there, at once or once its process has ended."""
+        here = self.here[domain.uuid]
+        if here.active:
+            self._next[domain.uuid] = domain
+        else:
+            self.here[domain.uuid] = _marked(here, domain)
+
     def start(self, uuid: str) -> None:
         """Start a domain; an unknown one is a KeyError, here and below."""
         self._change(uuid, Lifecycle.STARTED, DomainState.RUNNING, RunningReason.BOOTED)
@@ -133,6 +151,8 @@ class FakeDomains:
         self.jobs.pop(uuid, None)
         self.hung.pop(uuid, None)
         reason = _SHUT_OFF[Stopped(detail)]
+        self.here[uuid] = self.definition(uuid)
+        self._next.pop(uuid, None)
         self._change(uuid, Lifecycle.STOPPED, DomainState.SHUTOFF, reason, detail=detail)
         if uuid in self._transient:
             self.forget(uuid)
@@ -140,6 +160,7 @@ class FakeDomains:
     def forget(self, uuid: str) -> None:
         """Remove a domain, without an event."""
         del self.here[uuid]
+        self._next.pop(uuid, None)
         self._transient.discard(uuid)
 
     def lifecycle(self, uuid: str, type_: Lifecycle, detail: int = 0) -> None:

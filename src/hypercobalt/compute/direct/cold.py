@@ -4,15 +4,21 @@ The order makes every crash harmless: it is defined on the target, never started
 only then forgotten by the source. In between, the domain is off on both; the next attempt goes on
 from there. So this process never makes it run twice.
 
+The source forgets it only once the agent of the target has stored it, if its own agent has: what
+its agents have stored is the only record of a host that dies.
+
 Until the source has forgotten it, the definition on the target has a mark. A definition without the
 mark is not touched: a captured host may define a domain with the UUID of another host's guest.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 from typing import Final
 
+from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
@@ -27,6 +33,11 @@ from hypercobalt.errors import TransientError
 
 _COLD: Final = "cold-move"
 """Used in place of a boot in the mark of a definition that a move has left."""
+
+_STORED_WITHIN: Final = 60.0
+"""Seconds until the agent of the target has stored what came: it does so two seconds after libvirt
+has reported that, and what it has stored is read five seconds later at the latest."""
+_LOOK_AGAIN: Final = 1.0
 
 
 def moving_from(host: str) -> Evacuated:
@@ -121,6 +132,7 @@ class ColdMove:
         # Started with its host only where it belongs: nothing starts it on both.
         copy = replace(definition, xml=self._written(definition.xml, self._mark), autostart=False)
         await site.daemon(target).define(copy)
+        await self._wait_until_stored()
         await self._expect(source, HostView.OFF)
         await self._expect(target, HostView.OFF)
         await site.daemon(source).undefine(uuid)
@@ -129,6 +141,43 @@ class ColdMove:
             await site.daemon(target).undefine(uuid)
             raise ColdMoveError(f"{self._domain.name} was started on {source.name} meanwhile")
         await site.daemon(target).define(carried)
+
+    async def _wait_until_stored(self) -> None:
+        """Wait until the death of the target would no longer lose the definition.
+
+        Raises:
+            ColdMoveError: its agent does not store it; the target has no copy any more.
+        """
+        if not await self._is_stored_by(self._source):
+            return  # there is no record that could be lost
+        try:
+            async with asyncio.timeout(_STORED_WITHIN):
+                while True:
+                    if await self._is_stored_by(self._target, self._mark):
+                        return
+                    await asyncio.sleep(_LOOK_AGAIN)
+        except TimeoutError:
+            await self._take_back()
+            raise ColdMoveError(
+                f"the agent of {self._target.name} has not stored the definition of "
+                f"{self._domain.name} within {_STORED_WITHIN:.0f} s: it would be lost with the "
+                f"host; look at DefinitionsStored of Hypervisor {self._target.name}"
+            ) from None
+
+    async def _is_stored_by(self, place: Place, mark: Evacuated | None = None) -> bool:
+        """Whether the agent of a host has stored the domain; with a mark, if it has that."""
+        try:
+            kept = (await self._site.stored.of(place.name)).domains.get(self._domain.uuid)
+        except TransientError:
+            return False
+        return kept is not None and (mark is None or parse(kept.xml).evacuated == mark)
+
+    async def _take_back(self) -> None:
+        """Undefine the copy on the target; the next attempt does so where this one cannot."""
+        with contextlib.suppress(TransientError):
+            view, found = await self._site.look(self._target, self._domain.uuid)
+            if view is HostView.OFF and found is not None and found.evacuated == self._mark:
+                await self._site.daemon(self._target).undefine(self._domain.uuid)
 
     def _written(self, xml: str, mark: Evacuated | None = None) -> str:
         try:

@@ -9,7 +9,7 @@ The network lets the domain's ports be bound on the new host alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
@@ -29,6 +29,9 @@ from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
+
+Look = tuple[Place, HostView, Domain | None]
+"""How a host has the domain."""
 
 
 class EvacuationError(ClaimedError):
@@ -94,21 +97,8 @@ class Evacuation:
         if not why and views.get(started) is HostView.ABSENT:
             why = f"it was removed on {started}, where it was started"
         by = next((place.name for place, view, _ in looked if view is HostView.RUNS), "")
-        there = {place.name: domain for place, _, domain in looked if domain is not None}
-        found = await site.marks.only_ours(there.values())
-        copies = {
-            host: copy for host, copy in zip(there, found, strict=True) if host != source.name
-        }
-        if not why and has_left(
-            source, copies=copies, moved_to=site.records.moved_to(uuid, source.name)
-        ):
-            why = f"it is off on {', '.join(copies)}, to where it was evacuated or moved"
         if not why:
-            own = await site.marks.only_ours((self._domain,))
-            why, by = self._is_anothers([one for one in places if one.name in copies], there, own)
-        if not why:
-            others = [place for place in places if place.name != source.name]
-            by, why = disks_taken(self._domain, await site.everywhere(others)) or ("", "")
+            why, by = await self._claimed(source, looked)
         if why:
             # The same for each target that is tried: one claim is one Event.
             raise EvacuationError(f"{self._domain.name} is not started elsewhere: {why}", by)
@@ -116,6 +106,31 @@ class Evacuation:
             pending = domain is not None and domain.evacuated == self._marked(pending=True)
             if pending and place.name != target.name:
                 await site.daemon(place).undefine(uuid)
+
+    async def _claimed(self, source: Place, looked: Sequence[Look]) -> tuple[str, str]:
+        """Return why the domain or its disks may be another host's, and which host's; "" twice."""
+        site, uuid = self._site, self._domain.uuid
+        there = {place.name: domain for place, _, domain in looked if domain is not None}
+        found = await site.marks.only_ours(there.values())
+        copies = {
+            host: copy for host, copy in zip(there, found, strict=True) if host != source.name
+        }
+        moved_to = site.records.moved_to(uuid, source.name)
+        if has_left(source, copies=copies, moved_to=moved_to):
+            return f"it is off on {', '.join(copies)}, to where it was evacuated or moved", ""
+        own = await site.marks.only_ours((self._domain,))
+        others = [place for place, _, _ in looked if place.name != source.name]
+        why, by = self._is_anothers([one for one in others if one.name in copies], there, own)
+        if why:
+            return why, by
+        everywhere = await site.everywhere(others)
+        dead = [place for place, view, _ in looked if view is HostView.FENCED and place in others]
+        has = [one for one in dead if any(d.uuid == uuid for d in everywhere.get(one.name, ()))]
+        why, by = self._is_recorded_twice(has, own)
+        if why:
+            return why, by
+        by, why = disks_taken(self._domain, everywhere) or ("", "")
+        return why, by
 
     def _is_anothers(
         self, places: Iterable[Place], there: Mapping[str, Domain], own: tuple[Domain, ...]
@@ -131,6 +146,27 @@ class Evacuation:
             begun = {self._marked(pending=True), moving_from(self._source.name)}
             if not left and copy.evacuated not in begun:
                 why = f"it is defined on {place.name}, too, and has not left that by a migration"
+                return why, place.name
+        return "", ""
+
+    def _is_recorded_twice(self, dead: Iterable[Place], own: tuple[Domain, ...]) -> tuple[str, str]:
+        """Return why another dead host's record may be the newer one, and which host's it is.
+
+        A host that dies before its agent has stored that an instance has left still has it by its
+        record. The older record may be of an instance that its owner has suspended since.
+
+        Args:
+            dead: other dead hosts, which have stored it as well.
+            own: the domain as this host has stored it, with this operator's marks only.
+        """
+        uuid, here = self._domain.uuid, self._source.name
+        for place in dead:
+            moved_here = self._site.records.moved_to(uuid, place.name) == here
+            if not moved_here and not is_leftover(place, own):
+                why = (
+                    f"{here} and {place.name} both had it when they died, by what they have "
+                    "stored, and which of them had it last is not known: start one of the hosts"
+                )
                 return why, place.name
         return "", ""
 

@@ -41,7 +41,8 @@ class Wire:
     data: DataCables
 
     @property
-    def _role(self) -> str:
+    def role(self) -> str:
+        """Role of the process of a bad cable."""
         return f"wire/{self.name}"
 
     @property
@@ -108,8 +109,27 @@ class Wire:
         await self._ip("add", inner, "type", "veth", "peer", "name", outer)
         await self._ip("set", self.port, "nomaster", "up")
         await self._ip("set", inner, "master", self.bridge, "up")
-        await self._ip("set", outer, "up")
+        # Kept with the interface: what starts a process that died reads it there.
+        await self._ip("set", outer, "up", "alias", f"{milliseconds:g} {loss_percent:g}")
         await self._relay((self.port, outer), f"{milliseconds:g}", f"{loss_percent:g}")
+
+    @property
+    def badness(self) -> tuple[str, ...]:
+        """Milliseconds of delay and percent of loss of a bad cable; () for a good one, or none."""
+        try:
+            found = (_SYS / self._pair[1] / "ifalias").read_text().split()
+        except OSError:
+            return ()
+        return tuple(found) if (_SYS / self.port).exists() else ()
+
+    async def relay_again(self) -> None:
+        """Start the process of a bad cable that died.
+
+        Raises:
+            LabError: it does not start.
+        """
+        if badness := self.badness:
+            await self._relay((self.port, self._pair[1]), *badness)
 
     async def _ip(self, *arguments: str) -> None:
         await run("ip", "link", *arguments, env=processes.environment(self.lab_id))
@@ -118,7 +138,7 @@ class Wire:
         await spawn_ready(
             (sys.executable, "-m", "hypercobalt.lab.network.relay", *ends, *badness),
             lab_id=self.lab_id,
-            role=self._role,
+            role=self.role,
             log=self.log,
             within=_START,
         )
@@ -129,7 +149,7 @@ class Wire:
         Raises:
             LabError: the process does not end.
         """
-        await processes.kill(self.lab_id, lambda process: process.role == self._role)
+        await processes.kill(self.lab_id, lambda process: process.role == self.role)
         if (_SYS / self._pair[0]).exists():
             await execute(("ip", "link", "delete", self._pair[0]))
 

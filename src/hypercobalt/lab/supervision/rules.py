@@ -101,7 +101,10 @@ class SupervisionPlan:
 
 def decide(facts: Facts, record: RestartRecord, now: datetime) -> SupervisionPlan:
     """Note what died, forget what runs again or is held, and choose what to start now."""
-    after = dict(record)
+    after = {
+        role: one if role in facts.wanted else msgspec.structs.replace(one, due=None)
+        for role, one in record.items()
+    }
     for role in facts.wanted:
         known = after.get(role)
         if known is not None and known.how == UNKNOWN and role in facts.ends:

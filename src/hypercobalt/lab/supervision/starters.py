@@ -61,6 +61,9 @@ def starters(lab: Lab) -> dict[str, Start]:
     found[operator.ROLE] = lab.operator.start
     for host in lab.state.hosts:
         found[boards.role(host.name)] = partial(lab.boards.start, host.name)
+    for one in lab.hosts:
+        if one.wire.badness:
+            found[one.wire.role] = one.wire.relay_again
     return found
 
 

@@ -21,6 +21,7 @@ from hypercobalt.operator.eviction.assessing.course import (
 from hypercobalt.operator.eviction.assessing.deaths import (
     has_just_died,
     is_to_run,
+    may_be_unnamed,
     ran_until_it_died,
 )
 from hypercobalt.operator.eviction.assessing.evacuating import evacuating
@@ -99,6 +100,7 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
             requests=facts.requests.get(id_, ()),
             held=facts.held.get(id_, ""),
             ran=server is not None and ran_until_it_died(server, facts.hypervisor),
+            unnamed=server is not None and may_be_unnamed(server, facts.hypervisor),
         )
 
 

@@ -7,6 +7,7 @@ occupies the thread that forwards, so few are made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,8 @@ from hypercobalt.ovs_agent.rules.silence import silently_dead
 MOST: Final = 2
 """Ports that are traced at a time."""
 
+_MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
@@ -28,7 +31,7 @@ class Suspect:
         uuid: of its Interface.
         bridge: name.
         ofport: number of the port.
-        mac: that its instance sends from; "" if unknown.
+        mac: that its instance sends from; "" if it is not known, or is no MAC address.
     """
 
     uuid: str
@@ -63,5 +66,6 @@ def _of_foreign(facts: Facts, rows: list[InterfaceRow]) -> Iterator[InterfaceRow
 
 
 def _suspect(row: InterfaceRow, bridge: BridgeRow) -> Suspect:
-    mac = row.external_ids.get("attached-mac", "").lower()
-    return Suspect(row.uuid, bridge.name, row.ofport or 0, mac)
+    mac = row.external_ids.get("attached-mac", "").lower()  # any text
+    known = mac if _MAC.fullmatch(mac) else ""
+    return Suspect(row.uuid, bridge.name, row.ofport or 0, known)

@@ -74,6 +74,12 @@ _REMEDIES: Final = {
     ),
 }
 
+_CLAIMED: Final = Remedy(
+    "find whose domain it is, by its disks, consoles and owner; then undefine it on the host that "
+    "it does not belong to, or start one of two dead hosts (docs/security.md)",
+    "virsh dumpxml INSTANCE",
+)
+
 _VERBS: Final[dict[str, str]] = {
     EvictionMode.RESTART: "Restarts {what} on {host}",
     EvictionMode.EVACUATE: "Starts {what} of {host} elsewhere, once it is proven dead",
@@ -126,6 +132,7 @@ def explain(facts: Facts) -> Explanation:
         waiting=tuple(_waiting(facts, state, found)),
         also=(
             *operator_findings(facts.reporters, facts.now),
+            *_claims(facts),
             *_warnings(facts),
         ),
         groups=_groups(facts.eviction.status, facts.now),
@@ -267,6 +274,14 @@ def _warnings(facts: Facts) -> tuple[Finding, ...]:
         for check in facts.eviction.status.checks
         if check.result == CheckResult.WARNING
     )
+
+
+def _claims(facts: Facts) -> Iterable[Finding]:
+    """Instances that stay where they are because another host has something of them."""
+    found = get_condition(facts.eviction.status.conditions, _Type.INSTANCE_CLAIMED)
+    if found is not None and found.status == "True":
+        name = f"{found.type} {found.status}/{found.reason}"
+        yield Finding(found.message, name, found.lastTransitionTime, OPERATOR, (_CLAIMED,))
 
 
 def _groups(status: EvictionStatus, now: datetime) -> tuple[Group, ...]:

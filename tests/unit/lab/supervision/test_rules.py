@@ -53,6 +53,14 @@ def test_how_a_process_ended_is_added_when_it_is_known() -> None:
     assert (plan.start, plan.record["operator"].how) == ((), "exit code 3")
 
 
+def test_process_that_is_not_wanted_any_more_is_waited_for_no_longer() -> None:
+    """A good cable has none; what is due would end each wait at once."""
+    bad = died(None, UNKNOWN, NOW - timedelta(minutes=1))
+    plan = decide(facts(), {"wire/kvm-1": bad}, NOW)
+    assert (plan.start, plan.record["wire/kvm-1"].due) == ((), None)
+    assert wake(plan.record, NOW, timedelta(seconds=3)) == timedelta(seconds=3)
+
+
 def test_process_waits_for_the_one_that_it_needs() -> None:
     plan = decide(facts(()), {}, NOW)
     assert plan.start == ("apiserver",)

@@ -63,6 +63,25 @@ def test_ports_are_traced_by_suspicion(facts: Facts, traced: list[str]) -> None:
     assert len(traced) <= MOST
 
 
+@pytest.mark.parametrize(
+    ("attached", "mac"),
+    [
+        ("fa:16:3e:00:00:01", "fa:16:3e:00:00:01"),
+        ("FA:16:3E:00:00:01", "fa:16:3e:00:00:01"),
+        ("", ""),
+        ("fa:16:3e:00:00", ""),
+        ("fa:16:3e:00:00:01,nw_src=10.0.0.1", ""),
+        ("fa:16:3e:00:00:01\n", ""),
+        ("\u00e9" * 5000, ""),
+    ],
+)
+def test_port_whose_attached_mac_is_none_is_traced_without_it(attached: str, mac: str) -> None:
+    ids = {"iface-id": IFACE, "attached-mac": attached}
+    row = tap(name="tap1", uuid="u1", ofport=1, external_ids=ids)
+    (found,) = suspects(healthy(database({"br-int": [row]}), scans=scanned(foreign(1))))
+    assert (found.uuid, found.mac) == ("u1", mac)
+
+
 def test_trace_of_a_suspect_is_in_the_message_of_a_foreign_flow() -> None:
     flow = frozenset({foreign(-1)})
     scans = {0: TableScan(foreign=flow, lasting_foreign=flow)}

@@ -30,6 +30,18 @@ def words(given: Eviction, host: Hypervisor | None = None) -> str:
     return "\n".join(explain(Facts(given, host, NOW.now, reporters(NOW.now))).lines)
 
 
+def test_claim_is_explained_with_its_way_out_though_the_eviction_is_over() -> None:
+    given = of("False", "Failed", "eviction failed: 1 instance could not be moved")
+    text = "Instance a of here waits: it runs on host kvm-9"
+    conditions = set_condition(
+        given.status.conditions, "InstanceClaimed", "True", "Claimed", text, now=BEGAN
+    )
+    claimed = replace(given, status=replace(given.status, conditions=conditions))
+    assert "InstanceClaimed True/Claimed for 10m (operator): Instance a of here" in words(claimed)
+    assert "find whose domain it is" in words(claimed)
+    assert "InstanceClaimed" not in words(given)
+
+
 FENCED = EvictionCheck(name="HostFenced", result="Pending", message="here is not proven dead")
 HERE = Hypervisor(metadata=ObjectMeta(name="here"))
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.incident import Incident, IncidentType, Reaction
+from hypercobalt.api.incident import MOST, Incident, IncidentType, Reaction, Severity
 from hypercobalt.compute.model import Server, ServerStatus
 
 _DEATHS: Final = frozenset(
@@ -67,6 +67,23 @@ def ran_until_it_died(server: Server, hypervisor: Hypervisor | None) -> bool:
         incident.reaction != Reaction.REPORT and incident.instance == server.id
         for incident in _deaths(hypervisor)
     )
+
+
+def may_be_unnamed(server: Server, hypervisor: Hypervisor | None) -> bool:
+    """Whether the status of its host may have no room for the incident of a server that is off.
+
+    It has the gravest incidents. Each that is over makes room for the next one.
+
+    Args:
+        server: on the host.
+        hypervisor: of the host.
+    """
+    incidents = hypervisor.status.incidents if hypervisor is not None else ()
+    if server.status != ServerStatus.SHUTOFF or server.died is False:
+        return False
+    if len(incidents) < MOST or any(one.severity == Severity.INFO for one in incidents):
+        return False
+    return all(one.instance != server.id for one in incidents)
 
 
 def is_to_run(entry: EvictionInstance) -> bool:

@@ -37,6 +37,10 @@ from hypercobalt.operator.eviction.model.tracks import Unrecoverable
 _UNREPORTED: Final = (
     "is off since a crash or a boot of its host; waiting for the node agent to report if it ran"
 )
+_UNNAMED: Final = (
+    "is off, and its host shows as many incidents as it can: whether this instance has crashed is "
+    "shown once some of them are over; waiting for that"
+)
 _GONE: Final = "left the host: deleted, or moved outside this Eviction"
 
 
@@ -86,12 +90,16 @@ def _movable(case: Case, server: Server, mode: Mode) -> Found:
 
 
 def _unreported(case: Case, server: Server) -> Found | None:
-    """Wait for the report of whether an instance that is dead by libvirt ran; None for no wait.
+    """Wait for the report of whether an instance that may be dead ran; None for no wait.
 
     Moved as it is, one that ran would stay off, and its node agent would lose track of it. Where
     the compute service does not depend on the host, that report is why the server counts as dead.
     """
-    if case.about.keeps_servers or not server.died or case.seen.entry.ran or case.attempts:
+    if case.seen.entry.ran or case.attempts:
+        return None
+    if case.seen.unnamed:
+        return waiting(case, _UNNAMED)
+    if case.about.keeps_servers or not server.died:
         return None
     state, track = waiting(case, _UNREPORTED)
     if case.moment.at - track.since > case.policy.report_lag.total_seconds():

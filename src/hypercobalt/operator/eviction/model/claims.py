@@ -39,7 +39,8 @@ def claims(moves: Iterable[Move], since: datetime, source: str) -> tuple[Claim, 
     """
     newest = dict[str, Move]()
     for move in moves:
-        newest.setdefault(move.server, move)
+        if move.ended:  # the attempt under way has not met the claim yet
+            newest.setdefault(move.server, move)
     return tuple(
         Claim(
             move.claimed_by,

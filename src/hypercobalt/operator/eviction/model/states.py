@@ -64,6 +64,7 @@ class Observed:
         requests: requests of its owner and administrators, newest first.
         held: the other Eviction that has it; "" for none.
         ran: the server is off, and ran until it died by the node agent's report.
+        unnamed: the server is off, and the node agent's report may lack room for its incident.
     """
 
     entry: EvictionInstance
@@ -76,6 +77,7 @@ class Observed:
     requests: tuple[ServerAction, ...] = ()
     held: str = ""
     ran: bool = False
+    unnamed: bool = False
 
     @property
     def move(self) -> Move | None:

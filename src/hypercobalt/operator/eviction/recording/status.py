@@ -14,10 +14,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.api.conditions import Condition, set_condition
+from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.eviction import (
     EVICTION_REASONS,
     UNDER_WAY,
+    ClaimedReason,
     EvictionConditionType,
     EvictionInstance,
     EvictionMode,
@@ -29,7 +30,9 @@ from hypercobalt.api.eviction import (
     has_begun,
 )
 from hypercobalt.compute.model import Move, Server
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.movability import REBUILDING
+from hypercobalt.operator.eviction.model.claims import Claim, claims
 from hypercobalt.operator.eviction.model.decision import EvictionPlan, Preflight
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order
@@ -46,7 +49,9 @@ WRITE_TEXTS_APART: Final = timedelta(seconds=10)
 """Interval of writes that change only words and the estimate."""
 
 _ENDED: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED})
+_LEFT: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.SKIPPED})
 _NAMED: Final = 20  # instances in the message of one condition
+_CLAIMS: Final = 5  # claims in a message; each has up to 800 characters
 
 
 class Conditions:
@@ -108,6 +113,8 @@ def status_of(
         set_preflight(conditions, plan.checks)
         set_migrating(conditions, status)
         status = replace(status, checks=plan.checks.checks)
+    made = facts.eviction.metadata.creationTimestamp or moment.now
+    set_claimed(conditions, claims(facts.moves, made - CLOCK_SKEW, facts.source), status)
     if plan.end is None:
         set_running(conditions, status, facts.source, facts.incoming)
     else:
@@ -233,6 +240,25 @@ def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
         last = max(done, key=lambda entry: (entry.finishedAt or conditions.now, entry.id))
         text = f"Instance {last.id} finished: {last.message or 'has left'}"
         conditions.set(_Type.MIGRATING_INSTANCE, "False", _Reason.SUCCEEDED, text)
+
+
+def set_claimed(conditions: Conditions, found: Sequence[Claim], status: EvictionStatus) -> None:
+    """Set whether other hosts have something of instances, so that these stay where they are.
+
+    Without OpenStack attempts are not known after a restart of the operator: the condition stays
+    until there is another one, or nothing is left on the host.
+    """
+    left = {e.id for e in status.instances if e.phase in _LEFT}
+    open_ = [one for one in found if one.server not in left]
+    before = get_condition(conditions.value, _Type.INSTANCE_CLAIMED)
+    if open_:
+        texts = [one.text for one in open_[:_CLAIMS]]
+        more = len(open_) - len(texts)
+        text = "; ".join([*texts, *([f"and {more} more"] if more else [])])
+        conditions.set(_Type.INSTANCE_CLAIMED, "True", ClaimedReason.CLAIMED, text)
+    elif before is not None and (found or all(e.id in left for e in status.instances)):
+        text = "No instance is claimed by another host any more"
+        conditions.set(_Type.INSTANCE_CLAIMED, "False", ClaimedReason.SETTLED, text)
 
 
 def set_running(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace as with_fields
 from tests.unit.operator.eviction.made import (
     NOW,
     POLICY,
@@ -25,11 +26,18 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.assessing.deaths import (
+    may_be_unnamed,
     ran_until_it_died,
     reported,
     with_deaths,
 )
-from hypercobalt.operator.eviction.model.states import Assessment, Crashed, Ready, Waiting
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Crashed,
+    Ready,
+    Stranded,
+    Waiting,
+)
 from hypercobalt.operator.eviction.model.tracks import FRESH, Track
 from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read
 from hypercobalt.operator.eviction.recording.status import entry_of
@@ -157,6 +165,66 @@ def test_instance_that_may_have_ended_with_its_host_waits_for_its_agent_s_report
     assert isinstance(on_its_hosts_word(listing(active=False), later).state, Waiting)
     later = replace(later, since=later.since - 1)
     assert isinstance(on_its_hosts_word(listing(active=False), later).state, Ready)
+
+
+def crowded(number: int, *, least: str = "Critical", reaction: str = "Wait") -> Hypervisor:
+    """A host with so many crashed instances, of which the last is `least` grave."""
+    incidents = tuple(
+        Incident(f"x{n}", "Crash", "Critical", instance=f"b{n}", reaction=reaction)
+        for n in range(number - 1)
+    )
+    last = Incident("last", "OutOfBand", least, instance="last")
+    status = HypervisorStatus(incidents=(*incidents, last))
+    return Hypervisor(metadata=ObjectMeta(name="here"), status=status)
+
+
+@pytest.mark.parametrize(
+    ("of", "host", "unnamed"),
+    [
+        pytest.param(DEAD, crowded(20), True, id="dead by libvirt"),
+        pytest.param(OFF, crowded(20), True, id="off by Nova, which knows no reason"),
+        pytest.param(replace(OFF, died=False), crowded(20), False, id="shut down by its guest"),
+        pytest.param(replace(DEAD, id="b3"), crowded(20), False, id="named"),
+        pytest.param(DEAD, crowded(19), False, id="there is room"),
+        pytest.param(DEAD, crowded(20, least="Info"), False, id="a lesser incident is shown"),
+        pytest.param(server(), crowded(20), False, id="runs"),
+        pytest.param(DEAD, None, False, id="no Hypervisor"),
+    ],
+)
+def test_status_that_is_full_may_lack_the_incident_of_an_instance_that_is_off(
+    of: Server, host: Hypervisor | None, unnamed: bool
+) -> None:
+    assert may_be_unnamed(of, host) is unnamed
+
+
+@pytest.mark.parametrize("nova", [True, False])
+def test_instance_whose_crash_may_not_be_shown_waits_and_is_given_up_by_name(nova: bool) -> None:
+    """A status names 20; the others must not be moved as if their owners had stopped them."""
+
+    def state_of(host: Hypervisor, track: Track = FRESH) -> Assessment:
+        of = facts(
+            eviction(),
+            servers=(OFF if nova else DEAD,),
+            hypervisor=host,
+            keeps_servers=nova,
+        )
+        (found,) = assess(situation(of), {"a": track})
+        return found
+
+    found = state_of(crowded(20))
+    assert isinstance(found.state, Waiting), found.state
+    assert "shows as many incidents as it can" in found.state.message
+    long_ago = found.track.since - POLICY.patience.total_seconds() - 1
+    given_up = state_of(crowded(20), replace(found.track, since=long_ago))
+    assert isinstance(given_up.state, Stranded), given_up.state
+    (crash,) = reporting("Crash", reaction="Wait").status.incidents
+    fewer = crowded(18)
+    named = with_fields(
+        fewer, status=with_fields(fewer.status, incidents=(*fewer.status.incidents, crash))
+    )
+    found = state_of(named, found.track)
+    if not nova:  # with Nova `with_deaths` has marked it by then
+        assert isinstance(found.state, Crashed), found.state
 
 
 def test_requests_of_crashed_instances_are_read_though_the_eviction_only_moves() -> None:

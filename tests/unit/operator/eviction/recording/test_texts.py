@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -9,10 +10,12 @@ from tests.unit.operator.eviction.made import BEGAN, NOW, entry, move
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import EvictionInstance, EvictionStatus
+from hypercobalt.operator.eviction.model.claims import Claim
 from hypercobalt.operator.eviction.recording.status import (
     Conditions,
     ended_text,
     listed,
+    set_claimed,
     set_migrating,
     set_running,
 )
@@ -136,6 +139,40 @@ def test_migrating_instance_is_a_failed_one_or_the_last_that_was_moved(
     set_migrating(conditions, status(*entries))
     found = get_condition(conditions.value, "MigratingInstance")
     assert (found.reason, found.message) == (state, text) if found else not state
+
+
+CLAIM = Claim("kvm-9", "a", "Instance a of here waits: it runs on host kvm-9")
+OTHER = Claim("kvm-8", "b", "Instance b of here waits: its disk is that of x on kvm-8, too")
+
+
+def claimed(
+    conditions: Conditions, found: tuple[Claim, ...], *entries: EvictionInstance
+) -> tuple[str, str, str] | None:
+    set_claimed(conditions, found, status(*entries))
+    now = get_condition(conditions.value, "InstanceClaimed")
+    return (now.status, now.reason, now.message) if now else None
+
+
+def test_claim_shows_until_its_instance_has_left() -> None:
+    conditions = Conditions((), 1, NOW.now)
+    assert claimed(conditions, (), entry("a")) is None
+    both = claimed(conditions, (CLAIM, OTHER), entry("a"), entry("b"))
+    assert both == ("True", "Claimed", f"{CLAIM.text}; {OTHER.text}")
+    assert claimed(conditions, (), entry("a"), entry("b")) == both, "by an operator before"
+    assert claimed(conditions, (), entry("a", "Failed"), entry("b", "Succeeded")) == both
+    left = entry("a", "Succeeded")
+    assert claimed(conditions, (CLAIM, OTHER), left, entry("b")) == ("True", "Claimed", OTHER.text)
+    settled = claimed(conditions, (CLAIM, OTHER), left, entry("b", "Skipped"))
+    assert settled == ("False", "Settled", "No instance is claimed by another host any more")
+    assert claimed(conditions, (), left) == settled
+
+
+def test_five_claims_are_named_at_most() -> None:
+    ids = [str(uuid.uuid5(uuid.NAMESPACE_DNS, str(n))) for n in range(7)]
+    found = tuple(Claim("kvm-9", one, f"Instance {one} waits") for one in ids)
+    named = claimed(Conditions((), 1, NOW.now), found, *map(entry, ids))
+    assert named is not None
+    assert named[2].endswith(f"Instance {ids[4]} waits; and 2 more")
 
 
 @pytest.mark.parametrize(
