@@ -20,6 +20,7 @@ from hypercobalt.operator.eviction.assessing.movability import (
     movability,
 )
 from hypercobalt.operator.eviction.assessing.progress import progress
+from hypercobalt.operator.eviction.assessing.witnesses import lacks_guest
 from hypercobalt.operator.eviction.model.policy import StuckHelp
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
@@ -27,6 +28,7 @@ from hypercobalt.operator.eviction.model.states import (
     Departed,
     Mode,
     Moving,
+    Sighting,
     State,
     Stranded,
     Stuck,
@@ -60,6 +62,8 @@ def leaving(case: Case) -> Found:
         return Moving(text), case.track
     if move is not None and _is_damaged(server, move, case.about.began):
         return _damaged(case, server, move)
+    if move is not None and _has_arrived(server, move, case):
+        return Stranded(_astray(server, move)), case.track
     match may:
         case Blocked(why):
             return Stranded(why), case.track
@@ -216,6 +220,25 @@ def _settles(server: Server, move: Move, case: Case) -> bool:
     """
     just = abs(case.moment.now - move.updated) < case.policy.settle
     return server.status != ServerStatus.ERROR and just and _is_our_failure(move, case.about.began)
+
+
+def _has_arrived(server: Server, move: Move, case: Case) -> bool:
+    """Whether a guest runs on the target of a move that the compute service has lost track of.
+
+    libvirt ends a migration by itself when the nova-compute of its source is restarted meanwhile.
+    """
+    there = case.seen.sightings.get(move.target) is Sighting.RUNS
+    return there and lacks_guest(server) and _is_our_failure(move, case.about.began)
+
+
+def _astray(server: Server, move: Move) -> str:
+    # The order matters: a guest that is started first runs twice.
+    return (
+        f"runs on {move.target}, as its node agent reports, though its migration ended as "
+        f"{move.status} and the compute service keeps it on {move.source}: end it on "
+        f"{move.target} (virsh destroy {server.id}), and only then start it on {move.source} "
+        f"(openstack server reboot --hard {server.id})"
+    )
 
 
 def _is_damaged(server: Server, move: Move, began: datetime) -> bool:
