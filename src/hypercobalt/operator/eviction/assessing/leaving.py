@@ -232,12 +232,15 @@ def _has_arrived(server: Server, move: Move, case: Case) -> bool:
 
 
 def _astray(server: Server, move: Move) -> str:
-    # The order matters: a guest that is started first runs twice.
+    # In this order: a guest that is started first runs twice. A domain that stays keeps a
+    # nova-compute that is new from starting, and the move keeps its share of the source.
     return (
         f"runs on {move.target}, as its node agent reports, though its migration ended as "
         f"{move.status} and the compute service keeps it on {move.source}: end it on "
-        f"{move.target} (virsh destroy {server.id}), and only then start it on {move.source} "
-        f"(openstack server reboot --hard {server.id})"
+        f"{move.target} (virsh destroy {server.id}; virsh undefine --keep-nvram {server.id}), "
+        f"only then start it on {move.source} (openstack server reboot --hard {server.id}), and "
+        f"correct its allocation (nova-manage placement heal_allocations --force --instance "
+        f"{server.id}; nova-manage placement audit --delete)"
     )
 
 

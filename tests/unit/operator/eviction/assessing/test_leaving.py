@@ -418,8 +418,10 @@ def test_guest_that_a_failed_move_has_left_on_its_target_is_given_up_with_the_wa
 
     assert found == Stranded(
         "runs on there, as its node agent reports, though its migration ended as error and the "
-        "compute service keeps it on here: end it on there (virsh destroy a), and only then start "
-        "it on here (openstack server reboot --hard a)"
+        "compute service keeps it on here: end it on there (virsh destroy a; virsh undefine "
+        "--keep-nvram a), only then start it on here (openstack server reboot --hard a), and "
+        "correct its allocation (nova-manage placement heal_allocations --force --instance a; "
+        "nova-manage placement audit --delete)"
     )
 
 
