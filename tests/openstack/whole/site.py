@@ -19,7 +19,7 @@ import msgspec
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
-from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.eviction import Eviction, EvictionSpec, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
@@ -42,7 +42,7 @@ from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
 T = TypeVar("T")
 WITHIN = 120  # seconds for one step, on a busy machine
-_PATIENT = timedelta(seconds=WITHIN + 30)  # for a command whose own deadline comes first
+PATIENT = timedelta(seconds=WITHIN + 30)  # for a command whose own deadline comes first
 _STEP = 0.2
 _AGENTS = (computes.SERVICE, NODE_AGENT, OVS_AGENT)
 _NO_CONTENT = 204
@@ -155,7 +155,7 @@ class Site:
         await self.kube.create(Pod(metadata=meta, spec=spec))
         try:
             yield
-            await self.host(name).run("systemctl", "stop", *_AGENTS, within=_PATIENT)
+            await self.host(name).run("systemctl", "stop", *_AGENTS, within=PATIENT)
         finally:
             await self.kube.delete(Pod, meta.name, rights.NAMESPACE, grace=timedelta(0))
 
@@ -182,6 +182,11 @@ class Site:
         found = (await self.kube.list(Eviction)).items
         return [one for one in found if one.spec.hypervisor == host]
 
+    async def evict(self, server: str, host: str) -> None:
+        """Have the operator move one server away from its host."""
+        spec = EvictionSpec(hypervisor=host, reason="test of the whole", instances=(server,))
+        await self.kube.create(Eviction(metadata=ObjectMeta(name=f"whole-{server}"), spec=spec))
+
     async def ended(self, host: str, name: Callable[[Eviction], bool]) -> Eviction:
         """Wait until an Eviction of a host has ended, and give it."""
 
@@ -195,13 +200,20 @@ class Site:
 
     # -- servers ---------------------------------------------------------------------------------
 
-    async def boot(self, host: str, flavor: str = seed.NAMES.flavor) -> str:
-        """A server with an operating system and a port, that has begun to beat."""
-        server = await self.servers.boot(
-            host=host, image=seed.NAMES.guest, flavor=flavor, network=seed.NAMES.network
-        )
+    async def boot(self, host: str) -> str:
+        """A server with an operating system, which may boot still, and a port."""
+        return await self._boot(host, seed.NAMES.flavor)
+
+    async def boot_system(self, host: str, flavor: str = seed.NAMES.flavor) -> str:
+        """The same, with an operating system that has begun to beat."""
+        server = await self._boot(host, flavor)
         await self.until_beats(server)
         return server
+
+    async def _boot(self, host: str, flavor: str) -> str:
+        return await self.servers.boot(
+            host=host, image=seed.NAMES.guest, flavor=flavor, network=seed.NAMES.network
+        )
 
     @asynccontextmanager
     async def watched_flavor(self) -> AsyncIterator[str]:
@@ -225,7 +237,7 @@ class Site:
         """
         tty = (await self.host(host).run("virsh", "ttyconsole", server)).strip()
         command = ("bash", "-c", _ORDERS, "bash", tty, *orders)
-        await self.host(host).run("timeout", str(WITHIN), *command, within=_PATIENT)
+        await self.host(host).run("timeout", str(WITHIN), *command, within=PATIENT)
 
     def emulators(self, server: str) -> tuple[Emulator, ...]:
         """The QEMUs of a server, on all hosts."""
@@ -279,6 +291,24 @@ class Site:
         names = [host.name for host in self.openstack.hosts]
         return {name for name in names if await provider_id(self.admin, name) in found}
 
+    async def consumers(self, host: str) -> set[str]:
+        """What Placement has given something of a host."""
+        provider = await provider_id(self.admin, host)
+        path = f"/resource_providers/{provider}/allocations"
+        answer = await self.admin("placement", "GET", path, version=PLACEMENT)
+        return set(answer.ok()["allocations"])
+
+    async def manage(self, *arguments: str) -> int:
+        """Run nova-manage, as an administrator does, and give its exit code."""
+        place = self.openstack.place
+        configuration = ("--config-file", str(place.etc / "nova.conf"))
+        done = await execute(
+            (place.program("nova-manage"), *configuration, *arguments),
+            env=place.environment,
+            within=PATIENT,
+        )
+        return done.code
+
     async def stays(self, check: Callable[[], Awaitable[bool]], seconds: float) -> None:
         """Check that something is the case for a time."""
         loop = asyncio.get_running_loop()
@@ -316,7 +346,7 @@ class Site:
 
     async def restart(self, name: str, *units: str) -> None:
         """Restart services of a host, all at once."""
-        await self.host(name).run("systemctl", "restart", *units, within=_PATIENT)
+        await self.host(name).run("systemctl", "restart", *units, within=PATIENT)
 
     # -- network ---------------------------------------------------------------------------------
 
@@ -379,7 +409,7 @@ class Site:
         return await execute(
             (str(cobalt_command()), *arguments),
             env=os.environ | {"KUBECONFIG": kubeconfig},
-            within=_PATIENT,
+            within=PATIENT,
         )
 
 
