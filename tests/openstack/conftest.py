@@ -13,27 +13,24 @@ import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from hypercobalt.lab.openstack.site import OpenStack, up
+from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.lab.progress import Progress
 from tests.openstack import machine
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.computes import DISABLED, provider_id, set_service, traits
-from tests.openstack.real import cloud_of
+from tests.openstack.real import HOSTS, cloud_of, start
 from tests.openstack.reaper import reaped
 from tests.openstack.servers import Servers, until
 from tests.simulated_openstack.serve import serve
 from tests.simulated_openstack.world import World
 
 T = TypeVar("T")
-HOSTS: Final = ("kvm-1", "kvm-2")
-_NODE_GRACE: Final = timedelta(seconds=4)  # as in drills: waits that do not matter here are short
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,7 +88,7 @@ def openstack(
         sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {step}: {progress}\n")
 
     with reaped(data):
-        yield run(up(data, report, hosts=HOSTS, api_port=0, node_grace=_NODE_GRACE))
+        yield run(start(data, report))
 
 
 def on_real(config: pytest.Config) -> bool:

@@ -16,6 +16,7 @@ from tests.openstack.whole.site import PATIENT, WITHIN, Site, awaited
 MEMORY: Final = Path("/sys/fs/cgroup/memory")
 """The hierarchy of memory by itself, in which a lab's hosts have a group each."""
 _HOG: Final = "head --bytes=96M /dev/zero | tail --lines=1 | wc --bytes"
+_HELD_MIB: Final = 1
 _FIRST_VICTIM, _NO_LIMIT = "1000", "-1"  # proc(5), oom_score_adj; cgroup-v1/memory.rst
 
 
@@ -45,6 +46,15 @@ async def run_out_of_memory(site: Site, server: str, host: Host) -> int:
         limit.write_text(_NO_LIMIT)
     assert await processes.ended(emulator.pid, PATIENT)
     return emulator.pid
+
+
+async def hold_moves(site: Site, server: str, host: Host) -> None:
+    """Have live migrations of a server go on until `set_speed` gives them more.
+
+    Its guest writes more memory each second than may be copied.
+    """
+    await site.order(server, host.name, f"dirty {20 * _HELD_MIB}")
+    await set_speed(host, server, _HELD_MIB)
 
 
 async def set_speed(host: Host, server: str, mib_per_second: int) -> None:

@@ -35,6 +35,7 @@ from hypercobalt.runtime import ForbiddenError
 from tests.openstack.computes import provider_id, service
 from tests.openstack.whole.faults import (
     MEMORY,
+    hold_moves,
     kill_qemu,
     run_out_of_memory,
     set_speed,
@@ -42,7 +43,7 @@ from tests.openstack.whole.faults import (
 )
 from tests.openstack.whole.site import WITHIN, Site, awaited, condition, runs
 
-pytestmark = pytest.mark.timeout(400, func_only=True)
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400, func_only=True)]
 
 FIRST, SECOND = "kvm-1", "kvm-2"
 _NOT_FOUND = 404
@@ -337,18 +338,19 @@ async def test_no_server_runs_twice_whose_nova_compute_is_restarted_during_its_l
     leaves, comes = await asyncio.gather(site.boot_system(FIRST), site.boot_system(SECOND))
     await site.until_host(FIRST, partial(runs, server=leaves))
     await site.until_host(SECOND, partial(runs, server=comes))
-    slow = ((leaves, FIRST), (comes, SECOND))
-    for server, source in slow:
-        await set_speed(site.host(source), server, 1)
+    held = ((leaves, FIRST), (comes, SECOND))
+    for server, source in held:
+        await hold_moves(site, server, site.host(source))
         await site.evict(server, source)
     await asyncio.gather(
-        *(until_memory_moves(site.host(source), server) for server, source in slow)
+        *(until_memory_moves(site.host(source), server) for server, source in held)
     )
 
     # It is the source of one move, and the target of the other.
     await site.restart(FIRST, computes.SERVICE)
     await site.until_service(FIRST)
-    for server, source in slow:
+    assert [len(site.emulators(server)) for server, _ in held] == [2, 2]  # both move still
+    for server, source in held:
         await set_speed(site.host(source), server, 1000)
 
     ended = await site.ended(SECOND, partial(_is_about, comes))
