@@ -1,22 +1,20 @@
-"""What the tests do to guests and moves of the whole that no API does."""
+"""What the tests do to guests of the whole that no API does."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.host import Host
-from tests.openstack.whole.site import PATIENT, WITHIN, Site, awaited
+from tests.openstack.whole.site import PATIENT, Site
 
 MEMORY: Final = Path("/sys/fs/cgroup/memory")
 """The hierarchy of memory by itself, in which a lab's hosts have a group each."""
 _HOG: Final = "head --bytes=96M /dev/zero | tail --lines=1 | wc --bytes"
-_HELD_MIB: Final = 1
 _FIRST_VICTIM, _NO_LIMIT = "1000", "-1"  # proc(5), oom_score_adj; cgroup-v1/memory.rst
 
 
@@ -46,27 +44,3 @@ async def run_out_of_memory(site: Site, server: str, host: Host) -> int:
         limit.write_text(_NO_LIMIT)
     assert await processes.ended(emulator.pid, PATIENT)
     return emulator.pid
-
-
-async def hold_moves(site: Site, server: str, host: Host) -> None:
-    """Have live migrations of a server go on until `set_speed` gives them more.
-
-    Its guest writes more memory each second than may be copied.
-    """
-    await site.order(server, host.name, f"dirty {20 * _HELD_MIB}")
-    await set_speed(host, server, _HELD_MIB)
-
-
-async def set_speed(host: Host, server: str, mib_per_second: int) -> None:
-    """Set how fast a live migration of a server goes, one under way as well."""
-    await host.run("virsh", "migrate-setspeed", server, str(mib_per_second))
-
-
-async def until_memory_moves(host: Host, server: str) -> None:
-    """Wait until a live migration away from a host copies a server's memory.
-
-    Raises:
-        AssertionError: it does not in time.
-    """
-    job = partial(host.run, "virsh", "domjobinfo", server)
-    await awaited(job, lambda shown: "Memory processed" in shown, WITHIN)

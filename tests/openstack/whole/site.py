@@ -19,7 +19,7 @@ import msgspec
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
-from hypercobalt.api.eviction import Eviction, EvictionSpec, has_ended
+from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
@@ -182,11 +182,6 @@ class Site:
         found = (await self.kube.list(Eviction)).items
         return [one for one in found if one.spec.hypervisor == host]
 
-    async def evict(self, server: str, host: str) -> None:
-        """Have the operator move one server away from its host."""
-        spec = EvictionSpec(hypervisor=host, reason="test of the whole", instances=(server,))
-        await self.kube.create(Eviction(metadata=ObjectMeta(name=f"whole-{server}"), spec=spec))
-
     async def ended(self, host: str, name: Callable[[Eviction], bool]) -> Eviction:
         """Wait until an Eviction of a host has ended, and give it."""
 
@@ -290,24 +285,6 @@ class Site:
         found = set(answer.ok()["allocations"])
         names = [host.name for host in self.openstack.hosts]
         return {name for name in names if await provider_id(self.admin, name) in found}
-
-    async def consumers(self, host: str) -> set[str]:
-        """What Placement has given something of a host."""
-        provider = await provider_id(self.admin, host)
-        path = f"/resource_providers/{provider}/allocations"
-        answer = await self.admin("placement", "GET", path, version=PLACEMENT)
-        return set(answer.ok()["allocations"])
-
-    async def manage(self, *arguments: str) -> int:
-        """Run nova-manage, as an administrator does, and give its exit code."""
-        place = self.openstack.place
-        configuration = ("--config-file", str(place.etc / "nova.conf"))
-        done = await execute(
-            (place.program("nova-manage"), *configuration, *arguments),
-            env=place.environment,
-            within=PATIENT,
-        )
-        return done.code
 
     async def stays(self, check: Callable[[], Awaitable[bool]], seconds: float) -> None:
         """Check that something is the case for a time."""

@@ -6,7 +6,6 @@ What our objects report is checked with Nova, Neutron, Placement, OVN and the QE
 from __future__ import annotations
 
 import asyncio
-import re
 from functools import partial
 from typing import NamedTuple
 
@@ -35,11 +34,8 @@ from hypercobalt.runtime import ForbiddenError
 from tests.openstack.computes import provider_id, service
 from tests.openstack.whole.faults import (
     MEMORY,
-    hold_moves,
     kill_qemu,
     run_out_of_memory,
-    set_speed,
-    until_memory_moves,
 )
 from tests.openstack.whole.site import WITHIN, Site, awaited, condition, runs
 
@@ -47,7 +43,6 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(400, func_only=True)]
 
 FIRST, SECOND = "kvm-1", "kvm-2"
 _NOT_FOUND = 404
-_ALL_DELETED = 4  # exit code of `nova-manage placement audit`
 _POWER_SYNC = 20  # seconds: Nova compares states every 15 s, and 15 s after an event of libvirt
 
 
@@ -330,81 +325,6 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_age
     for switch in (FIRST, SECOND):
         assert [issue.code for issue in (await site.switch(switch)).status.issues] == []
     await site.kube.delete(Eviction, name)
-
-
-async def test_no_server_runs_twice_whose_nova_compute_is_restarted_during_its_live_move(
-    site: Site,
-) -> None:
-    leaves, comes = await asyncio.gather(site.boot_system(FIRST), site.boot_system(SECOND))
-    await site.until_host(FIRST, partial(runs, server=leaves))
-    await site.until_host(SECOND, partial(runs, server=comes))
-    held = ((leaves, FIRST), (comes, SECOND))
-    for server, source in held:
-        await hold_moves(site, server, site.host(source))
-        await site.evict(server, source)
-    await asyncio.gather(
-        *(until_memory_moves(site.host(source), server) for server, source in held)
-    )
-
-    # It is the source of one move, and the target of the other.
-    await site.restart(FIRST, computes.SERVICE)
-    await site.until_service(FIRST)
-    assert [len(site.emulators(server)) for server, _ in held] == [2, 2]  # both move still
-    for server, source in held:
-        await set_speed(site.host(source), server, 1000)
-
-    ended = await site.ended(SECOND, partial(_is_about, comes))
-    assert _outcome(ended) == "Succeeded"
-    await _runs_once_on(site, comes, FIRST)
-
-    # libvirt has ended the other move as well. Nova does not know, and has no call that would help.
-    ended = await site.ended(FIRST, partial(_is_about, leaves))
-    assert _outcome(ended) == "Failed"
-    assert (await site.servers.show(leaves))["OS-EXT-SRV-ATTR:host"] == FIRST
-    await _runs_once_on(site, leaves, SECOND)
-    (entry,) = ended.status.instances
-    way_out = [
-        command.split()
-        for group in re.findall(r"\(([^()]+)\)", str(entry.message))
-        for command in group.split("; ")
-    ]
-    assert [" ".join(command[:3]) for command in way_out] == [
-        f"virsh destroy {leaves}",
-        "virsh undefine --keep-nvram",
-        "openstack server reboot",
-        "nova-manage placement heal_allocations",
-        "nova-manage placement audit",
-    ]
-
-    destroy, undefine, _, heal, audit = way_out
-    tap = _tap(await site.port(leaves))
-    await site.host(SECOND).run(*destroy)
-    await site.host(SECOND).run(*undefine)
-    (await site.servers.act(leaves, {"reboot": {"type": "HARD"}})).ok()
-    await site.servers.until(leaves, _is_at_rest)
-    assert (await site.manage(*heal[1:]), await site.manage(*audit[1:])) == (0, _ALL_DELETED)
-
-    await site.until_beats(leaves)
-    await _runs_once_on(site, leaves, FIRST)
-    await site.bound(leaves, FIRST)
-    assert await site.allocated(leaves) == {FIRST}
-    assert await site.consumers(FIRST) == {leaves, comes}
-    assert await site.consumers(SECOND) == set()
-    assert (await site.host(SECOND).run("virsh", "list", "--all", "--uuid")).split() == []
-    # The tap is Nova's, too, and stays; the OVS agent names it.
-    await awaited(
-        partial(site.switch, SECOND),
-        lambda found: tap in {issue.object for issue in found.status.issues},
-        WITHIN,
-    )
-    await site.host(SECOND).run("ovs-vsctl", "del-port", "br-int", tap)
-
-
-async def _runs_once_on(site: Site, server: str, host: str) -> None:
-    """Check that a host reports a server as running, and that no other QEMU of it is anywhere."""
-    await site.until_host(host, partial(runs, server=server))
-    (emulator,) = site.emulators(server)
-    assert emulator.machine == site.host(host).machine
 
 
 async def test_host_serves_again_after_maintenance_and_leaves_and_comes_back(site: Site) -> None:
