@@ -5,7 +5,7 @@ BIN := .venv/bin
 RING := scripts/ring
 BESIDE := $(BIN)/python -m tests.side_by_side
 # They wait more than they compute, but for the last. The longest begin first: none is left alone.
-RINGS := test-lab test-openstack drills integration conformance-operator conformance pythons
+RINGS := test-openstack test-lab drills integration conformance-operator conformance pythons
 AND_REST := $(if $(REST), and not first)
 
 .PHONY: help setup hooks lab test test-all check lint types contract unit pythons first rest integration prepare test-lab drills timed test-openstack test-whole conformance conformance-operator mutants bench generate lock clean
@@ -86,11 +86,11 @@ drills: setup ## break real hosts, and check that no instance is lost and none r
 timed: setup ## run the tests on real hosts that have deadlines of a few seconds
 	$(RING) timed tests/lab -m timed
 
-test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement, Glance, Nova, Neutron
+test-openstack: setup ## run the tests on a real OpenStack, at the end with our agents on its hosts
 	$(RING) openstack tests/openstack --real
 
-test-whole: setup ## run the tests on a real OpenStack with our agents on its hosts
-	$(RING) whole tests/whole
+test-whole: setup ## run the end of test-openstack alone
+	$(RING) whole tests/openstack/whole --real
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance

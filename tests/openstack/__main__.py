@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from hypercobalt.lab.lab import down
-from hypercobalt.lab.openstack.site import up
 from hypercobalt.lab.progress import Progress
+from tests.openstack.real import start
 
 
 def main(order: str, data: Path) -> None:
@@ -20,7 +20,7 @@ def main(order: str, data: Path) -> None:
         sys.stderr.write(f"{time.monotonic() - begun:5.1f} s  {step}: {progress}\n")
 
     if order == "up":
-        made = asyncio.run(up(data, report))
+        made = asyncio.run(start(data, report))
         sys.stdout.write(f"OS_CLIENT_CONFIG_FILE={made.lab.layout.clouds} OS_CLOUD=admin\n")
     elif order == "down":
         asyncio.run(down(data))

@@ -1,8 +1,9 @@
 """The cloud that the tests of this ring run on: a simulated one, or with `--real` a real one.
 
-The real one is started for the first test and gone after the last. `--openstack DATA` uses one that
-`python -m tests.openstack up DATA` has started, and leaves it. Where none can be started the
-tests are skipped with the reason; with CI=true they fail.
+The real one is started for the first test and gone after the last; the last ones, in `whole`, have
+our operator and agents beside it. `--openstack DATA` uses one that `python -m tests.openstack up
+DATA` has started, and leaves it. Where none can be started the tests are skipped with the reason;
+with CI=true they fail.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import TypeVar
 
 import pytest
 
-from hypercobalt.lab.openstack.site import HOSTS, OpenStack, up
+from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.lab.progress import Progress
 from tests.openstack import machine
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.computes import DISABLED, provider_id, set_service, traits
-from tests.openstack.real import cloud_of
+from tests.openstack.real import HOSTS, cloud_of, start
 from tests.openstack.reaper import reaped
 from tests.openstack.servers import Servers, until
 from tests.simulated_openstack.serve import serve
@@ -35,6 +36,7 @@ T = TypeVar("T")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--real", action="store_true", help="run on a real OpenStack")
     parser.addoption("--openstack", type=Path, help="data directory of a real one that runs")
+    parser.addoption("--chains", type=Path, help="file for what was logged of servers of the whole")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,9 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = Path(__file__).parent
     if on_real(config):
         for item in items:
-            if item.path.is_relative_to(here):
+            if item.path.is_relative_to(here) and not item.get_closest_marker("timeout"):
                 # The first one waits for the whole of OpenStack.
                 item.add_marker(pytest.mark.timeout(300, func_only=True))
+        # An operator that runs would take what the others do to hosts for faults.
+        items.sort(key=lambda item: item.path.is_relative_to(here / "whole"))
         return
     left_out = [item for item in items if item.get_closest_marker("real")]
     config.hook.pytest_deselected(items=left_out)
@@ -84,7 +88,7 @@ def openstack(
         sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {step}: {progress}\n")
 
     with reaped(data):
-        yield run(up(data, report))
+        yield run(start(data, report))
 
 
 def on_real(config: pytest.Config) -> bool:

@@ -1,7 +1,8 @@
-"""A control group for each host, in the hierarchies that systemd uses.
+"""A control group for each host, in the hierarchies that systemd uses and in that of memory.
 
 Without one, systemd-nspawn puts every host into the same group, and their systemd instances take
-each other's services for their own.
+each other's services for their own. That of memory has the kernel count the kills of a host's OOM
+killer by themselves: else each host would count those of all labs.
 
 Source: cgroups(7); systemd, docs/CGROUP_DELEGATION.md.
 """
@@ -11,12 +12,16 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import Final
 
 _MOUNT_POINT, _AFTER = 4, " - "
+_NEEDED: Final = frozenset({"name=systemd", "memory"})
+KILLS: Final = "/sys/fs/cgroup/memory/memory.oom_control"
+"""In a host whose memory has a hierarchy of its own: the kills in the group of the host."""
 
 
 def hierarchies(mountinfo: str) -> tuple[Path, ...]:
-    """Mount points of the unified hierarchy and of systemd's own, once each.
+    """Mount points of the unified hierarchy, of systemd's own and of memory's, once each.
 
     Args:
         mountinfo: content of /proc/self/mountinfo.
@@ -25,7 +30,8 @@ def hierarchies(mountinfo: str) -> tuple[Path, ...]:
     for line in mountinfo.splitlines():
         head, _, rest = line.partition(_AFTER)
         kind, _, options = rest.partition(" ")
-        if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options):
+        named = not _NEEDED.isdisjoint(options.rpartition(" ")[2].split(","))
+        if kind == "cgroup2" or (kind == "cgroup" and named):
             found.append(Path(head.split(" ")[_MOUNT_POINT]))
     return tuple(dict.fromkeys(found))
 

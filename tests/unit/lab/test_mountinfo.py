@@ -27,16 +27,17 @@ def test_mount_points_are_read_in_their_order_and_unescaped() -> None:
         pytest.param(
             [
                 line("/sys/fs/cgroup/cpu", "cgroup", "cgroup", ",cpu"),
+                line("/sys/fs/cgroup/memory", "cgroup", "cgroup", ",memory"),
                 line("/sys/fs/cgroup/systemd", "cgroup", "cgroup", ",xattr,name=systemd"),
                 line("/sys/fs/cgroup/unified", "cgroup2", "cgroup2"),
             ],
-            ["/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"],
+            ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"],
             id="hybrid",
         ),
         pytest.param([line("/sys", "sysfs")], [], id="none"),
     ],
 )
-def test_a_host_gets_a_group_where_systemd_keeps_its_own(
+def test_a_host_gets_a_group_where_systemd_keeps_its_own_and_where_memory_is_counted(
     lines: list[str], expected: list[str]
 ) -> None:
     assert [str(path) for path in cgroups.hierarchies("\n".join(lines))] == expected

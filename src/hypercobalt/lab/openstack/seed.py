@@ -41,12 +41,8 @@ _DISK = "empty.qcow2"
 _CIDR = "192.168.50.0/24"
 
 
-async def write(place: Place, zones: Collection[str] = ()) -> None:
+async def write(place: Place) -> None:
     """Make it all, at once; Nova, Glance and Neutron listen.
-
-    Args:
-        place: of the environment.
-        zones: availability zones, which get their hosts later.
 
     Raises:
         LabError: there is no guest image and none can be made, or a service refuses.
@@ -57,8 +53,17 @@ async def write(place: Place, zones: Collection[str] = ()) -> None:
         group.create_task(_flavor(cloud, NAMES.large_flavor, ram=1024, disk=1))
         group.create_task(_images(cloud, place))
         group.create_task(_network(cloud))
-        for zone in zones:
-            group.create_task(_zone(cloud, zone))
+
+
+async def write_zones(place: Place, names: Collection[str]) -> None:
+    """Make availability zones, which get their hosts from the operator.
+
+    Raises:
+        LabError: Nova refuses.
+    """
+    async with Session(administrator(place)) as cloud, asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(_zone(cloud, name))
 
 
 async def _flavor(cloud: Session, name: str, *, ram: int, disk: int) -> None:

@@ -7,7 +7,7 @@ What runs on the machine is marked as a lab's processes are; the computes are th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -60,7 +60,6 @@ class _Ready:
     nova: asyncio.Event = field(default_factory=asyncio.Event)
     ovn: asyncio.Event = field(default_factory=asyncio.Event)
     neutron: asyncio.Event = field(default_factory=asyncio.Event)
-    seeded: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class OpenStack:
@@ -187,7 +186,7 @@ class OpenStack:
                     self._nova(ready),
                     self._ovn(ready),
                     self._neutron(ready),
-                    self._seed(ready, ZONES if setup.operator else ()),
+                    self._seed(ready),
                     self._shared(ready),
                     *((self._control_plane(ready),) if setup.control_plane else ()),
                     *(self._compute(host, key, setup, ready) for host in self.hosts),
@@ -248,16 +247,16 @@ class OpenStack:
         await shared_mount.share(self.lab.layout, self.lab.state)
         ready.lab.shared.set()
 
-    async def _seed(self, ready: _Ready, zones: Collection[str]) -> None:
+    async def _seed(self, ready: _Ready) -> None:
         for event in (ready.glance, ready.nova, ready.neutron):
             await event.wait()
-        await self._once("flavors, images, network", lambda: seed.write(self.place, zones))
-        ready.seeded.set()
+        await self._once("flavors, images, network", lambda: seed.write(self.place))
 
     async def _control_plane(self, ready: _Ready) -> None:
         await self._step("API server", self.lab.control.start())
         ready.lab.api.set()
-        await ready.seeded.wait()  # the zones of the hosts are there
+        await ready.nova.wait()
+        await self._once("zones", lambda: seed.write_zones(self.place, ZONES))
         await self._step("operator", self.lab.operator.start())
         ready.lab.operator.set()
 

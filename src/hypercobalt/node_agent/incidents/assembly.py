@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -95,7 +94,7 @@ class Incidents:
             store, board, recorder, hypervisor, metrics, clock=clock, config=active
         )
         self._seen = SeenIncidents(store, hypervisor)
-        self._memory = HostMemory(clock.now, Path("/proc"))
+        self._memory = HostMemory(clock.now, settings.host_root)
         self._recoveries = Recoveries(
             kube,
             libvirt,

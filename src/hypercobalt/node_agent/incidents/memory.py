@@ -1,6 +1,11 @@
 """The host's memory, as far as it explains why a QEMU ended.
 
-Source: proc(5), meminfo and vmstat.
+The control group of all guests counts the kills among its members, whoever ran out of memory: a pod
+that exceeds its limit is not among them. A host without that count is judged by the one of all its
+kills: the older hierarchies count for each group by itself, and the group of a guest ends with it.
+
+Source: proc(5), meminfo and vmstat; Linux, Documentation/admin-guide/cgroup-v2.rst, memory.events;
+libvirt.org/cgroups.html (systemd's `machine.slice`; `machine` without systemd).
 """
 
 from __future__ import annotations
@@ -15,7 +20,9 @@ from hypercobalt.ha.incidents.escalation import Memory
 
 JUST_NOW: Final = timedelta(seconds=60)
 _EVERY: Final = timedelta(seconds=30)
-"""The kernel counts kills, and has no time of them; a pod that exceeds its limit counts, too."""
+"""The kernel counts kills, and has no time of them."""
+_GUESTS: Final = ("machine.slice", "machine")
+_GROUPS: Final = "sys/fs/cgroup"
 
 
 class HostMemory:
@@ -23,12 +30,17 @@ class HostMemory:
 
     Args:
         now: the time.
+        root: where the host's control groups are: its file system, `/` but in a container.
         proc: where the kernel's files are.
     """
 
-    def __init__(self, now: Callable[[], datetime], proc: Path = Path("/proc")) -> None:
+    def __init__(
+        self, now: Callable[[], datetime], root: Path = Path("/"), proc: Path = Path("/proc")
+    ) -> None:
         self._now, self._proc = now, proc
-        self._kills = self._read("vmstat", "oom_kill")
+        groups = (root / _GROUPS / name / "memory.events" for name in _GUESTS)
+        self._guests = frozenset(groups)
+        self._kills = self._count()
         self._killed_at: datetime | None = None
 
     async def follow(self) -> None:
@@ -40,18 +52,26 @@ class HostMemory:
     def read(self) -> Memory:
         """What is available now, and whether the OOM killer has just acted."""
         kills = self._killed_lately()
-        return Memory(self._read("meminfo", "MemAvailable:") * 1024, kills=kills)
+        return Memory(_read(self._proc / "meminfo", "MemAvailable:") * 1024, kills=kills)
 
     def _killed_lately(self) -> bool:
-        kills, now = self._read("vmstat", "oom_kill"), self._now()
-        if kills > self._kills:
-            self._kills, self._killed_at = kills, now
+        kills, now = self._count(), self._now()
+        judged = kills.keys() & self._guests or kills.keys()
+        if any(kills[file] > self._kills.get(file, 0) for file in judged):
+            self._killed_at = now
+        self._kills = kills
         return self._killed_at is not None and now - self._killed_at < JUST_NOW
 
-    def _read(self, name: str, key: str) -> int:
-        try:
-            lines = (self._proc / name).read_text().splitlines()
-        except OSError:
-            return 0
-        fields = (line.split() for line in lines)
-        return next((int(line[1]) for line in fields if line[:1] == [key]), 0)
+    def _count(self) -> dict[Path, int]:
+        """Return the kills so far, by the file that counts them; a new group begins at 0."""
+        files = (*self._guests, self._proc / "vmstat")
+        return {file: _read(file, "oom_kill") for file in files if file.exists()}
+
+
+def _read(file: Path, key: str) -> int:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return 0
+    fields = (line.split() for line in lines)
+    return next((int(line[1]) for line in fields if line[:1] == [key]), 0)

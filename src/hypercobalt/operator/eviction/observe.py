@@ -20,6 +20,7 @@ from hypercobalt.operator.eviction.assessing.course import Course, is_dead, is_t
 from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.assessing.situation import Situation
+from hypercobalt.operator.eviction.assessing.witnesses import targets_to_check
 from hypercobalt.operator.eviction.memory import Listing, Memory
 from hypercobalt.operator.eviction.model.decision import Questions
 from hypercobalt.operator.eviction.model.facts import Facts, Need, Networks, need
@@ -219,10 +220,11 @@ class Observer:
         return await _each(requests_to_be_read(situation), read)
 
     def _neighbours(self, situation: Situation) -> Mapping[str, Hypervisor]:
-        """Return the Hypervisors of hosts to which moves away from a dead host went."""
-        if situation.course is not Course.EVACUATE:
+        """Return the Hypervisors of hosts on which instances may run unknown to the service."""
+        facts, dead = situation.facts, situation.course is Course.EVACUATE
+        targets = targets_to_check(facts.servers, facts.moves, source_is_dead=dead)
+        if not targets:
             return {}
-        targets = {move.target for move in situation.facts.moves if move.target}
         return {
             name: hypervisor
             for hypervisor in self._hypervisors

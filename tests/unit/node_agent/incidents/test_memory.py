@@ -18,13 +18,19 @@ pytestmark = pytest.mark.looptime
 class Host:
     """The kernel's files, by the clock of the event loop."""
 
-    def __init__(self, proc: Path) -> None:
-        self._proc = proc
-        self.has(kills=3)
+    def __init__(self, root: Path, *, guests: int | None = None) -> None:
+        self._proc, self._group = root / "proc", root / "sys/fs/cgroup/machine.slice"
+        self._proc.mkdir()
+        self.has(kills=3, guests=guests)
         self.clock = FakeClock(source=asyncio.get_running_loop().time)
-        self.memory = HostMemory(self.clock.now, proc)
+        self.memory = HostMemory(self.clock.now, root, self._proc)
 
-    def has(self, *, kills: int) -> None:
+    def has(self, *, kills: int, guests: int | None = None) -> None:
+        """Set the counts of all kills and, where the kernel has it, of those of guests."""
+        if guests is not None:
+            self._group.mkdir(parents=True, exist_ok=True)
+            text = f"low 0\nhigh 0\nmax 4\noom 4\noom_kill {guests}\noom_group_kill 0\n"
+            (self._group / "memory.events").write_text(text)
         (self._proc / "vmstat").write_text(f"pgfault 9\noom_kill {kills}\nnuma_hit 1\n")
         (self._proc / "meminfo").write_text("MemTotal: 16 kB\nMemAvailable:    8 kB\n")
 
@@ -56,6 +62,24 @@ async def test_kill_of_long_ago_is_not_one_of_just_now(tmp_path: Path) -> None:
     assert not host.memory.read().kills
 
 
+async def test_only_kills_of_guests_count_where_their_group_counts_them(tmp_path: Path) -> None:
+    host = Host(tmp_path, guests=2)
+    host.has(kills=4, guests=2)  # a pod has exceeded its limit
+    assert not host.memory.read().kills
+    host.has(kills=5, guests=3)
+    assert host.memory.read().kills
+
+
+async def test_first_kill_in_a_group_that_has_come_with_the_first_guest_counts(
+    tmp_path: Path,
+) -> None:
+    host = Host(tmp_path)
+    host.has(kills=3, guests=0)
+    assert not host.memory.read().kills
+    host.has(kills=4, guests=1)
+    assert host.memory.read().kills
+
+
 async def test_host_without_the_files_has_no_memory_and_no_kills(tmp_path: Path) -> None:
     clock = FakeClock()
-    assert HostMemory(clock.now, tmp_path / "none").read() == Memory(0, kills=False)
+    assert HostMemory(clock.now, tmp_path, tmp_path / "none").read() == Memory(0, kills=False)

@@ -20,6 +20,7 @@ from hypercobalt.operator.eviction.assessing.movability import (
     movability,
 )
 from hypercobalt.operator.eviction.assessing.progress import progress
+from hypercobalt.operator.eviction.assessing.witnesses import lacks_guest
 from hypercobalt.operator.eviction.model.policy import StuckHelp
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
@@ -27,6 +28,7 @@ from hypercobalt.operator.eviction.model.states import (
     Departed,
     Mode,
     Moving,
+    Sighting,
     State,
     Stranded,
     Stuck,
@@ -64,6 +66,8 @@ def leaving(case: Case) -> Found:
         return Moving(text), case.track
     if move is not None and _is_damaged(server, move, case.about.began):
         return _damaged(case, server, move)
+    if move is not None and _has_arrived(server, move, case):
+        return Stranded(_astray(server, move)), case.track
     match may:
         case Blocked(why):
             return Stranded(why), case.track
@@ -224,6 +228,28 @@ def _settles(server: Server, move: Move, case: Case) -> bool:
     """
     just = abs(case.moment.now - move.updated) < case.policy.settle
     return server.status != ServerStatus.ERROR and just and _is_our_failure(move, case.about.began)
+
+
+def _has_arrived(server: Server, move: Move, case: Case) -> bool:
+    """Whether a guest runs on the target of a move that the compute service has lost track of.
+
+    libvirt ends a migration by itself when the nova-compute of its source is restarted meanwhile.
+    """
+    there = case.seen.sightings.get(move.target) is Sighting.RUNS
+    return there and lacks_guest(server) and _is_our_failure(move, case.about.began)
+
+
+def _astray(server: Server, move: Move) -> str:
+    # In this order: a guest that is started first runs twice. A domain that stays keeps a
+    # nova-compute that is new from starting, and the move keeps its share of the source.
+    return (
+        f"runs on {move.target}, as its node agent reports, though its migration ended as "
+        f"{move.status} and the compute service keeps it on {move.source}: end it on "
+        f"{move.target} (virsh destroy {server.id}; virsh undefine --keep-nvram {server.id}), "
+        f"only then start it on {move.source} (openstack server reboot --hard {server.id}), and "
+        f"correct its allocation (nova-manage placement heal_allocations --force --instance "
+        f"{server.id}; nova-manage placement audit --delete)"
+    )
 
 
 def _is_damaged(server: Server, move: Move, began: datetime) -> bool:

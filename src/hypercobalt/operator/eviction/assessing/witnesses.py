@@ -1,7 +1,8 @@
-"""Reads the reports of other hosts' node agents about an instance of a dead host. Pure.
+"""Reads the reports of other hosts' node agents about an instance. Pure.
 
-A live migration may have come to its end on its target while the source died: Nova shows the
-instance on the source for ever then. So its targets are checked before it is started again.
+A live migration may have come to its end on its target while the source died, or while nova-compute
+there was restarted: Nova shows the instance on the source for ever then. So its targets are checked
+before it is started again.
 """
 
 from __future__ import annotations
@@ -14,12 +15,27 @@ from hypercobalt.api.conditions import is_true
 from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced, lists_all
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.compute.model import Move, MoveKind
+from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.assessing.case import Case
 from hypercobalt.operator.eviction.model.states import Sighting
 
 _NOT_THERE_YET: Final = frozenset({"accepted", "queued", "preparing", "pre-migrating"})
 """States of a record in which nothing of the instance can run on the target yet."""
+
+
+def lacks_guest(server: Server) -> bool:
+    """Whether the compute service shows a server as active, and no guest of it."""
+    return server.status == ServerStatus.ACTIVE and not (server.running or server.paused)
+
+
+def targets_to_check(
+    servers: Iterable[Server], moves: Iterable[Move], *, source_is_dead: bool
+) -> frozenset[str]:
+    """Return the hosts on which instances may run though the compute service does not show it."""
+    lost = {server.id for server in servers if lacks_guest(server)}
+    return frozenset(
+        move.target for move in moves if move.target and (source_is_dead or move.server in lost)
+    )
 
 
 def sightings(

@@ -81,8 +81,8 @@ class Facts:
         elsewhere: servers that have left, as they are where they are now, by UUID.
         sought: servers that were looked up; one that `elsewhere` lacks is on no host.
         in_error: those of the Eviction that are in ERROR on other hosts, read at its end, by UUID.
-        neighbours: Hypervisors of hosts to which moves of instances of a dead host went, by the
-            compute service's name for them.
+        neighbours: Hypervisors of hosts to which moves of instances went that may run there unknown
+            to the compute service, by its name for them.
         requests: requests for instances that must be restarted, by UUID.
         held: instances that another running Eviction has, with its name, by UUID.
         jobs: live migrations as the node agents report them, by UUID.

@@ -31,10 +31,12 @@ from hypercobalt.operator.eviction.model.states import (
     Moving,
     Observed,
     Ready,
+    Sighting,
     State,
     Stranded,
     Stuck,
     Unaffected,
+    Waiting,
 )
 from hypercobalt.operator.eviction.model.tracks import (
     FRESH,
@@ -403,3 +405,39 @@ def test_damage_that_cannot_be_repaired_keeps_its_name_where_nothing_else_hinder
     state = leaves(seen(paused, move("error")), Track(Unrecoverable("1"))).state
     assert isinstance(state, Stranded)
     assert state.message.startswith("migration to there left it in ACTIVE")
+
+
+LOST = server(running=False)
+"""Its nova-compute was restarted during the move: no guest here by Nova, no move any more."""
+
+
+def test_guest_that_a_failed_move_has_left_on_its_target_is_given_up_with_the_way_out() -> None:
+    of = seen(LOST, move("error"), sightings={"there": Sighting.RUNS})
+
+    found = leaves(of).state
+
+    assert found == Stranded(
+        "runs on there, as its node agent reports, though its migration ended as error and the "
+        "compute service keeps it on here: end it on there (virsh destroy a; virsh undefine "
+        "--keep-nvram a), only then start it on here (openstack server reboot --hard a), and "
+        "correct its allocation (nova-manage placement heal_allocations --force --instance a; "
+        "nova-manage placement audit --delete)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "record", "sighting"),
+    [
+        pytest.param(server(), move("error"), Sighting.RUNS, id="the guest runs here"),
+        pytest.param(LOST, move("error"), Sighting.ABSENT, id="it does not run there"),
+        pytest.param(LOST, move("error"), Sighting.SILENT, id="its agent is silent"),
+        pytest.param(
+            *(LOST, move("error", created=AGES_AGO), Sighting.RUNS), id="the move is an older one"
+        ),
+    ],
+)
+def test_failed_move_is_tried_again_unless_its_guest_has_arrived(
+    of: Server, record: Move, sighting: Sighting
+) -> None:
+    found = leaves(seen(of, record, sightings={"there": sighting})).state
+    assert isinstance(found, Ready | Waiting)

@@ -42,7 +42,7 @@ from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
 T = TypeVar("T")
 WITHIN = 120  # seconds for one step, on a busy machine
-_PATIENT = timedelta(seconds=WITHIN + 30)  # for a command whose own deadline comes first
+PATIENT = timedelta(seconds=WITHIN + 30)  # for a command whose own deadline comes first
 _STEP = 0.2
 _AGENTS = (computes.SERVICE, NODE_AGENT, OVS_AGENT)
 _NO_CONTENT = 204
@@ -155,7 +155,7 @@ class Site:
         await self.kube.create(Pod(metadata=meta, spec=spec))
         try:
             yield
-            await self.host(name).run("systemctl", "stop", *_AGENTS, within=_PATIENT)
+            await self.host(name).run("systemctl", "stop", *_AGENTS, within=PATIENT)
         finally:
             await self.kube.delete(Pod, meta.name, rights.NAMESPACE, grace=timedelta(0))
 
@@ -195,13 +195,20 @@ class Site:
 
     # -- servers ---------------------------------------------------------------------------------
 
-    async def boot(self, host: str, flavor: str = seed.NAMES.flavor) -> str:
-        """A server with an operating system and a port, that has begun to beat."""
-        server = await self.servers.boot(
-            host=host, image=seed.NAMES.guest, flavor=flavor, network=seed.NAMES.network
-        )
+    async def boot(self, host: str) -> str:
+        """A server with an operating system, which may boot still, and a port."""
+        return await self._boot(host, seed.NAMES.flavor)
+
+    async def boot_system(self, host: str, flavor: str = seed.NAMES.flavor) -> str:
+        """The same, with an operating system that has begun to beat."""
+        server = await self._boot(host, flavor)
         await self.until_beats(server)
         return server
+
+    async def _boot(self, host: str, flavor: str) -> str:
+        return await self.servers.boot(
+            host=host, image=seed.NAMES.guest, flavor=flavor, network=seed.NAMES.network
+        )
 
     @asynccontextmanager
     async def watched_flavor(self) -> AsyncIterator[str]:
@@ -225,7 +232,7 @@ class Site:
         """
         tty = (await self.host(host).run("virsh", "ttyconsole", server)).strip()
         command = ("bash", "-c", _ORDERS, "bash", tty, *orders)
-        await self.host(host).run("timeout", str(WITHIN), *command, within=_PATIENT)
+        await self.host(host).run("timeout", str(WITHIN), *command, within=PATIENT)
 
     def emulators(self, server: str) -> tuple[Emulator, ...]:
         """The QEMUs of a server, on all hosts."""
@@ -316,7 +323,7 @@ class Site:
 
     async def restart(self, name: str, *units: str) -> None:
         """Restart services of a host, all at once."""
-        await self.host(name).run("systemctl", "restart", *units, within=_PATIENT)
+        await self.host(name).run("systemctl", "restart", *units, within=PATIENT)
 
     # -- network ---------------------------------------------------------------------------------
 
@@ -379,7 +386,7 @@ class Site:
         return await execute(
             (str(cobalt_command()), *arguments),
             env=os.environ | {"KUBECONFIG": kubeconfig},
-            within=_PATIENT,
+            within=PATIENT,
         )
 
 

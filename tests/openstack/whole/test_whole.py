@@ -6,9 +6,8 @@ What our objects report is checked with Nova, Neutron, Placement, OVN and the QE
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 
@@ -22,6 +21,7 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.incident import IncidentType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.api.sealed_definitions import SealedDefinitions
@@ -32,19 +32,18 @@ from hypercobalt.lab.openstack.client import Json
 from hypercobalt.lab.ovn import CONTROLLER, Part
 from hypercobalt.runtime import ForbiddenError
 from tests.openstack.computes import provider_id, service
-from tests.whole.site import WITHIN, Site, awaited, condition, runs
+from tests.openstack.whole.faults import (
+    MEMORY,
+    kill_qemu,
+    run_out_of_memory,
+)
+from tests.openstack.whole.site import WITHIN, Site, awaited, condition, runs
 
-pytestmark = pytest.mark.timeout(400, func_only=True)
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400, func_only=True)]
 
 FIRST, SECOND = "kvm-1", "kvm-2"
 _NOT_FOUND = 404
 _POWER_SYNC = 20  # seconds: Nova compares states every 15 s, and 15 s after an event of libvirt
-
-
-def _kill_qemu(site: Site, server: str) -> int:
-    (emulator,) = site.emulators(server)
-    os.kill(emulator.pid, signal.SIGKILL)
-    return emulator.pid
 
 
 def _outcome(eviction: Eviction) -> str:
@@ -127,43 +126,64 @@ async def test_operator_on_nova_has_no_right_to_definitions(site: Site) -> None:
             await operator.get(SealedDefinitions, FIRST, rights.NAMESPACE)
 
 
-async def test_crashed_guest_and_one_that_its_watchdog_powers_off_are_started_again_once(
+async def test_guests_that_crash_or_are_ended_by_watchdog_or_oom_killer_are_started_again_once(
     site: Site,
 ) -> None:
     async with site.watched_flavor() as flavor:
-        crashed, starved = await asyncio.gather(site.boot(FIRST), site.boot(FIRST, flavor))
-    await site.until_host(FIRST, lambda hv: runs(hv, crashed) and runs(hv, starved))
+        crashed, starved, without_memory = await asyncio.gather(
+            site.boot(SECOND), site.boot_system(FIRST, flavor), site.boot_system(FIRST)
+        )
+    await site.until_host(FIRST, lambda hv: runs(hv, starved) and runs(hv, without_memory))
+    await site.until_host(SECOND, partial(runs, server=crashed))
     (watched,) = site.emulators(starved)
 
-    killed = _kill_qemu(site, crashed)
     await site.order(starved, FIRST, "pet 2", "starve")
+    assert MEMORY.exists(), "memory has no hierarchy of control groups by itself"
+    by_kernel = await run_out_of_memory(site, without_memory, site.host(FIRST))
+    killed = kill_qemu(site, crashed)
 
-    pids: dict[str, int] = {}
-    for server, trigger, before in (
-        (crashed, Trigger.INSTANCE_CRASH, killed),
-        (starved, Trigger.WATCHDOG, watched.pid),
-    ):
-        ended = await site.ended(FIRST, partial(_is_about, server))
-        assert ended.spec.trigger == trigger
-        assert _outcome(ended) == "Succeeded"
-        shown = await site.servers.until(server, _is_at_rest)
-        assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 1)
-        (emulator,) = site.emulators(server)
-        assert emulator.pid != before
-        pids[server] = emulator.pid
-        await site.until_beats(server)
-        await site.bound(server, FIRST)
+    ends = (
+        _End(crashed, SECOND, killed, IncidentType.CRASH),
+        _End(starved, FIRST, watched.pid, IncidentType.WATCHDOG, Trigger.WATCHDOG),
+        _End(without_memory, FIRST, by_kernel, IncidentType.HOST_OUT_OF_MEMORY),
+    )
+    await asyncio.gather(*(_is_started_again_once(site, end) for end in ends))
+    assert [len(await site.evictions(host)) for host in (FIRST, SECOND)] == [2, 1]
 
-    async def are_left_alone() -> bool:
-        found = {server: [one.pid for one in site.emulators(server)] for server in pids}
-        return found == {server: [pid] for server, pid in pids.items()}
 
-    await site.stays(are_left_alone, _POWER_SYNC)
-    for server in pids:
-        # Nova's power sync, each 15 s, may come first: it stops what it finds stopped.
-        actions = await site.servers.actions(server)
-        assert actions in (["reboot", "create"], ["start", "stop", "create"])
-    assert len(await site.evictions(FIRST)) == len(pids)
+class _End(NamedTuple):
+    """How the QEMU of a server has ended, and what its host reports of it."""
+
+    server: str
+    host: str
+    pid: int
+    type: IncidentType
+    trigger: Trigger = Trigger.INSTANCE_CRASH
+
+
+async def _is_started_again_once(site: Site, end: _End) -> None:
+    """Check that a server was started again on its host, and not once more after that."""
+    server = end.server
+    ended = await site.ended(end.host, partial(_is_about, server))
+    assert ended.spec.trigger == end.trigger
+    assert ended.spec.reason.startswith(f"HA: {end.type} of")
+    assert _outcome(ended) == "Succeeded"
+    shown = await site.servers.until(server, _is_at_rest)
+    assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 1)
+    (emulator,) = site.emulators(server)
+    assert emulator.pid != end.pid
+
+    async def is_left_alone() -> bool:
+        return [one.pid for one in site.emulators(server)] == [emulator.pid]
+
+    await asyncio.gather(
+        site.until_beats(server),
+        site.bound(server, end.host),
+        site.stays(is_left_alone, _POWER_SYNC),
+    )
+    # Nova's power sync, each 15 s, may come first: it stops what it finds stopped.
+    actions = await site.servers.actions(server)
+    assert actions in (["reboot", "create"], ["start", "stop", "create"])
 
 
 def _is_about(server: str, eviction: Eviction) -> bool:
@@ -180,7 +200,7 @@ async def test_guest_that_nova_found_stopped_first_is_started_while_all_daemons_
     server = await site.boot(FIRST)
     await site.until_host(FIRST, partial(runs, server=server))
     async with site.without_operator():
-        _kill_qemu(site, server)
+        kill_qemu(site, server)
         await awaited(partial(site.evictions, FIRST), bool, WITHIN)
         await site.servers.until(server, lambda one: one["status"] == "SHUTOFF")
     await site.restart(FIRST, "libvirtd.service", computes.SERVICE, NODE_AGENT, OVS_AGENT)
@@ -202,7 +222,7 @@ async def test_crash_while_what_nova_stands_on_hangs_is_recovered_once_after_it(
     for part, server in zip(("mariadb", "rabbitmq"), servers, strict=True):
         await site.until_host(FIRST, partial(runs, server=server))
         async with site.hanging(f"openstack/{part}"):
-            killed = _kill_qemu(site, server)
+            killed = kill_qemu(site, server)
 
             await awaited(partial(_evictions_of, site, server), bool, WITHIN)
             await site.stays(partial(_none_but, site, server, killed), 5)
@@ -226,7 +246,7 @@ async def _none_but(site: Site, server: str, pid: int) -> bool:
 async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced(
     site: Site,
 ) -> None:
-    server, off = await asyncio.gather(site.boot(FIRST), site.boot(FIRST))
+    server, off = await asyncio.gather(site.boot(FIRST), site.boot_system(FIRST))
     (await site.servers.act(off, {"os-stop": None})).ok()
     await site.servers.until(off, lambda one: one["status"] == "SHUTOFF")
     await site.until_host(FIRST, partial(runs, server=server))
@@ -270,7 +290,9 @@ async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced
 async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_agents_restart(
     site: Site,
 ) -> None:
-    *moved, stays = await asyncio.gather(site.boot(FIRST), site.boot(FIRST), site.boot(SECOND))
+    *moved, stays = await asyncio.gather(
+        site.boot_system(FIRST), site.boot_system(FIRST), site.boot(SECOND)
+    )
     beats = {server: await site.beats(server) for server in moved}
     (pid,) = (one.pid for one in site.emulators(stays))
 
@@ -306,7 +328,7 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_age
 
 
 async def test_host_serves_again_after_maintenance_and_leaves_and_comes_back(site: Site) -> None:
-    server = await site.boot(FIRST)
+    server = await site.boot_system(FIRST)
     await site.until_host(FIRST, partial(runs, server=server))
 
     await site.set_maintenance(FIRST, "auto")

@@ -1,0 +1,62 @@
+"""Our operator, agents and BMCs beside the OpenStack of this ring, on its hosts.
+
+The lab is what `cobalt lab up --openstack --hosts 2 --vms 0 --node-grace 4s` makes, in two steps:
+the tests of OpenStack alone have used it before. `--chains FILE` writes what hosts and operator
+have logged of each server, in the order of time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from hypercobalt.drills.witness import Witness
+from hypercobalt.lab.lab import Setup
+from hypercobalt.lab.openstack import seed
+from hypercobalt.lab.openstack.client import Session
+from hypercobalt.lab.openstack.site import OpenStack
+from tests.openstack.conftest import run
+from tests.openstack.servers import Servers
+from tests.openstack.whole.chain import chain
+from tests.openstack.whole.site import Site
+
+
+@pytest.fixture(scope="session")
+def whole(openstack: OpenStack) -> OpenStack:
+    """The environment with our operator, agents and BMCs, from now on."""
+    run(openstack.start(Setup()))
+    return openstack
+
+
+@pytest_asyncio.fixture
+async def site(request: pytest.FixtureRequest, whole: OpenStack) -> AsyncIterator[Site]:
+    """The environment with all hosts in service; as it was afterwards, and nothing ran twice."""
+    witness = Witness(whole.lab.state.prefix)
+    watching = asyncio.create_task(witness.watch(), name="witness")
+    async with Session(whole.admin) as admin, whole.lab.control.client() as kube:
+        site = Site(whole, admin, kube, Servers(admin, seed.NAMES), witness)
+        await site.all_in_service()
+        try:
+            yield site
+            assert witness.double_runs == ()
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+            drawn: Path | None = request.config.getoption("--chains")
+            if drawn is not None:
+                await _draw(site, request.node.name, drawn)
+            await site.mend()
+
+
+async def _draw(site: Site, test: str, drawn: Path) -> None:
+    """Append the chain of each server of a test to a file."""
+    for server in site.servers.made:
+        text = f"{test}, {server}\n{await chain(site.openstack, server)}\n"
+        with drawn.open("a") as file:
+            file.write(text)
