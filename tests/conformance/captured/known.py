@@ -189,6 +189,18 @@ def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
     machine.returns(OTHERS[1])
 
 
+def _amounts_of_no_host(machine: CapturedHost) -> None:
+    """The memory that every host reports is compared before any host is recovered."""
+    if machine.silent:
+        return  # one host fails at a time
+    amounts: Body = {"cpu": "1e400", "memory": "1e999999999"}
+    _status(machine, {"effectiveCapacity": amounts, "capacity": amounts, "allocation": amounts})
+    machine.persists()
+    machine.dies(OTHERS[2])
+    machine.is_recovered_in_time()
+    machine.returns(OTHERS[2])
+
+
 def _drain_that_copies_meet(machine: CapturedHost) -> None:
     """Nothing has moved to the captured host because that runs something of the UUID."""
     name = OTHERS[3]
@@ -248,6 +260,7 @@ KNOWN: Final = (
     (
         Known("copies of guests that move", 9, "direct", NODE_AGENT, _drain_that_copies_meet),
         Known("a name of a recovery", 6, "direct", NODE_AGENT, _recovery_whose_name_is_taken),
+        Known("amounts of no host", 7, "direct", NODE_AGENT, _amounts_of_no_host),
         Known("a copy of a guest", 1, "direct", NODE_AGENT, _recovery_that_a_copy_ends),
         Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),
         Known("the password of the boards", 3, "direct", KUBELET, _password_to_a_listener),

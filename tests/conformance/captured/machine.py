@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
@@ -48,6 +49,8 @@ from tests.conformance.real import Server
 from tests.conformance.wire import Json
 
 from hypercobalt.api.peers import PeerProbe
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,6 +123,9 @@ class CapturedHost(RuleBasedStateMachine):
         except EffectError as error:
             if self.collects is None:
                 self.failed = True
+                log.warning(
+                    "step %d of the search: %s", self.steps, error
+                )  # minutes before its end
                 raise
             for one in self.effects.found or [str(error)]:
                 self.collects.setdefault(one, self.steps)
