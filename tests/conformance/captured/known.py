@@ -253,6 +253,7 @@ KNOWN: Final = (
         Known("a report without an order", 1, "direct", NODE_AGENT, _by_a_report_without_an_order),
     ),
     (
+        Known("amounts of no host", 7, "direct", NODE_AGENT, _amounts_of_no_host),
         Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
         Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
     ),
@@ -260,7 +261,6 @@ KNOWN: Final = (
     (
         Known("copies of guests that move", 9, "direct", NODE_AGENT, _drain_that_copies_meet),
         Known("a name of a recovery", 6, "direct", NODE_AGENT, _recovery_whose_name_is_taken),
-        Known("amounts of no host", 7, "direct", NODE_AGENT, _amounts_of_no_host),
         Known("a copy of a guest", 1, "direct", NODE_AGENT, _recovery_that_a_copy_ends),
         Known("a recovery that a peer stops", 6, "direct", NODE_AGENT, _recovery_that_a_peer_stops),
         Known("the password of the boards", 3, "direct", KUBELET, _password_to_a_listener),
