@@ -1,4 +1,4 @@
-"""No Node and no stored definitions hold the loop of the operator, raise, or stay.
+"""No Node, Hypervisor or stored definitions hold the loop of the operator, raise, or stay.
 
 A kubelet that was taken over writes its Node as it likes, and a node agent what it stores.
 Short as it stands; `HOSTILE_OBJECTS=1000` and -s give the figures of docs/security.md.
@@ -24,9 +24,15 @@ from tests.cost import on_loop, resident_mib
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
+from hypercobalt.compute.direct.directory import DirectSettings, distinct, place
+from hypercobalt.ha.host_failure.guard import census
 from hypercobalt.operator.definitions.reader import DefinitionsUnreadableError, opened
+from hypercobalt.operator.ha import fleet
+from hypercobalt.operator.ha.fleet import state
+from hypercobalt.operator.ha.peers import choose
 from hypercobalt.operator.nodes import gardener, hypervisor
 from hypercobalt.operator.nodes.from_node import first
 from hypercobalt.operator.shared.node_facts import (
@@ -98,6 +104,44 @@ def stored(chance: Chance, size: int) -> Json:
     return {"metadata": {"name": "kvm-a", "namespace": "monsoon3"}, "spec": spec}
 
 
+AMOUNTS = ("64Gi", "1e999999999", "1e400", "1e1.5", "-5", "100E", "9" * 900, ".", "1" + "0" * 30)
+TIMES = ("2026-11-21T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+
+
+def reported(chance: Chance, size: int) -> Json:
+    """A Hypervisor whose status a captured node agent has written."""
+    share, at = size // 2, chance.choice(TIMES)
+
+    def amounts() -> Json:
+        return {key: chance.choice(AMOUNTS) for key in ("cpu", "memory")}
+
+    def condition(type_: str) -> Json:
+        reason = chance.choice(["AgentSilent", "Healthy", "x"])
+        status = chance.choice(["True", "True", "False", "Unknown"])
+        about = {"reason": reason, "message": "b" * 90, "lastTransitionTime": at}
+        return {"type": type_, "status": status, **about}
+
+    known = ("Ready", "AgentReporting", "NodeHealthy", "LibVirtConnection", "DefinitionsStored")
+    status = {
+        "hostUUID": chance.choice(["11111111-1111-4111-8111-111111111111", "x"]),
+        "internalIp": chance.choice(["10.0.0.1", "fd00::1%x", "x" * 99]),
+        "bootedAt": at,
+        "recentBoots": [at] * chance.choice([0, 3]),
+        "numInstances": chance.choice([0, -1, 2**62]),
+        "instances": many(
+            chance, share, lambda n: {"id": f"a{n}", "name": "x" * 63, "active": n % 2 == 0}
+        ),
+        "capacity": amounts(),
+        "effectiveCapacity": amounts(),
+        "allocation": amounts(),
+        "conditions": [
+            *map(condition, known),
+            *many(chance, share, lambda n: condition(f"x{n}")),
+        ],
+    }
+    return {"metadata": {"name": "kvm-a", "uid": "u-a"}, "spec": {}, "status": status}
+
+
 def damaged(chance: Chance, value: Json) -> Json:
     """A copy with one place in it changed."""
     if not isinstance(value, dict | list) or not value or chance.random() < 0.2:
@@ -137,6 +181,17 @@ def operate(data: bytes) -> None:
         )
 
 
+def judge(data: bytes) -> None:
+    """What the operator makes of all hosts when one of them has died."""
+    listed = read_page(data, Hypervisor)
+    assert listed.items[-1].metadata.name == "kvm-b"
+    hosts, node = listed.items, Node(metadata=ObjectMeta(name="kvm-a"))
+    states = [state(one, node, None, (), NOW, counted=fleet.instances) for one in hosts]
+    assert census(states).total == len(hosts)
+    choose("kvm-b", hosts)
+    distinct(tuple(place(one, DirectSettings()) for one in hosts))
+
+
 def recover(data: bytes) -> None:
     """What the operator makes of stored definitions, on a thread: here to be measured."""
     listed = read_page(data, SealedDefinitions)
@@ -146,7 +201,12 @@ def recover(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "make", "use"), [("Nodes", node, operate), ("definitions", stored, recover)]
+    ("kind", "make", "use"),
+    [
+        ("Nodes", node, operate),
+        ("definitions", stored, recover),
+        ("Hypervisors", reported, judge),
+    ],
 )
 @pytest.mark.timeout(120 + OBJECTS)
 def test_hostile_objects_neither_hold_the_loop_nor_stay_in_memory(

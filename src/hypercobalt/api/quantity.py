@@ -29,7 +29,8 @@ PATTERN = (
 """The pattern in the schema of a quantity, as controller-gen writes it."""
 
 _NANOS: Final = 10**9
-_MAX_BINARY: Final = (2**63 - 1) * _NANOS
+_MOST: Final = 2**63 - 1
+_MAX_BINARY: Final = _MOST * _NANOS
 _MAX_DIGITS: Final = 1000  # a longer number or exponent is an attack, not an amount
 _TEXT = re.compile(
     r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?[0-9]{1,9}))?",
@@ -192,6 +193,19 @@ class Quantity:
 def from_wire(value: str | int | float) -> Quantity:
     """The quantity for a JSON string or number; equal texts share one object and one parse."""
     return Quantity.lazy(str(value))
+
+
+def units(given: Quantity | None) -> Fraction:
+    """The units of an amount that a host has written, from 0 to 2**63 - 1.
+
+    An amount that is absent, below zero or cannot be read is 0: a schema's pattern lets pass what
+    is beyond every number, and one host's text must not end a look at all hosts.
+    """
+    try:
+        found = Fraction(0) if given is None else given.as_fraction()
+    except QuantityError:
+        return Fraction(0)
+    return min(max(found, Fraction(0)), Fraction(_MOST))
 
 
 def _parse(text: str) -> tuple[int, Format]:

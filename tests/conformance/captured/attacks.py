@@ -314,31 +314,34 @@ def _eviction(name: str, spec: Body) -> Attack:
     return (Request("POST", EVICTIONS, {**about, "spec": spec}),)
 
 
+_SPEC: Final = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "hypervisor": st.sampled_from(["$own", "$own", "$own", "$victim"]),
+            "reason": st.just("recover"),
+            "trigger": st.sampled_from(
+                ["InstanceCrash", "ControlError", "MemoryFailure", "NodeFailure"]
+            ),
+            "mode": st.sampled_from(["auto", "restart", "cold", "live", "evacuate"]),
+            "instances": st.lists(_IDS, min_size=1, max_size=2, unique=True),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "hypervisor": st.just("$own"),
+            "reason": st.just("shutdown"),
+            "trigger": st.sampled_from(["HostShutdown", "MemoryFailure", "NodeFailure"]),
+        },
+        optional={"mode": st.just("live")},
+    ),
+)
 _EVICTION: Final = st.builds(
     _eviction,
     st.sampled_from([*EVICTION_NAMES, "ha-${victim}", "${their recovery}", "${own}", "${victim}"]),
-    st.one_of(
-        st.fixed_dictionaries(
-            {
-                "hypervisor": st.sampled_from(["$own", "$own", "$own", "$victim"]),
-                "reason": st.just("recover"),
-                "trigger": st.sampled_from(
-                    ["InstanceCrash", "ControlError", "MemoryFailure", "NodeFailure"]
-                ),
-                "mode": st.sampled_from(["auto", "restart", "cold", "live", "evacuate"]),
-                "instances": st.lists(_IDS, min_size=1, max_size=2, unique=True),
-            }
-        ),
-        st.fixed_dictionaries(
-            {
-                "hypervisor": st.just("$own"),
-                "reason": st.just("shutdown"),
-                "trigger": st.sampled_from(["HostShutdown", "MemoryFailure", "NodeFailure"]),
-            },
-            optional={"mode": st.just("live")},
-        ),
-    ),
+    _SPEC,
 )
+_TAKEN: Final = st.builds(_eviction, st.just("${their recovery}"), _SPEC)
+"""The operator creates an Eviction of this name in its next steps."""
 _DONE: Final[Json] = {"conditions": [_condition("Evicting", "False", "Succeeded")]}
 _RECOVERY: Final = st.builds(
     lambda name, request: (Request(request[0], f"{EVICTIONS}/{name}{request[1]}", request[2]),),
@@ -772,7 +775,7 @@ _OPERATOR: Final = st.one_of(
     ),
 )
 
-_REACTION: Final = st.one_of(_EVICTION, _EVICTION, _RECOVERY, COHERENT, _LEASE)
+_REACTION: Final = st.one_of(_TAKEN, _EVICTION, _RECOVERY, COHERENT, _LEASE)
 REACTIONS: Final[Mapping[str, Attacks]] = {
     NODE_AGENT: _REACTION,
     UNBOUND: _REACTION,

@@ -189,6 +189,18 @@ def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
     machine.returns(OTHERS[1])
 
 
+def _amounts_of_no_host(machine: CapturedHost) -> None:
+    """The memory that every host reports is compared before any host is recovered."""
+    if machine.silent:
+        return  # one host fails at a time
+    amounts: Body = {"cpu": "1e400", "memory": "1e999999999"}
+    _status(machine, {"effectiveCapacity": amounts, "capacity": amounts, "allocation": amounts})
+    machine.persists()
+    machine.dies(OTHERS[2])
+    machine.is_recovered_in_time()
+    machine.returns(OTHERS[2])
+
+
 def _drain_that_copies_meet(machine: CapturedHost) -> None:
     """Nothing has moved to the captured host because that runs something of the UUID."""
     name = OTHERS[3]
@@ -242,6 +254,7 @@ KNOWN: Final = (
         Known("a report without an order", 1, "direct", NODE_AGENT, _by_a_report_without_an_order),
     ),
     (
+        Known("amounts of no host", 7, "direct", NODE_AGENT, _amounts_of_no_host),
         Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
         Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
     ),

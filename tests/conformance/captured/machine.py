@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
@@ -49,6 +50,8 @@ from tests.conformance.wire import Json
 
 from hypercobalt.api.peers import PeerProbe
 
+log = logging.getLogger(__name__)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -71,7 +74,10 @@ _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname
 _HIDES: Final = ("addresses", "kubernetes.io/hostname")
 """Fields by which a host makes itself silent to the operator, so that what it may run waits."""
 
-_AGAIN: Final = 6.0
+_AGAIN: Final = 10.0
+"""Seconds between two writes of what persists: as often as an agent renews its Lease."""
+_PERSISTING: Final = 2
+"""Most writes that persist in one run: each costs as much as a host does."""
 PATIENCE: Final = 180
 """Seconds within which a host is offboarded, as far as that depends on what it writes."""
 _UNTIL_NEW: Final = 60
@@ -104,6 +110,7 @@ class CapturedHost(RuleBasedStateMachine):
         self.running: Site | None = None
         self.credential, self.failed, self.leaving = "", False, False
         self.last: tuple[tuple[Request, ...], str] | None = None
+        self.persisting = 0
 
     def _do(self, work: Coroutine[None, None, T]) -> T:
         return self.runner.run(work)
@@ -116,6 +123,9 @@ class CapturedHost(RuleBasedStateMachine):
         except EffectError as error:
             if self.collects is None:
                 self.failed = True
+                log.warning(
+                    "step %d of the search: %s", self.steps, error
+                )  # minutes before its end
                 raise
             for one in self.effects.found or [str(error)]:
                 self.collects.setdefault(one, self.steps)
@@ -263,12 +273,13 @@ class CapturedHost(RuleBasedStateMachine):
         """Its root may: nothing runs where the attacker says that nothing runs."""
         self.site.ends_guests(CAPTURED)
 
-    @precondition(lambda self: self.last is not None)
+    @precondition(lambda self: self.last is not None and self.persisting < _PERSISTING)
     @rule()
     @counted
     def persists(self) -> None:
         """Repeat the last writes until the end: what the operator puts right is wrong again."""
         assert self.last is not None
+        self.persisting += 1
         self.site.run(self._repeat(*self.last))
         self.last = None
 

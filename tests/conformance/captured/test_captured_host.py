@@ -32,8 +32,8 @@ LONG = "ATTACKER_STEPS" in os.environ
 STEPS = int(os.environ.get("ATTACKER_STEPS", "0"))
 SEED = int(os.environ.get("ATTACKER_SEED", "0")) or time.time_ns() // 10**9
 """Seed of the first ten runs; the next ten have the next number."""
-EACH = 30
-"""Rules of one run; most write several times."""
+EACH = 60 if LONG else 30
+"""Rules of one run; most write several times. Its site costs as much as some twenty of them."""
 RUNS = {"embedded": 2, "real": 1}
 """Where no number of steps is given: the known attacks are done on both servers besides."""
 

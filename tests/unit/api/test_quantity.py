@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.api.quantity import Format, Quantity, QuantityError, from_wire
+from hypercobalt.api.quantity import PATTERN, Format, Quantity, QuantityError, from_wire, units
 
 NANO = Fraction(1, 10**9)
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -233,3 +233,27 @@ def test_floored_product_is_within_one_unit_below(
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(QuantityError):
         Quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("16Gi", 16 * 2**30),
+        ("1500m", Fraction(3, 2)),
+        ("-5", 0),
+        ("1e999999999", 0),
+        ("1e1.5", 0),
+        ("9" * 2000, 0),
+        ("1e400", 2**63 - 1),
+    ],
+)
+def test_amount_of_a_host_is_between_zero_and_the_largest_number(
+    text: str, amount: Fraction
+) -> None:
+    assert units(Quantity.lazy(text)) == amount
+    assert units(None) == 0
+
+
+@given(st.from_regex(PATTERN, fullmatch=True))
+def test_any_amount_that_a_schema_lets_pass_can_be_counted_with(text: str) -> None:
+    assert 0 <= float(units(Quantity.lazy(text))) <= 2**63

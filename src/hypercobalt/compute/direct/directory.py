@@ -35,7 +35,7 @@ from hypercobalt.api.hypervisor_conditions import (
     DefinitionsStoredReason,
     HypervisorConditionType,
 )
-from hypercobalt.api.quantity import Quantity
+from hypercobalt.api.quantity import Quantity, units
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size
 
@@ -280,5 +280,4 @@ def _is_up(hypervisor: Hypervisor) -> bool:
 
 
 def _size(resources: Mapping[str, Quantity]) -> Size:
-    cpu, memory = resources.get(CPU), resources.get(MEMORY)
-    return Size(float(cpu.as_fraction()) if cpu else 0, memory.value // _MIB if memory else 0)
+    return Size(float(units(resources.get(CPU))), int(units(resources.get(MEMORY))) // _MIB)

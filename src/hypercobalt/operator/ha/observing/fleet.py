@@ -17,6 +17,7 @@ from hypercobalt.api.hypervisor import (
     is_network_broken,
 )
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
+from hypercobalt.api.quantity import units
 from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.ha.host_failure.facts import healthy_since
 from hypercobalt.ha.host_failure.guard import Census, HostState, census
@@ -104,8 +105,7 @@ def instances(hypervisor: Hypervisor) -> int:
 
 def memory_mib(hypervisor: Hypervisor) -> int:
     """Return the memory of all of them together."""
-    given = hypervisor.status.allocation.get(MEMORY)
-    return given.value // _MIB if given is not None else 0
+    return int(units(hypervisor.status.allocation.get(MEMORY))) // _MIB
 
 
 def _is_evacuated(hypervisor: Hypervisor) -> bool:
@@ -133,12 +133,12 @@ def _is_recovered_now(hypervisor: Hypervisor) -> bool:
 
 def _free(hypervisor: Hypervisor) -> int:
     status = hypervisor.status
-    has = status.effectiveCapacity.get(MEMORY) or status.capacity.get(MEMORY)
-    if has is None or hypervisor.spec.maintenance or not is_true(hypervisor.conditions, "Ready"):
+    if hypervisor.spec.maintenance or not is_true(hypervisor.conditions, "Ready"):
         return 0
     if is_network_broken(hypervisor):
         return 0
-    return max(has.value // _MIB - memory_mib(hypervisor), 0)
+    has = units(status.effectiveCapacity.get(MEMORY)) or units(status.capacity.get(MEMORY))
+    return max(int(has) // _MIB - memory_mib(hypervisor), 0)
 
 
 class Fleet:
