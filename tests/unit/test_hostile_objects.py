@@ -27,12 +27,13 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
-from hypercobalt.compute.direct.directory import DirectSettings, distinct, place
+from hypercobalt.compute.direct.directory import distinct, place
+from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.ha.host_failure.guard import census
 from hypercobalt.operator.definitions.reader import DefinitionsUnreadableError, opened
-from hypercobalt.operator.ha import fleet
-from hypercobalt.operator.ha.fleet import state
-from hypercobalt.operator.ha.peers import choose
+from hypercobalt.operator.ha.observing import fleet
+from hypercobalt.operator.ha.observing.fleet import state
+from hypercobalt.operator.ha.observing.peers import choose
 from hypercobalt.operator.nodes import gardener, hypervisor
 from hypercobalt.operator.nodes.from_node import first
 from hypercobalt.operator.shared.node_facts import (

@@ -100,6 +100,8 @@ _EXTREMES: Final = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
 """Times that no duration can be taken from, or added to."""
 _QUANTITIES: Final = ("1e999999999", "-5", "100E")
 """Amounts that no host has."""
+_NODE_QUANTITIES: Final = ("1e400", "-5", "100E")
+"""A real kube-apiserver computes these: the exponent above occupies it for many minutes."""
 _ESCAPES: Final = "\x1b]0;x\x07\x1b[2J\r\nnext"
 """What a terminal obeys."""
 
@@ -731,7 +733,7 @@ _NODE: Final = st.sampled_from(
         {"metadata": {"labels": {ZONE_LABEL: "zone-of-none"}}},
         {"spec": {"unschedulable": True}},
         *({"status": {"conditions": [_says("Ready", "True", at)]}} for at in _EXTREMES),
-        *({"status": {"capacity": {"cpu": one, "memory": one}}} for one in _QUANTITIES),
+        *({"status": {"capacity": {"cpu": one, "memory": one}}} for one in _NODE_QUANTITIES),
         {"status": {"conditions": [_says("Ready", "True"), _says("MemoryPressure", "True")]}},
     ]
 )

@@ -16,10 +16,10 @@ import pytest
 import pytest_asyncio
 
 from hypercobalt.drills.witness import Witness
-from hypercobalt.lab.lab import Setup
 from hypercobalt.lab.openstack import seed
 from hypercobalt.lab.openstack.client import Session
 from hypercobalt.lab.openstack.site import OpenStack
+from hypercobalt.lab.setup import Setup
 from tests.openstack.conftest import run
 from tests.openstack.servers import Servers
 from tests.openstack.whole.chain import chain
