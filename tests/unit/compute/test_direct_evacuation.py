@@ -679,6 +679,21 @@ async def test_host_that_runs_what_was_evacuated_is_not_taken_into_service(world
             await _enable(service, A)
 
 
+async def test_domain_that_runs_twice_keeps_no_other_leftover_on_the_host(world: Memory) -> None:
+    """Else one guest that a captured host runs, too, keeps copies of others' guests."""
+    await world.add("a", disk="shared")
+    await world.add("b", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service)
+        await evacuate(service, name="b")
+        world.boot(A)
+        world.host(A).start(VM)  # by hand
+        with pytest.raises(RefusedError, match="destroy it there at once"):
+            await _enable(service, A)
+    assert set(world.host(A).here) == {VM}
+
+
 async def test_host_is_taken_into_service_while_another_one_is_proven_dead(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)

@@ -54,7 +54,7 @@ async def clean(
 
     Raises:
         UnreachableError: the evacuated domains are not known yet.
-        RefusedError: a server runs on it and elsewhere.
+        RefusedError: a server runs on it and elsewhere; all other domains are looked at before.
     """
     here = await witnesses.answers.domains(place)
     if here is None:
@@ -62,21 +62,26 @@ async def clean(
     with translated(f"host {place.name}"):
         copies = await witnesses.copies(others)
     unproven = [one.name for one in others if one.name not in copies.answering and not one.fenced]
-    undecided, unstored = False, list[str]()
+    undecided, unstored, refused = False, list[str](), list[RefusedError]()
     kept = await _stored_of(witnesses, place)
     for domain in here:
         known = copies.of(domain.uuid)
-        if is_leftover(place, known.values()):
-            if domain.uuid in kept and not await witnesses.is_stored(domain.uuid, known):
-                unstored.append(domain.name)
-                continue
-            await _forget(daemons, place, domain)
-        elif unproven:
-            undecided = True
-        else:
-            there = [(one, known[one.name]) for one in others if one.name in known]
-            answer = [(one, copy) for one, copy in there if one.name in copies.answering]
-            await _settle(daemons, place, domain, answer)
+        try:
+            if is_leftover(place, known.values()):
+                if domain.uuid in kept and not await witnesses.is_stored(domain.uuid, known):
+                    unstored.append(domain.name)
+                    continue
+                await _forget(daemons, place, domain)
+            elif unproven:
+                undecided = True
+            else:
+                there = [(one, known[one.name]) for one in others if one.name in known]
+                answer = [(one, copy) for one, copy in there if one.name in copies.answering]
+                await _settle(daemons, place, domain, answer)
+        except RefusedError as error:
+            refused.append(error)  # it holds up no other domain
+    if refused:
+        raise refused[0]
     if unstored:
         raise UnreachableError(
             f"host {place.name}: the definitions of {', '.join(unstored[:_SHOWN])} stay until the "
