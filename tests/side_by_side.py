@@ -124,6 +124,14 @@ class SideBySide:
         return 0
 
     async def _begin(self, name: str) -> None:
+        """Begin a target; an interrupt waits until its process is known, and so can be ended."""
+        beginning = asyncio.create_task(self._start(name))
+        try:
+            await asyncio.shield(beginning)
+        finally:
+            await beginning
+
+    async def _start(self, name: str) -> None:
         output = self._folder / name
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import ParamSpec
 
 import pytest
 from tests.pages import ROOT
-from tests.side_by_side import IDLE, MOST, Ticks, may_begin
+from tests.side_by_side import IDLE, MOST, SideBySide, Ticks, may_begin
 
+P = ParamSpec("P")
 LOOP = "trap 'echo interrupted; exit 1' INT; touch begun; while :; do read -t 0.1 <> pipe; done"
 MAKEFILE = f"""
 SHELL := bash
@@ -62,6 +68,37 @@ def test_an_interrupt_is_handed_to_every_target(tmp_path: Path, number: signal.S
     output, _ = process.communicate()
     assert process.returncode == 128 + signal.SIGINT
     assert "interrupted\n" in output
+
+
+async def test_a_target_that_is_being_started_is_interrupted_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Makefile").write_text("endless: ; @sleep inf\n")
+    monkeypatch.chdir(tmp_path)
+    started, is_started, is_known = list[Process](), asyncio.Event(), asyncio.Event()
+
+    def slowly(start: Callable[P, Awaitable[Process]]) -> Callable[P, Awaitable[Process]]:
+        async def start_slowly(*arguments: P.args, **options: P.kwargs) -> Process:
+            started.append(await start(*arguments, **options))
+            is_started.set()
+            await is_known.wait()
+            return started[0]
+
+        return start_slowly
+
+    slow = slowly(asyncio.create_subprocess_exec)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    running = asyncio.create_task(SideBySide(tmp_path).run(["endless"]))
+    await is_started.wait()
+    running.cancel()
+    asyncio.get_running_loop().call_later(0, is_known.set)
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert started[0].returncode is not None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(started[0].pid, signal.SIGKILL)
 
 
 def test_a_third_target_begins_on_idle_cpus_only_and_never_a_fourth() -> None:
