@@ -27,8 +27,9 @@ WITHIN = 50.0  # seconds, two and a half times as long as the moves take
 NODES = 40
 WHOLE_FLEET = 120
 """Seconds until all are in service on a machine that others keep busy; five on a quiet one."""
-WRITES = 12
-"""Writes to the API server for a Node, at most; Events count."""
+WRITES = 13
+"""Writes to the API server for a Node, at most; Events count. A busy machine joins fewer changes
+into one: 12.1 were seen on the real API server."""
 CALLS = 12
 """Calls to OpenStack for a Node: four of them lead through the aggregates of the test."""
 
