@@ -10,6 +10,8 @@ from uuid import NAMESPACE_DNS, uuid5
 from tests.conformance.captured.arrangements import CONSOLE, SHARED
 
 from hypercobalt.adapters.libvirt.documents import evacuated
+from hypercobalt.adapters.libvirt.documents.portable.writing import written
+from hypercobalt.adapters.libvirt.documents.tree import read
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
@@ -139,15 +141,21 @@ def document(
     )
 
 
+def _marked(domain: Domain, host: str) -> str:
+    """The definition of a domain with its marks, which are a part of what libvirt gives."""
+    root = read(document(domain.uuid, domain.name, host), root="domain", wanted=None)
+    for mark in reversed(domain.marks):
+        evacuated.put(root, mark)
+    return written(root)
+
+
 def definitions(host: str, boot: str, mark: str, there: Iterable[Domain]) -> HostDefinitions:
     """What a host's agent stores."""
     return HostDefinitions(
         boot,
         mark,
         {
-            one.uuid: DomainDefinition(
-                name=one.name, xml=document(one.uuid, one.name, host), active=one.active
-            )
+            one.uuid: DomainDefinition(name=one.name, xml=_marked(one, host), active=one.active)
             for one in there
         },
     )

@@ -515,7 +515,7 @@ class Site:
     def _inventory(self, host: Host) -> str:
         there = self.machines.at(host.uri).here.values()
         on = self.nova.moves.on(host.name)
-        return f"{host.boot} {[(o.uuid, o.active) for o in there]} {[o.id for o in on]}"
+        return f"{host.boot} {[(o.uuid, o.active, o.marks) for o in there]} {[o.id for o in on]}"
 
     async def _follow(self) -> None:
         """Answer the probes of peers and the orders to the agents, as agents do."""
