@@ -64,6 +64,8 @@ _OF_ALL_NAMESPACES: Final = (
     "/apis/kvm.cloud.sap/v1alpha1/sealeddefinitions",
 )
 
+_ROUNDS: Final = 3
+"""In which all is deleted: a last write of the operator may put a finalizer back meanwhile."""
 RENEWAL: Final = 12.0
 LEASE: Final = 40
 OVS_LEASE: Final = 600
@@ -348,17 +350,20 @@ class Site:
         await asyncio.gather(*(self._empty(path) for path in paths))
 
     async def _empty(self, path: str) -> None:
-        if not (found := await self._items(path)):
-            return
-        for item in found:
-            named = _path_of(path, item["metadata"])
-            if item["metadata"].get("finalizers"):
-                free: Json = {"metadata": {"finalizers": None}}
-                await self.rest.send("PATCH", named, free)
-            options = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
-            await self.rest.send("DELETE", named, options)
+        for _ in range(_ROUNDS):
+            if not (found := await self._items(path)):
+                return
+            for item in found:
+                await self._delete(_path_of(path, item["metadata"]), item["metadata"])
         left = await self._items(path)
         assert not left, f"cannot be deleted: {[_path_of(path, it['metadata']) for it in left]}"
+
+    async def _delete(self, named: str, metadata: Body) -> None:
+        if metadata.get("finalizers"):
+            free: Json = {"metadata": {"finalizers": None}}
+            await self.rest.send("PATCH", named, free)
+        options = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+        await self.rest.send("DELETE", named, options)
 
     async def _items(self, path: str) -> list[Body]:
         found = await self.rest.send("GET", path)
