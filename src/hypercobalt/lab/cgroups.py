@@ -16,8 +16,10 @@ from typing import Final
 
 _MOUNT_POINT, _AFTER = 4, " - "
 _NEEDED: Final = frozenset({"name=systemd", "memory"})
-KILLS: Final = "/sys/fs/cgroup/memory/memory.oom_control"
-"""In a host whose memory has a hierarchy of its own: the kills in the group of the host."""
+_KILLS: Final = "/sys/fs/cgroup/memory/memory.oom_control"
+SHOW_OWN_KILLS: Final = f"! [ -e {_KILLS} ] || mount --bind {_KILLS} /proc/vmstat"
+"""A shell command in a host whose memory has a hierarchy of its own: its agent reads the kills of
+the host's group there, where the machine counts those of all labs."""
 
 
 def hierarchies(mountinfo: str) -> tuple[Path, ...]:

@@ -49,8 +49,6 @@ SERVICES = (
     "ovsdb-server.service",
 )
 _DEVICES = ("/dev/kvm", "/dev/net/tun")
-# The host's agent reads what its OOM killer has done; the machine's count is that of all labs.
-_OWN_KILLS = f"! [ -e {cgroups.KILLS} ] || mount --bind {cgroups.KILLS} /proc/vmstat"
 _SIGNAL_POWEROFF = signal.SIGRTMIN + 4
 _NSPAWN_RUN = Path("/run/systemd/nspawn")
 _BOOTED = {"running", "degraded", "maintenance", "stopping"}
@@ -206,7 +204,7 @@ class Host:
                 env=env,
             )
             await self._wait_for_boot(socket, pid, log)
-        await self.run("sh", "-c", _OWN_KILLS)
+        await self.run("sh", "-c", cgroups.SHOW_OWN_KILLS)
 
     async def _wait_for_boot(self, socket: NotifySocket, pid: int, log: Path) -> None:
         ready = asyncio.create_task(socket.ready(), name=f"ready-{self.name}")
