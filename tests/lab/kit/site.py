@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from hypercobalt.api.conditions import is_true
+from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab import processes
@@ -65,8 +66,11 @@ class Site:
         found = await self.kube.get(Hypervisor, host)
         return found is not None and is_true(found.conditions, HypervisorConditionType.READY)
 
-    async def are_ready(self) -> bool:
-        return all([await self.is_ready(host) for host in HOSTS])
+    async def is_calm(self) -> bool:
+        """Whether all hosts are in service, and nothing moves guests."""
+        evictions = (await self.kube.list(Eviction)).items
+        calm = all(has_ended(one.status) for one in evictions)
+        return calm and all([await self.is_ready(host) for host in HOSTS])
 
     async def is_in_maintenance(self, host: str) -> bool:
         found = await self.kube.get(Hypervisor, host)
@@ -108,7 +112,7 @@ async def visited(lab: Lab) -> AsyncGenerator[Site]:
     """A lab whose hosts are in service; a test's VMs and maintenance are gone afterwards."""
     async with lab.control.client() as kube:
         site = Site(lab, Fleet(lab), kube)
-        await until(site.are_ready)
+        await until(site.is_calm)
         yield site
         await lab.up(Setup())
         hosts = [host for host in HOSTS if await site.is_in_maintenance(host)]

@@ -5,8 +5,8 @@ When a shutdown begins, an Eviction named like the host is made, and the inhibit
 that Eviction has ended, no instance runs any more, or there is no time left. An Eviction of another
 maker is waited for while it goes on, and replaced when it has ended and instances still run. If the
 API cannot be reached, no instance can be moved, so the host waits for a short time only. Once the
-host is up again, the Eviction is deleted when it has ended: the next maintenance would take it for
-its own.
+host is up again, or the shutdown is called off, the Eviction is deleted: one that goes on would
+empty a host that is in service, and the next maintenance would take one that has ended for its own.
 
 Invariant: whatever happens, the delay ends within logind's limit.
 
@@ -53,9 +53,6 @@ _RETRY_REMOVING: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minute
 LOOK: Final = timedelta(seconds=1)
 """Time between looks at the Eviction during a shutdown. A watch would be quicker, but no role can
 allow it for one name that differs on each host: it would show the Evictions of all."""
-
-_LOOK_AFTER: Final = Backoff(base=LOOK, cap=timedelta(seconds=30), jitter=lambda seconds: seconds)
-"""The same once the host is up again, where nothing is urgent."""
 
 RETRY_HOLD: Final = timedelta(seconds=5)
 """Time between attempts to take the inhibitor, while logind is not there."""
@@ -260,20 +257,17 @@ class ShutdownDrain:
             await self._until(lambda: self._preparing)
 
     async def _remove_left_over(self) -> None:
-        failures = looks = 0
+        failures = 0
         while (hypervisor := self._hypervisor.value) is not None:
             name = hypervisor.metadata.name
             try:
                 eviction = await self._kube.get(Eviction, name)
                 if eviction is None or not _is_for_shutdown(eviction):
                     return
-                if has_ended(eviction.status):
-                    log.info("eviction_removed", eviction=name)
-                    await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
-                    return
-                failures = 0
-                await asyncio.sleep(_LOOK_AFTER.wait(looks))
-                looks += 1
+                if eviction.metadata.deletionTimestamp:
+                    return  # the operator cancels what it still moves
+                log.info("eviction_removed", eviction=name)
+                await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
             except HypercobaltError as error:
                 log.warning("eviction_not_removed", eviction=name, error=str(error))
                 await asyncio.sleep(_RETRY_REMOVING.wait(failures))
