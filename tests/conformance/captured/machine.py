@@ -76,6 +76,8 @@ _HIDES: Final = ("addresses", "kubernetes.io/hostname")
 
 _AGAIN: Final = 10.0
 """Seconds between two writes of what persists: as often as an agent renews its Lease."""
+_LONGEST_AGAIN: Final = 640.0
+"""The same, doubled each time while all are refused: such a write changes nothing."""
 _PERSISTING: Final = 2
 """Most writes that persist in one run: each costs as much as a host does."""
 PATIENCE: Final = 180
@@ -115,7 +117,7 @@ class CapturedHost(RuleBasedStateMachine):
     def _do(self, work: Coroutine[None, None, T]) -> T:
         return self.runner.run(work)
 
-    def _step(self, work: Coroutine[None, None, None]) -> None:
+    def _step(self, work: Coroutine[None, None, object]) -> None:
         type(self).steps += 1
         try:
             self._do(work)
@@ -284,9 +286,11 @@ class CapturedHost(RuleBasedStateMachine):
         self.last = None
 
     async def _repeat(self, requests: tuple[Request, ...], credential: str) -> None:
+        wait = _AGAIN
         while True:
-            await self._send(requests, credential)
-            await asyncio.sleep(_AGAIN)
+            accepted = await self._send(requests, credential)
+            wait = _AGAIN if accepted else min(wait * 2, _LONGEST_AGAIN)
+            await asyncio.sleep(wait)
 
     @property
     def is_agent(self) -> bool:
@@ -303,8 +307,9 @@ class CapturedHost(RuleBasedStateMachine):
         self.last = (changes, credential) if changes else None
         self._step(self._send(requests, credential))
 
-    async def _send(self, requests: tuple[Request, ...], credential: str) -> None:
-        site, user = self.site, self.users[credential]
+    async def _send(self, requests: tuple[Request, ...], credential: str) -> bool:
+        """Send requests, and return whether one of them was accepted."""
+        site, user, accepted = self.site, self.users[credential], False
         await self._look()
         for one in requests:
             path, body = str(self.knowledge.resolved(one.path)), self.knowledge.resolved(one.body)
@@ -312,12 +317,14 @@ class CapturedHost(RuleBasedStateMachine):
                 answer = await site.rest.first_events(path, user, _WATCHED)
             else:
                 answer = await site.rest.send(one.method, path, body, patch=one.patch, user=user)
+            accepted = accepted or answer.code < 300
             self.codes[f"{credential} {one.method} {answer.code}"] += 1
             self.effects.read(f"{one.method} {path} {str(body)[:100]}", answer.text)
             if answer.code < 300 and any(claim in str(body) for claim in _CLAIMS):
                 self.effects.claimed = True
             if answer.code < 300 and any(field in str(body) for field in _HIDES):
                 self.effects.hidden = True
+        return accepted
 
     async def _look(self) -> None:
         """What the attacker reads before it writes: any agent may read all Hypervisors."""
