@@ -76,7 +76,7 @@ def opened(mutant: Mutant, server: Server) -> Iterator[type[CapturedHost]]:
         credentials = (mutant.credential,)
         steps = 0
 
-        def _step(self, work: Coroutine[None, None, None]) -> None:
+        def _step(self, work: Coroutine[None, None, object]) -> None:
             try:
                 super()._step(work)
             except EffectError as error:
