@@ -216,6 +216,36 @@ async def test_definition_that_did_not_fit_is_named(world: Memory) -> None:
             await service.moves.evacuate(server, B)
 
 
+async def test_server_that_another_dead_host_had_without_its_definition_waits_for_one_of_them(
+    world: Memory,
+) -> None:
+    """That definition did not fit into what the other host has stored, and may be the newer one."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    world.cut(B)
+    world.fence(B)
+    world.stored[B] = HostDefinitions(BOOT, left_out={VM: "a"})
+    async with world.service() as service:
+        move = await evacuate(service, C)
+        assert (move.status, move.claimed_by) == ("error", B)
+        assert f"{A} and {B} both had it when they died" in move.message
+    assert running(world) == []
+
+
+async def test_record_of_another_dead_host_that_cannot_be_read_holds_nothing_up(
+    world: Memory,
+) -> None:
+    """Its agent has written it: a captured host that died would hold up every other one."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    world.cut(B)
+    world.fence(B)
+    world.stored.pop(B, None)
+    async with world.service() as service:
+        assert (await evacuate(service, C)).status == "done"
+    assert running(world) == [C]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -125,7 +125,7 @@ class Evacuation:
             return why, by
         everywhere = await site.everywhere(others)
         dead = [place for place, view, _ in looked if view is HostView.FENCED and place in others]
-        has = [one for one in dead if any(d.uuid == uuid for d in everywhere.get(one.name, ()))]
+        has = [one for one in dead if await site.witnesses.is_stored(uuid, (one.name,))]
         why, by = self._is_recorded_twice(has, own)
         if why:
             return why, by
