@@ -35,6 +35,7 @@ from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.starts import as_of
 from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
+from hypercobalt.operator.eviction.turns import AGAIN, Turn, Turns
 from hypercobalt.operator.shared.wording import Note
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
@@ -57,6 +58,7 @@ class EvictionReconciler:
         events: for people.
         migrations: follows the migrations of hosts from which moves are under way.
         hypervisor: returns the Hypervisor of a host that claims an instance.
+        turns: gives the Evictions of agents theirs.
         metrics: of Evictions.
     """
 
@@ -71,20 +73,37 @@ class EvictionReconciler:
         events: Recorder,
         migrations: Migrations,
         hypervisor: Callable[[str], Hypervisor | None],
+        turns: Turns,
         metrics: EvictionMetrics,
     ) -> None:
         self._hypervisor, self._metrics = hypervisor, metrics
         self._kube, self._events, self._evictions = kube, events, evictions
         self._observer, self._actions, self._policy = observer, actions, policy
-        self._migrations = migrations
+        self._migrations, self._turns = migrations, turns
         self._memories = Memories(policy)
         self._finalizer = Finalizer(FINALIZER, kube, evictions)
 
     async def reconcile(self, name: str, /) -> Result:
         eviction = self._evictions.get(name)
         if eviction is None:
+            self._turns.forget(name)
             self._forget(name)
             return Result()
+        match self._turns.begin(eviction):
+            case Turn.NEVER:
+                log.warning("surplus_eviction_deleted", hypervisor=eviction.spec.hypervisor)
+                await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
+                return Result()
+            case Turn.LATER:
+                return Result(AGAIN)
+            case Turn.NOW:
+                pass
+        try:
+            return await self._pass(name, eviction)
+        finally:
+            self._turns.end(self._evictions.get(name) or eviction)
+
+    async def _pass(self, name: str, eviction: Eviction) -> Result:
         memory = self._memories.of(eviction)
         situation = await self._observer.look(eviction, memory)
         if situation.settled is not None:
