@@ -15,8 +15,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Final
 
-from hypercobalt.api.eviction import Eviction, has_ended
-from hypercobalt.ha.incidents.cases import TRIGGERS
+from hypercobalt.api.eviction import Eviction, Trigger, has_ended
 
 AT_ONCE: Final = 4
 """Passes at once for a host, of the 16 of the controller."""
@@ -29,7 +28,17 @@ MOST_ENDED: Final = 256
 AGAIN: Final = timedelta(minutes=5)
 """When one that waits is looked at in any case; a place that becomes free is given away at once."""
 
-_OF_AGENTS: Final = frozenset(TRIGGERS.values())
+OF_AGENTS: Final = frozenset(
+    {
+        Trigger.INSTANCE_CRASH,
+        Trigger.REBOOT_FAILED,
+        Trigger.WATCHDOG,
+        Trigger.IO_ERROR,
+        Trigger.CONTROL_ERROR,
+        Trigger.MEMORY_FAILURE,
+    }
+)
+"""Triggers of which the agents' policy lets an agent make any number."""
 
 
 class Turn(Enum):
@@ -75,7 +84,7 @@ class Turns:
 
     def begin(self, eviction: Eviction) -> Turn:
         """Return whether the Eviction has its turn now; then `end` follows."""
-        if eviction.spec.trigger not in _OF_AGENTS:
+        if eviction.spec.trigger not in OF_AGENTS:
             return Turn.NOW
         name, place = eviction.metadata.name, eviction.spec.hypervisor
         if self._of.setdefault(name, place) != place:  # deleted, and made again by another host

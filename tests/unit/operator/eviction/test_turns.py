@@ -9,7 +9,16 @@ import pytest
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus, Trigger
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.eviction.turns import AT_ONCE, MOST, MOST_ENDED, MOST_WAITING, Turn, Turns
+from hypercobalt.ha.incidents.cases import TRIGGERS
+from hypercobalt.operator.eviction.turns import (
+    AT_ONCE,
+    MOST,
+    MOST_ENDED,
+    MOST_WAITING,
+    OF_AGENTS,
+    Turn,
+    Turns,
+)
 from hypercobalt.runtime import SystemClock
 
 
@@ -47,6 +56,10 @@ def test_evictions_that_no_agent_makes_many_of_never_wait(trigger: str | None) -
     turns = Site().turns
     for number in range(10 * MOST):
         assert turns.begin(eviction(str(number), trigger=trigger)) is Turn.NOW
+
+
+def test_all_triggers_of_agents_take_turns() -> None:
+    assert set(TRIGGERS.values()) == OF_AGENTS
 
 
 def test_a_host_has_a_few_passes_at_once_and_others_have_theirs() -> None:
