@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,10 +20,13 @@ from tests.integration.operator.eviction_world import (
 )
 from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake.registry import FakeHosts
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Host
+from hypercobalt.operator.eviction.model.claims import MOST_NOTED
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.turns import AT_ONCE
 from hypercobalt.runtime import Kube
@@ -89,3 +93,29 @@ async def test_evictions_of_a_host_that_answers_no_call_stop_no_others(
             hosts.over.set()
         for one in crashed:  # each of them has its turn
             await until_ended(kube, one)
+
+
+async def test_claims_on_many_instances_leave_room_for_other_events_of_their_host(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """An object has 25 Events at once: a host that claims all instances would take them all."""
+    captured, compute = f"{name}-a", world(name)
+    compute.also(captured)
+    servers = compute.fill(3 * MOST_NOTED)
+    for server in servers:
+        script = Script(seconds=0.1, failures=1, why=f"its disk is that of {server.name}, too")
+        compute.moves.script(server.id, replace(script, claimed_by=captured))
+    for host in (name, captured):
+        await add_hypervisor(kube, host)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name)
+        assert state(await until_ended(kube, name)) == "False/Succeeded"
+    events = (await kube.list(Event, "default")).items
+    for host in (name, captured):
+        noted = [
+            one.note
+            for one in events
+            if one.reason == "InstanceClaimed" and one.regarding and one.regarding.name == host
+        ]
+        assert len(noted) == MOST_NOTED, noted
+        assert "further instances" in "".join(noted)

@@ -22,7 +22,7 @@ from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.actions import Restart
-from hypercobalt.operator.eviction.model.claims import REASON, claims
+from hypercobalt.operator.eviction.model.claims import MOST_NOTED, REASON, claims
 from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy
@@ -211,7 +211,7 @@ class EvictionReconciler:
         return None
 
     def _note_claims(self, facts: Facts, memory: Memory) -> None:
-        """Show each claim on both hosts, once for each Eviction."""
+        """Show claims on both hosts, each once for each Eviction, and a few of many."""
         began = facts.eviction.metadata.creationTimestamp or facts.moment.now
         present = claims(facts.moves, began - CLOCK_SKEW, facts.source)
         for claim in present:
@@ -221,9 +221,14 @@ class EvictionReconciler:
             log.warning(
                 "instance_claimed", hypervisor=claim.by, server=claim.server, text=claim.text
             )
+            memory.noted += 1
+            if memory.noted > MOST_NOTED:
+                continue
+            more = f"; of further instances see the Eviction {facts.eviction.metadata.name}"
+            text = f"{claim.text}{more if memory.noted == MOST_NOTED else ''}"
             for about in (self._hypervisor(claim.by), facts.hypervisor):
                 if about is not None:
-                    self._events.record(about, "Warning", REASON, claim.text, action="Evicting")
+                    self._events.record(about, "Warning", REASON, text, action="Evicting")
         memory.claims = frozenset(present)
 
     def _forget(self, name: str) -> None:
