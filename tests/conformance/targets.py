@@ -56,7 +56,7 @@ def embedded_server(directory: Path) -> Iterator[Server]:
 
 def _wait_for_ca(kubeconfig: Path, child: subprocess.Popen[bytes], log: Path) -> Path:
     """Return a file with the CA that the server wrote into its kubeconfig."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while child.poll() is None and time.monotonic() < deadline:
         if kubeconfig.exists() and kubeconfig.stat().st_size:
             config = yaml.safe_load(kubeconfig.read_text())

@@ -7,12 +7,13 @@ JSON patch that copies one value to where another type belongs is refused with t
 from __future__ import annotations
 
 import pytest
-from tests.conformance.charts import rendered
+from tests.conformance.charts import NAMESPACE, rendered
 from tests.conformance.hosts import BY_NAME, PATCHES, Fleet
 from tests.conformance.own_host import OTHER, OWN, hosts, objects
 from tests.conformance.permitted import Grant, granted
 from tests.conformance.prepare import call
 from tests.conformance.wire import Body, Json
+from tests.pages import ROOT, section
 
 __all__ = ["hosts", "objects"]
 
@@ -23,10 +24,16 @@ _AGENT: Body = {
     "env": {"issuerName": "nova-ca"},
     "storeDefinitions": True,
 }
+FENCES = "fences"
 _OPERATOR: Body = {
     "controllerManager": {"manager": {"env": {"agentNamespaces": "agents", "compute": "direct"}}},
     "ovs": {"enabled": True},
-    "ha": {"mode": "internal", "fenceDevices": "devices: []", "service": {"enabled": True}},
+    "ha": {
+        "mode": "internal",
+        "fenceDevices": "devices: []",
+        "fenceNamespace": FENCES,
+        "service": {"enabled": True},
+    },
 }
 CHARTS: dict[str, tuple[str, Body]] = {
     "node agent": ("hypercobalt-node-agent", _AGENT),
@@ -37,12 +44,15 @@ CHARTS: dict[str, tuple[str, Body]] = {
         {**_OPERATOR, "certificates": {"source": "secret"}},
     ),
 }
-ANSWERS_WITH_THE_OBJECT = {"patch"}
+ANSWERS_WITH_THE_OBJECT = {"patch", "delete", "deletecollection"}
 READS = {"get", "list"}
 
 
 def unread(grants: set[Grant]) -> set[Grant]:
-    """The patches of what the same account may not read there."""
+    """The patches and deletes of what the same account may not read there.
+
+    The answer to the delete of an object with a finalizer has the object.
+    """
     readable = {
         (group, resource, space) for verb, group, resource, space in grants if verb in READS
     }
@@ -54,10 +64,66 @@ def unread(grants: set[Grant]) -> set[Grant]:
     }
 
 
+def every_name(objects: list[Body]) -> list[Body]:
+    """The objects without the rules that are about single names: who reads one reads no other."""
+    return [
+        {**body, "rules": [rule for rule in body["rules"] if "resourceNames" not in rule]}
+        if "rules" in body
+        else body
+        for body in objects
+    ]
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_no_role_patches_what_it_may_not_read(name: str) -> None:
     chart, values = CHARTS[name]
-    assert unread(granted(rendered(chart, values))) == set()
+    objects = rendered(chart, values)
+    assert unread(granted(every_name(objects))) == set()
+    assert {grant for grant in granted(objects) if grant[2] == "secrets"} <= {
+        (verb, "", "secrets", where) for where in (NAMESPACE, FENCES) for verb in ("get", "create")
+    }
+
+
+PAGE = (ROOT / "docs/security.md").read_text()
+SECTIONS = {
+    "node agent": "### Node agent of host A",
+    "OVS agent": "### OVS agent of host A",
+    "operator, requests": "### Operator",
+    "operator, Secrets": "### Operator",
+}
+WORDS = {
+    "configmaps": "ConfigMap",
+    "pods": "pods",
+    "poddisruptionbudgets": "PodDisruptionBudgets",
+    "sealeddefinitions": "SealedDefinitions",
+    "signers": "signers",
+    "subjectaccessreviews": "SubjectAccessReview",
+    "tokenreviews": "TokenReview",
+    "certificaterequests": "CertificateRequests",
+    "ovsnodes": "OVSNode",
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_page_names_every_kind_of_an_identity(name: str) -> None:
+    chart, values = CHARTS[name]
+    text = section(PAGE, SECTIONS[name])
+    kinds = {resource.partition("/")[0] for _, _, resource, _ in granted(rendered(chart, values))}
+    words = {WORDS.get(kind) or kind.removesuffix("s").capitalize() for kind in kinds}
+    assert [word for word in sorted(words) if word not in text] == []
+
+
+def test_the_operator_runs_on_no_hypervisor() -> None:
+    """A kubelet gets the tokens of the pods on its Node."""
+    label = "nova.openstack.cloud.sap/virt-driver"
+    (found,) = (
+        body for body in rendered("hypercobalt-operator", _OPERATOR) if body["kind"] == "Deployment"
+    )
+    required = found["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    (term,) = required["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]}
 
 
 @pytest.mark.parametrize("name", CHARTS)

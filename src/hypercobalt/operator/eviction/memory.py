@@ -79,6 +79,7 @@ class Memory:
         listed_at: when the servers were listed last.
         targets: hosts that could take the next instance, read at `targets_at`.
         claims: of other hosts on its instances, as they were shown last.
+        noted: how many claims there were so far.
     """
 
     uid: str
@@ -97,6 +98,7 @@ class Memory:
     targets: tuple[str, ...] = ()
     targets_at: float = _NEVER
     claims: frozenset[Claim] = frozenset()
+    noted: int = 0
 
     @property
     def begun(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.actions import Restart
-from hypercobalt.operator.eviction.model.claims import REASON, claims
+from hypercobalt.operator.eviction.model.claims import MOST_NOTED, REASON, claims
 from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Policy
@@ -35,6 +35,7 @@ from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.starts import as_of
 from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
+from hypercobalt.operator.eviction.turns import AGAIN, Turn, Turns
 from hypercobalt.operator.shared.wording import Note
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
@@ -57,6 +58,7 @@ class EvictionReconciler:
         events: for people.
         migrations: follows the migrations of hosts from which moves are under way.
         hypervisor: returns the Hypervisor of a host that claims an instance.
+        turns: gives the Evictions of agents theirs.
         metrics: of Evictions.
     """
 
@@ -71,20 +73,37 @@ class EvictionReconciler:
         events: Recorder,
         migrations: Migrations,
         hypervisor: Callable[[str], Hypervisor | None],
+        turns: Turns,
         metrics: EvictionMetrics,
     ) -> None:
         self._hypervisor, self._metrics = hypervisor, metrics
         self._kube, self._events, self._evictions = kube, events, evictions
         self._observer, self._actions, self._policy = observer, actions, policy
-        self._migrations = migrations
+        self._migrations, self._turns = migrations, turns
         self._memories = Memories(policy)
         self._finalizer = Finalizer(FINALIZER, kube, evictions)
 
     async def reconcile(self, name: str, /) -> Result:
         eviction = self._evictions.get(name)
         if eviction is None:
+            self._turns.forget(name)
             self._forget(name)
             return Result()
+        match self._turns.begin(eviction):
+            case Turn.NEVER:
+                log.warning("surplus_eviction_deleted", hypervisor=eviction.spec.hypervisor)
+                await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
+                return Result()
+            case Turn.LATER:
+                return Result(AGAIN)
+            case Turn.NOW:
+                pass
+        try:
+            return await self._pass(name, eviction)
+        finally:
+            self._turns.end(self._evictions.get(name) or eviction)
+
+    async def _pass(self, name: str, eviction: Eviction) -> Result:
         memory = self._memories.of(eviction)
         situation = await self._observer.look(eviction, memory)
         if situation.settled is not None:
@@ -192,7 +211,7 @@ class EvictionReconciler:
         return None
 
     def _note_claims(self, facts: Facts, memory: Memory) -> None:
-        """Show each claim on both hosts, once for each Eviction."""
+        """Show claims on both hosts, each once for each Eviction, and a few of many."""
         began = facts.eviction.metadata.creationTimestamp or facts.moment.now
         present = claims(facts.moves, began - CLOCK_SKEW, facts.source)
         for claim in present:
@@ -202,9 +221,14 @@ class EvictionReconciler:
             log.warning(
                 "instance_claimed", hypervisor=claim.by, server=claim.server, text=claim.text
             )
+            memory.noted += 1
+            if memory.noted > MOST_NOTED:
+                continue
+            more = f"; of further instances see the Eviction {facts.eviction.metadata.name}"
+            text = f"{claim.text}{more if memory.noted == MOST_NOTED else ''}"
             for about in (self._hypervisor(claim.by), facts.hypervisor):
                 if about is not None:
-                    self._events.record(about, "Warning", REASON, claim.text, action="Evicting")
+                    self._events.record(about, "Warning", REASON, text, action="Evicting")
         memory.claims = frozenset(present)
 
     def _forget(self, name: str) -> None:

@@ -9,6 +9,7 @@ port numbers).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
@@ -185,7 +186,7 @@ def _foreign(facts: Facts, database: Database, bridge: BridgeRow) -> Iterator[Fi
     shown = _listed([_words(flow, names) for flow in found])
     message = (
         f"Bridge {bridge.name} has flows that OVN does not make: {shown}; trace a packet with "
-        f"`cobalt trace`, and see `ovs-ofctl dump-flows {bridge.name}`"
+        f"`cobalt trace`, and see `ovs-ofctl dump-flows {shlex.quote(bridge.name)}`"
     )
     drops = any(flow.drops for flow in found)
     severity = IssueSeverity.CRITICAL if drops else IssueSeverity.WARNING

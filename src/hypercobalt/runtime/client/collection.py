@@ -16,6 +16,7 @@ import msgspec
 
 from hypercobalt.api.codec import DecodeError, decoder
 from hypercobalt.api.meta import Object
+from hypercobalt.api.nesting import read
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.client.watch import read_one
 
@@ -95,7 +96,7 @@ def read_page(data: bytes, type_: type[T]) -> Page[T]:
     typed = cast("type[_Items[T]]", _Items[type_])  # type: ignore[valid-type]
     try:
         with _collector_paused():
-            page = decoder(typed).decode(data)
+            page = read(decoder(typed).decode, data)
     except msgspec.DecodeError:
         return _read_one_by_one(data, type_)
     meta = page.metadata
@@ -121,13 +122,13 @@ def _read_one_by_one(data: bytes, type_: type[T]) -> Page[T]:
     items: list[T] = []
     unreadable: dict[str, str] = {}
     try:
-        page = _raw_items.decode(data)
+        page = read(_raw_items.decode, data)
         for raw in page.items or ():
-            read = read_one(raw, type_)
-            if read.object is None:
-                unreadable[read.key] = read.problem
+            one = read_one(raw, type_)
+            if one.object is None:
+                unreadable[one.key] = one.problem
             else:
-                items.append(read.object)
+                items.append(one.object)
     except msgspec.DecodeError as exc:
         raise DecodeError(f"list of {type_.resource.kind}: {exc}") from exc
     meta = page.metadata

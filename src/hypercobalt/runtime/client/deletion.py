@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from hypercobalt.api.nesting import read
+
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
@@ -31,6 +33,9 @@ class _Deleted(msgspec.Struct, frozen=True):
     """The answer to a delete: the object that stays for now, or a Status."""
 
     metadata: _DeletedMeta = _DeletedMeta()
+
+
+_decoder = msgspec.json.Decoder(_Deleted)
 
 
 def delete_options(
@@ -54,6 +59,6 @@ def delete_options(
 
 def read_deletion(data: bytes) -> Deletion:
     """Whether the answer to a delete shows that the object stays for now."""
-    answer = msgspec.json.decode(data, type=_Deleted).metadata
+    answer = read(_decoder.decode, data).metadata
     kept = answer.finalizers or answer.deletionGracePeriodSeconds
     return Deletion.TERMINATING if kept else Deletion.GONE

@@ -16,6 +16,7 @@ import msgspec
 
 from hypercobalt.api.codec import decoder
 from hypercobalt.api.meta import Object
+from hypercobalt.api.nesting import read
 from hypercobalt.runtime.client.errors import Status, WatchClosedError, from_status
 
 T = TypeVar("T", bound=Object)
@@ -117,7 +118,7 @@ async def read_events(
     typed = decoder(cast("type[_Typed[T]]", _Typed[type_]))  # type: ignore[valid-type]
     async for lines in _lines(chunks, about):
         try:
-            frames = typed.decode_lines(lines)
+            frames = read(typed.decode_lines, lines)
         except msgspec.DecodeError:
             for line in lines.split(b"\n"):
                 if line:
@@ -134,17 +135,17 @@ async def read_events(
 def _read_leniently(line: bytes, type_: type[T], about: str) -> WatchEvent[T]:
     """Read any frame: an error, a bookmark, an object that does not fit its type."""
     try:
-        frame = _frame_decoder.decode(line)
+        frame = read(_frame_decoder.decode, line)
         if frame.type == "ERROR":
             raise from_status(about, msgspec.json.decode(frame.object, type=Status))
         change = Change(frame.type)
         if change is Change.BOOKMARK:
             version = _head_decoder.decode(frame.object).metadata.resourceVersion
             return WatchEvent(change, "", version)
-        read = read_one(frame.object, type_)
+        one = read_one(frame.object, type_)
     except (msgspec.DecodeError, ValueError) as exc:
         raise WatchClosedError(f"{about}: not a watch frame: {exc}") from exc
-    return WatchEvent(change, read.key, read.resource_version, read.object, read.problem)
+    return WatchEvent(change, one.key, one.resource_version, one.object, one.problem)
 
 
 def read_one(raw: msgspec.Raw, type_: type[T]) -> ReadObject[T]:
@@ -154,9 +155,9 @@ def read_one(raw: msgspec.Raw, type_: type[T]) -> ReadObject[T]:
         msgspec.DecodeError: not even a name can be read.
     """
     try:
-        obj = decoder(type_).decode(raw)
+        obj = read(decoder(type_).decode, bytes(raw))
     except msgspec.DecodeError as exc:
-        meta = _head_decoder.decode(raw).metadata
+        meta = read(_head_decoder.decode, bytes(raw)).metadata
         return ReadObject(join_key(meta.namespace, meta.name), meta.resourceVersion, None, str(exc))
     return ReadObject(key_of(obj), obj.metadata.resourceVersion, obj, "")
 

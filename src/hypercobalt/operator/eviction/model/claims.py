@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 from hypercobalt.compute.model import Move
 
 REASON: Final = "InstanceClaimed"
+MOST_NOTED: Final = 5
+"""Events of an Eviction about claims: a host that claims every instance must not use up the Events
+that the other one may have. The state of each instance in the Eviction names its claim."""
 _LONGEST: Final = 600  # characters of a reason that names a host's domains and disks
 
 

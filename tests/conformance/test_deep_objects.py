@@ -1,0 +1,97 @@
+"""Sets of fields that nest without end, under an agent's name: no client loses another object.
+
+kube-apiserver keeps what a writer puts into `metadata.managedFields` of a Lease, thousands of
+levels deep, and shows it to whoever lists or watches Leases: the operator. Of custom kinds it drops
+that, as their schemas have no such fields. The embedded server refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from tests.conformance.hosts import BY_NAME, PATCHES, Fleet
+from tests.conformance.own_host import OTHER, OWN, hosts, objects
+from tests.conformance.real import TOKEN
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.coordination import LeaseGlance
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.runtime import Informer, Kube, Metrics, load_connection
+from hypercobalt.runtime.client.requests import Selection
+
+__all__ = ["hosts", "objects"]
+
+pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
+
+LEVELS = 3000
+FIELDS = b'{"f:a":' * LEVELS + b"{}" + b"}" * LEVELS
+CHANGED = "example.com/changed"
+
+
+def writes(hosts: Fleet, path: str, api_version: str) -> int:
+    """Have the own host's agent put such a set under its name; returns the code of the answer."""
+    body = (
+        b'{"metadata":{"managedFields":[{"manager":"x","operation":"Update","apiVersion":"%s",'
+        b'"time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":%s}]}}'
+    ) % (api_version.encode(), FIELDS)
+    token = hosts._token(OWN)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": PATCHES["merge"]}
+    return hosts.client.request("PATCH", path, content=body, headers=headers).status_code
+
+
+def is_deep(hosts: Fleet, path: str) -> bool:
+    answer = hosts.client.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
+    return FIELDS in answer.content.replace(b" ", b"")
+
+
+def clear(hosts: Fleet, path: str) -> None:
+    body = b'{"metadata":{"managedFields":[{}]}}'
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": PATCHES["merge"]}
+    hosts.client.request("PATCH", path, content=body, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("group", "plural", "subresource", "type_"),
+    [
+        ("coordination.k8s.io", "leases", "", LeaseGlance),
+        ("kvm.cloud.sap", "hypervisors", "status", Hypervisor),
+    ],
+)
+async def test_deep_object_of_one_host_hides_no_other(
+    hosts: Fleet,
+    group: str,
+    plural: str,
+    subresource: str,
+    type_: type[LeaseGlance] | type[Hypervisor],
+) -> None:
+    kind = BY_NAME[group, plural]
+    space = kind.space if kind.namespaced else None
+    async with Kube(load_connection(hosts.server.kubeconfig), field_manager="person") as kube:
+        informer = Informer(kube, Selection(type_, space), metrics=Metrics())
+        following = asyncio.create_task(informer.run())
+        try:
+            await informer.wait_synced()
+            path = kind.path(OWN, subresource)
+            code = await asyncio.to_thread(writes, hosts, path, f"{group}/{kind.version}")
+            deep = await asyncio.to_thread(is_deep, hosts, kind.path(OWN))
+            real = hosts.server.name == "real"
+            assert (code, deep) == (200 if real else 400, real and plural == "leases")
+            at = str(time.monotonic_ns())
+            change = {"metadata": {"annotations": {CHANGED: at}}}
+            await kube.merge_patch(type_, kind.name(OTHER), change, space)
+
+            def is_seen() -> bool:
+                assert not following.done()
+                seen = informer.cache.get(kind.name(OTHER), space)
+                return seen is not None and seen.metadata.annotations.get(CHANGED) == at
+
+            await eventually(is_seen, seconds=20)
+            assert informer.breaks == 0
+            listed = await kube.list(type_, space)
+            names = {one.metadata.name for one in listed.items}
+            assert {kind.name(OWN), kind.name(OTHER)} <= names
+        finally:
+            following.cancel()
+            await asyncio.to_thread(clear, hosts, kind.path(OWN))
