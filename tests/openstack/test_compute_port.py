@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from hypercobalt.compute.connect import connect_nova
 from hypercobalt.compute.model import Server
-from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
+from hypercobalt.compute.nova.settings import NO_NETWORK, NovaSettings, SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from tests.contracts.compute import CONTRACTS, Site
 from tests.openstack.client import Session
@@ -74,7 +74,8 @@ async def site(
         network=NO_NETWORK,
         volume_gib=0,
     )
-    service = connect_nova({}, CollectorRegistry(), smoke, evacuate_local_disks=True)
+    settings = NovaSettings(smoke, evacuate_local_disks=True)
+    service = connect_nova({}, CollectorRegistry(), settings)
     one, other, *_ = cloud.hosts
     made = CloudSite(service, (one, other), servers, admin, cloud)
     yield made

@@ -1,18 +1,28 @@
-"""`cobalt node-agent`: the agent of one hypervisor host."""
+"""`cobalt node-agent`: the agent of one hypervisor host.
+
+Source: kvm-node-agent, cmd/main.go and its chart.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
+from urllib.parse import quote, urlsplit
 
 from cyclopts import Parameter
 
-from hypercobalt.agent.settings import LEASE
+from hypercobalt.adapters.host.model import UnitNameError, check_unit_name
+from hypercobalt.agent.settings import LEASE, lease_duration
+from hypercobalt.api.address import parse_address
 from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.api.hypervisor_conditions import MOST_UNITS
+from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.cli.agent_start import start
 from hypercobalt.cli.common_flags import (
     DiagnosticsAddress,
@@ -26,50 +36,27 @@ from hypercobalt.cli.common_flags import (
 )
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
+    DEFAULT_HA_CONFIG,
+    DEFAULT_NAMESPACE,
+    DEFAULT_UNITS,
+    DEFAULT_URI,
     MigrationNames,
     Retention,
-    self_fencing,
-    settings,
+    SelfFencing,
+    Settings,
 )
 
+SHORTEST_WINDOW: Final = timedelta(seconds=60)
+LONGEST_WINDOW: Final = timedelta(days=1)
 _LOG = LogFlags()
 _UNITS = {"h": 3600, "d": 86400}
 _DAYS = re.compile(r"([0-9]{1,6})([hd])", re.ASCII)
 
 
-def node_agent(
-    *,
-    kubeconfig: Kubeconfig = None,
-    node: str | None = None,
-    libvirt_uri: str | None = None,
-    units: str | None = None,
-    namespace: str | None = None,
-    lease_duration: Span = LEASE,
-    pki_path: Path | None = None,
-    certificate_source: CertificateSource | None = None,
-    pki_ca_file: Path | None = None,
-    host_root: Path = Path("/"),
-    migration_names: MigrationNames = MigrationNames.START,
-    migration_retention: str = "30d",
-    migration_count: Annotated[int, Parameter(name="--migration-count")] = 50,
-    self_fence_window: Annotated[float, Parameter(name="--self-fence-window")] = 0,
-    self_fence_witnesses: str = "",
-    self_fence_storage: Path | None = None,
-    self_fence_watchdog: Path | None = None,
-    store_definitions: bool = False,
-    state_dir: Path | None = None,
-    ha_config: str | None = None,
-    operator_namespace: str | None = None,
-    metrics_bind_address: MetricsAddress = ":9177",
-    metrics_secure: MetricsSecure = True,
-    health_probe_bind_address: HealthAddress = ":8081",
-    diagnostics_bind_address: DiagnosticsAddress = "0",
-    log: LogFlags = _LOG,
-    leader_elect: Annotated[bool, Parameter(show=False)] = False,
-    enable_http2: Annotated[bool, Parameter(show=False)] = False,
-    version: Version = False,
-) -> int:
-    """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current.
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class NodeAgentFlags:
+    """What one node agent does; the environment counts where a flag is not given.
 
     Parameters
     ----------
@@ -124,39 +111,169 @@ def node_agent(
     operator_namespace
         Of the operator's Lease, by which OperatorReporting is set; else the namespace above.
     """
-    return start(
-        "node-agent",
-        lambda: settings(
-            os.environ,
-            hostname=socket.gethostname(),
-            node=node,
-            libvirt_uri=libvirt_uri,
+
+    kubeconfig: Kubeconfig = None
+    node: str | None = None
+    libvirt_uri: str | None = None
+    units: str | None = None
+    namespace: str | None = None
+    lease_duration: Span = LEASE
+    pki_path: Path | None = None
+    certificate_source: CertificateSource | None = None
+    pki_ca_file: Path | None = None
+    host_root: Path = Path("/")
+    migration_names: MigrationNames = MigrationNames.START
+    migration_retention: str = "30d"
+    migration_count: Annotated[int, Parameter(name="--migration-count")] = Retention().count
+    self_fence_window: Annotated[float, Parameter(name="--self-fence-window")] = 0
+    self_fence_witnesses: str = ""
+    self_fence_storage: Path | None = None
+    self_fence_watchdog: Path | None = None
+    store_definitions: bool = False
+    state_dir: Path | None = None
+    ha_config: str | None = None
+    operator_namespace: str | None = None
+    metrics_bind_address: MetricsAddress = ":9177"
+    metrics_secure: MetricsSecure = True
+    health_probe_bind_address: HealthAddress = ":8081"
+    diagnostics_bind_address: DiagnosticsAddress = "0"
+
+    def settings(self, env: Mapping[str, str], hostname: str, log: LogFlags = _LOG) -> Settings:
+        """Put flags and environment together.
+
+        The operating system's `hostname` counts when nothing else names the node.
+
+        Raises:
+            ConfigurationError: a value of a flag or a variable cannot be used.
+        """
+        name = node_name("--node", self.node or env.get("HOSTNAME") or hostname)
+        namespace = namespace_name(
+            "--namespace", self.namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
+        )
+        _check_source(
+            self.certificate_source or env.get("CERTIFICATE_SOURCE") or CertificateSource.REQUEST
+        )
+        return Settings(
+            node=name,
+            label=env.get("NODE_LABEL") or name,
+            libvirt_uri=self.libvirt_uri or uri_from(env),
             namespace=namespace,
-            lease=lease_duration,
-            units=None if units is None else [unit for unit in units.split(",") if unit],
-            kubeconfig=kubeconfig,
-            pki_path=pki_path,
-            certificate_source=certificate_source,
-            pki_ca_file=pki_ca_file,
-            host_root=host_root,
-            names=migration_names,
-            retention=Retention(_age(migration_retention), _count(migration_count)),
-            self_fencing=self_fencing(
-                self_fence_window, self_fence_witnesses, self_fence_storage, self_fence_watchdog
+            lease=lease_duration(self.lease_duration),
+            units=DEFAULT_UNITS if self.units is None else _units(self.units),
+            kubeconfig=self.kubeconfig,
+            pki=self.pki_path or (Path(env["PKI_PATH"]) if env.get("PKI_PATH") else None),
+            issuer=env.get("ISSUER_NAME", ""),
+            issuer_kind=env.get("ISSUER_KIND") or "Issuer",
+            ca=self.pki_ca_file,
+            addresses=tuple(filter(None, [env.get("HOST_IP_ADDRESS", "")])),
+            host_root=self.host_root,
+            names=self.migration_names,
+            retention=Retention(_age(self.migration_retention), _count(self.migration_count)),
+            self_fencing=self._self_fencing(),
+            store_definitions=self.store_definitions,
+            state_dir=self.state_dir,
+            ha_config=_config_map(self.ha_config, namespace),
+            operator_namespace=namespace_name(
+                "--operator-namespace", self.operator_namespace or namespace
             ),
-            store_definitions=store_definitions,
-            state_dir=state_dir,
-            ha_config=ha_config,
-            operator_namespace=operator_namespace,
-            metrics=metrics_bind_address,
-            metrics_secure=metrics_secure,
+            metrics=parse_address("--metrics-bind-address", self.metrics_bind_address),
+            metrics_secure=self.metrics_secure,
+            health=parse_address("--health-probe-bind-address", self.health_probe_bind_address),
+            diagnostics=parse_address("--diagnostics-bind-address", self.diagnostics_bind_address),
+            host_address=env.get("HOST_IP_ADDRESS", ""),
             log_level=log.level(),
             log_text=log.as_text(),
-            health=health_probe_bind_address,
-            diagnostics=diagnostics_bind_address,
-        ),
+            emulate=bool(env.get("EMULATE")),
+        )
+
+    def _self_fencing(self) -> SelfFencing | None:
+        """What is needed to fence itself; a window of 0 is none.
+
+        Raises:
+            ConfigurationError: a part is missing, or cannot be used.
+        """
+        window, storage = self.self_fence_window, self.self_fence_storage
+        if not window:
+            return None
+        if not SHORTEST_WINDOW.total_seconds() <= window <= LONGEST_WINDOW.total_seconds():
+            raise ConfigurationError(
+                f"--self-fence-window {window:g}: must be 0, or "
+                f"{SHORTEST_WINDOW.total_seconds():.0f} s or longer, up to a day"
+            )
+        parsed = [
+            parse_address("--self-fence-witnesses", one)
+            for one in self.self_fence_witnesses.split(",")
+            if one
+        ]
+        found = tuple((one.host, one.port) for one in parsed if one is not None and one.host)
+        if not found or storage is None:
+            missing = "--self-fence-storage" if found else "--self-fence-witnesses"
+            raise ConfigurationError(
+                f"{missing}: needed with --self-fence-window: losing the API alone never fences a "
+                "host"
+            )
+        return SelfFencing(timedelta(seconds=window), found, storage, self.self_fence_watchdog)
+
+
+_FLAGS = NodeAgentFlags()
+
+
+def node_agent(
+    *,
+    flags: NodeAgentFlags = _FLAGS,
+    log: LogFlags = _LOG,
+    leader_elect: Annotated[bool, Parameter(show=False)] = False,
+    enable_http2: Annotated[bool, Parameter(show=False)] = False,
+    version: Version = False,
+) -> int:
+    """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current."""
+    return start(
+        "node-agent",
+        lambda: flags.settings(os.environ, socket.gethostname(), log),
         version=version,
     )
+
+
+def uri_from(env: Mapping[str, str]) -> str:
+    """The libvirt URI that LIBVIRT_DEFAULT_URI and LIBVIRT_SOCKET mean together."""
+    uri, socket = env.get("LIBVIRT_DEFAULT_URI") or DEFAULT_URI, env.get("LIBVIRT_SOCKET")
+    parts = urlsplit(uri)
+    if not socket or parts.netloc or parts.query:
+        return uri
+    driver = parts.scheme.partition("+")[0]
+    return f"{driver}+unix://{parts.path}?socket={quote(socket)}"
+
+
+def _units(text: str) -> tuple[str, ...]:
+    names = [unit for unit in text.split(",") if unit]
+    for name in names:
+        try:
+            check_unit_name(name)
+        except UnitNameError as exc:
+            raise ConfigurationError(f"--units: {exc}") from exc
+    if len(names) > MOST_UNITS:
+        raise ConfigurationError(f"--units: {len(names)} units, must be at most {MOST_UNITS}")
+    return tuple(names)
+
+
+def _config_map(text: str | None, own: str) -> str:
+    if text is None:
+        return f"{own}/{DEFAULT_HA_CONFIG}"
+    namespace, _, name = text.partition("/")
+    if (text and not (namespace and name)) or "/" in name:
+        raise ConfigurationError(
+            f"--ha-config {text[:64]!r}: must be NAMESPACE/NAME, or empty for no HA agent"
+        )
+    return text
+
+
+def _check_source(source: str) -> None:
+    """Refuse what agents did before they had no right on Secrets."""
+    if source != CertificateSource.REQUEST:
+        raise ConfigurationError(
+            f"CERTIFICATE_SOURCE {source[:64]!r}: must be {CertificateSource.REQUEST}: node agents "
+            "read no Secrets; docs/host.md, Certificates, has the way over"
+        )
 
 
 def _age(text: str) -> timedelta:

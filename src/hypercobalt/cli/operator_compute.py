@@ -9,13 +9,14 @@ from cyclopts import Parameter
 
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed, listed
 from hypercobalt.cli.common_flags import Span
+from hypercobalt.cli.operator_flags import TestFlags
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME
+from hypercobalt.compute.nova.settings import NovaSettings
 from hypercobalt.errors import ConfigurationError
 
 DEFAULT_SECRET: Final = "hypercobalt-definitions-key"  # noqa: S105 - the name of one
 
-_DIRECT = DirectSettings()
+_DIRECT, _NOVA = DirectSettings(), NovaSettings()
 
 
 @Parameter(name="*")
@@ -155,6 +156,19 @@ class NovaFlags:
         Nova's option `service_down_time`: how long Nova shows a dead host as up.
     """
 
-    evacuate_local_disks: Annotated[bool, Parameter(env_var="EVACUATE_LOCAL_DISKS")] = False
-    live_migrate_devices: Annotated[bool, Parameter(env_var="LIVE_MIGRATE_DEVICES")] = True
-    nova_service_down_time: Span = SERVICE_DOWN_TIME
+    evacuate_local_disks: Annotated[bool, Parameter(env_var="EVACUATE_LOCAL_DISKS")] = (
+        _NOVA.evacuate_local_disks
+    )
+    live_migrate_devices: Annotated[bool, Parameter(env_var="LIVE_MIGRATE_DEVICES")] = (
+        _NOVA.live_migrate_devices
+    )
+    nova_service_down_time: Span = _NOVA.service_down_time
+
+    def settings(self, test: TestFlags) -> NovaSettings:
+        """Settings of the adapter."""
+        return NovaSettings(
+            smoke=test.smoke(),
+            evacuate_local_disks=self.evacuate_local_disks,
+            live_migrate_devices=self.live_migrate_devices,
+            service_down_time=self.nova_service_down_time,
+        )

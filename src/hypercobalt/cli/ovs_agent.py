@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from hypercobalt.agent.settings import LEASE
+from hypercobalt.adapters.ovs.model import Paths
+from hypercobalt.agent.settings import LEASE, lease_duration
+from hypercobalt.api.address import parse_address
+from hypercobalt.api.names import namespace_name, node_name
 from hypercobalt.cli.agent_start import start
 from hypercobalt.cli.common_flags import (
     DiagnosticsAddress,
@@ -21,32 +27,23 @@ from hypercobalt.cli.common_flags import (
     Span,
     Version,
 )
-from hypercobalt.ovs_agent.settings import settings
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.ovs_agent.settings import (
+    DEFAULT_COUNTERS,
+    DEFAULT_NAMESPACE,
+    DEFAULT_PROBE,
+    Settings,
+)
 
+SHORTEST_COUNTERS: Final = timedelta(seconds=10)
+LONGEST: Final = timedelta(days=1)
 _LOG = LogFlags()
 
 
-def ovs_agent(
-    *,
-    kubeconfig: Kubeconfig = None,
-    node: str | None = None,
-    namespace: str | None = None,
-    lease_duration: Span = LEASE,
-    ovs_rundir: Path | None = None,
-    ovn_rundir: Path | None = None,
-    host_root: Path = Path("/"),
-    counters: Annotated[float, Parameter(name="--counters")] = 300,
-    southbound_probe: Annotated[float, Parameter(name="--southbound-probe")] = 10,
-    capture_by_mirror: bool = False,
-    table_metrics: bool = False,
-    metrics_bind_address: MetricsAddress = ":9178",
-    metrics_secure: MetricsSecure = True,
-    health_probe_bind_address: HealthAddress = ":8082",
-    diagnostics_bind_address: DiagnosticsAddress = "0",
-    log: LogFlags = _LOG,
-    version: Version = False,
-) -> int:
-    """Watch Open vSwitch and OVN on one host, and keep its OVSNode current.
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class OVSAgentFlags:
+    """What one OVS agent does; the environment counts where a flag is not given.
 
     Parameters
     ----------
@@ -76,28 +73,75 @@ def ovs_agent(
     table_metrics
         Export flows by table in /metrics, too: some 80 series a host.
     """
-    return start(
-        "ovs-agent",
-        lambda: settings(
-            os.environ,
-            hostname=socket.gethostname(),
-            node=node,
-            namespace=namespace,
-            lease=lease_duration,
-            kubeconfig=kubeconfig,
-            ovs_rundir=ovs_rundir,
-            ovn_rundir=ovn_rundir,
-            host_root=host_root,
-            counters=counters,
-            southbound_probe=southbound_probe,
-            capture_by_mirror=capture_by_mirror,
-            table_metrics=table_metrics,
-            metrics=metrics_bind_address,
-            metrics_secure=metrics_secure,
-            health=health_probe_bind_address,
-            diagnostics=diagnostics_bind_address,
+
+    kubeconfig: Kubeconfig = None
+    node: str | None = None
+    namespace: str | None = None
+    lease_duration: Span = LEASE
+    ovs_rundir: Path | None = None
+    ovn_rundir: Path | None = None
+    host_root: Path = Path("/")
+    counters: Annotated[float, Parameter(name="--counters")] = DEFAULT_COUNTERS.seconds
+    southbound_probe: Annotated[float, Parameter(name="--southbound-probe")] = DEFAULT_PROBE.seconds
+    capture_by_mirror: bool = False
+    table_metrics: bool = False
+    metrics_bind_address: MetricsAddress = ":9178"
+    metrics_secure: MetricsSecure = True
+    health_probe_bind_address: HealthAddress = ":8082"
+    diagnostics_bind_address: DiagnosticsAddress = "0"
+
+    def settings(self, env: Mapping[str, str], hostname: str, log: LogFlags = _LOG) -> Settings:
+        """Put flags and environment together.
+
+        The operating system's `hostname` counts when nothing else names the node. OVS_RUNDIR and
+        OVN_RUNDIR count as they do for the daemons.
+
+        Raises:
+            ConfigurationError: a value of a flag or a variable cannot be used.
+        """
+        counters, probe = self.counters, self.southbound_probe
+        if not SHORTEST_COUNTERS.total_seconds() <= counters <= LONGEST.total_seconds():
+            raise ConfigurationError(
+                f"--counters {counters:g}: must be {SHORTEST_COUNTERS.seconds} s or longer, up to "
+                "a day"
+            )
+        if probe and not 1 <= probe <= LONGEST.total_seconds():
+            raise ConfigurationError(
+                f"--southbound-probe {probe:g}: must be 0 for never, or 1 s or longer, up to a day"
+            )
+        node = self.node or env.get("NODE_NAME") or env.get("HOSTNAME") or hostname
+        namespace = self.namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
+        return Settings(
+            node=node_name("--node", node),
+            namespace=namespace_name("--namespace", namespace),
+            lease=lease_duration(self.lease_duration),
+            kubeconfig=self.kubeconfig,
+            ovs_rundir=self.ovs_rundir or Path(env.get("OVS_RUNDIR") or Paths().ovs),
+            ovn_rundir=self.ovn_rundir or Path(env.get("OVN_RUNDIR") or Paths().ovn),
+            host_root=self.host_root,
+            counters=timedelta(seconds=counters),
+            southbound_probe=timedelta(seconds=probe),
+            capture_by_mirror=self.capture_by_mirror,
+            table_metrics=self.table_metrics,
+            metrics=parse_address("--metrics-bind-address", self.metrics_bind_address),
+            metrics_secure=self.metrics_secure,
+            health=parse_address("--health-probe-bind-address", self.health_probe_bind_address),
+            diagnostics=parse_address("--diagnostics-bind-address", self.diagnostics_bind_address),
+            host_address=env.get("HOST_IP_ADDRESS", ""),
             log_level=log.level(),
             log_text=log.as_text(),
-        ),
+        )
+
+
+_FLAGS = OVSAgentFlags()
+
+
+def ovs_agent(
+    *, flags: OVSAgentFlags = _FLAGS, log: LogFlags = _LOG, version: Version = False
+) -> int:
+    """Watch Open vSwitch and OVN on one host, and keep its OVSNode current."""
+    return start(
+        "ovs-agent",
+        lambda: flags.settings(os.environ, socket.gethostname(), log),
         version=version,
     )

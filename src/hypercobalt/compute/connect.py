@@ -6,7 +6,6 @@ An adapter is imported only when it is chosen, so the libraries of the others ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from importlib.metadata import version
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.direct.starts import StartsUnderWay
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
-from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME, SmokeSettings
+from hypercobalt.compute.nova.settings import NovaSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 
@@ -36,12 +35,8 @@ class ReadDefinitions(Protocol):
 def connect_nova(
     environment: Mapping[str, str],
     registry: CollectorRegistry,
-    smoke: SmokeSettings | None = None,
+    settings: NovaSettings | None = None,
     guard: LeaderGuard = unguarded,
-    *,
-    evacuate_local_disks: bool = False,
-    live_migrate_devices: bool = True,
-    service_down_time: timedelta = SERVICE_DOWN_TIME,
 ) -> ComputeService:
     """Make Nova's adapter. No call is made: an OpenStack that is away shows as `trouble` later.
 
@@ -49,13 +44,8 @@ def connect_nova(
         environment: `OS_PW_CMD` is taken from it; openstacksdk takes `OS_CLOUD`, the other `OS_*`
             and clouds.yaml from the process's own.
         registry: gets the metrics; call this once for each registry.
-        smoke: how servers for tests are booted; None means `SmokeSettings()`.
+        settings: of the adapter; None means `NovaSettings()`.
         guard: forbids changes.
-        evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
-            disks again from the image, unless all hosts share the directory or pool they are in.
-        live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
-            can.
-        service_down_time: Nova's option of that name, for which Nova shows a dead host as up.
 
     Raises:
         ConfigurationError: openstacksdk is not installed, or no account is configured.
@@ -69,16 +59,7 @@ def connect_nova(
         ) from exc
     agent = f"hypercobalt-operator/{version('hypercobalt')}"
     command = environment.get("OS_PW_CMD", "")
-    return service.connect(
-        agent,
-        command,
-        registry,
-        smoke or SmokeSettings(),
-        guard,
-        evacuate_local_disks=evacuate_local_disks,
-        live_migrate_devices=live_migrate_devices,
-        service_down_time=service_down_time,
-    )
+    return service.connect(agent, command, registry, settings or NovaSettings(), guard)
 
 
 def connect_direct(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
@@ -21,7 +20,7 @@ from hypercobalt.api.address import Address
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.connect import connect_direct, connect_nova
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.settings import NovaSettings
 from hypercobalt.operator.assembly import Connect, Options, add_controllers
 from hypercobalt.operator.election import election
 from hypercobalt.operator.ha.contract import add_contract
@@ -46,10 +45,7 @@ class ProcessSettings:
         options: of the controllers.
         compute: where instances run.
         direct: how `direct` reaches hosts.
-        smoke: the server that Nova boots for a test.
-        evacuate_local_disks: see `connect_nova`.
-        live_migrate_devices: see `connect_nova`.
-        service_down_time: see `connect_nova`.
+        nova: settings of `nova`.
         kubeconfig: file; None looks where kubectl and pods do.
         leader_elect: one of several processes is active.
         metrics: where `/metrics` is served; None: nowhere.
@@ -66,10 +62,7 @@ class ProcessSettings:
     options: Options
     compute: Kind
     direct: DirectSettings
-    smoke: SmokeSettings
-    evacuate_local_disks: bool
-    live_migrate_devices: bool
-    service_down_time: timedelta
+    nova: NovaSettings
     kubeconfig: Path | None
     leader_elect: bool
     metrics: Address | None
@@ -135,12 +128,4 @@ def _connect(settings: ProcessSettings, registry: CollectorRegistry) -> Connect 
         )
     if settings.compute == "none":
         return None
-    return lambda _, guard, __: connect_nova(
-        os.environ,
-        registry,
-        settings.smoke,
-        guard,
-        evacuate_local_disks=settings.evacuate_local_disks,
-        live_migrate_devices=settings.live_migrate_devices,
-        service_down_time=settings.service_down_time,
-    )
+    return lambda _, guard, __: connect_nova(os.environ, registry, settings.nova, guard)

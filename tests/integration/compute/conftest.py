@@ -20,7 +20,7 @@ from hypercobalt.adapters.openstack.threads import SIZE, Threads
 from hypercobalt.adapters.openstack.transport import http_session
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
 from hypercobalt.compute.nova.service import Nova
-from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.settings import NovaSettings, SmokeSettings
 
 
 @dataclass(slots=True)
@@ -63,18 +63,12 @@ class Adapter:
     ) -> Nova:
         """Nova's adapter for the account in the environment, as `connect` makes it."""
         smoke = smoke or SmokeSettings()
+        settings = NovaSettings(smoke, evacuate_local_disks=evacuate_local_disks)
         threads, metrics = Threads("test"), OpenStackMetrics(self.registry)
         own = Identity("test", password_command)
         tests = Identity("test", password_command, smoke.project, smoke.project_domain)
         clients = [self.client(threads, one, metrics) for one in (own, tests)]
-        made = Nova(
-            clients[0],
-            clients[1],
-            threads,
-            smoke,
-            self.clock,
-            evacuate_local_disks=evacuate_local_disks,
-        )
+        made = Nova(clients[0], clients[1], threads, settings, self.clock)
         self.made.append(made)
         return made
 

@@ -16,29 +16,21 @@ from typing import Final
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.lifecycle import TEST_AGGREGATE
-from tests.openstack.environment import set_account
-from tests.simulated_openstack.compute.aggregates import make
+from tests.integration.operator.simulated import SimulatedCloud, served, world_of
 from tests.simulated_openstack.http import Json, Request
-from tests.simulated_openstack.model import Host
-from tests.simulated_openstack.script import Fault, Script
-from tests.simulated_openstack.serve import Simulation, serve
-from tests.simulated_openstack.world import World
+from tests.simulated_openstack.script import Fault
 
-from hypercobalt.adapters.openstack.breaker import Rules
 from hypercobalt.api.conditions import Condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.nova.service import Nova
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Kube
 
 MANAGED: Final = HypervisorSpec(lifecycleEnabled=True, highAvailability=False)
 UNMANAGED: Final = HypervisorSpec(lifecycleEnabled=False, highAvailability=False)
 IN_SERVICE: Final = "Onboarding=False/Succeeded"
-_QUICKLY: Final = Rules(first=0.1, longest=0.3, jitter=lambda seconds: seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +43,14 @@ class Change:
 
 
 @dataclass(slots=True)
-class Cloud:
-    """A simulated OpenStack with one host, the zone and the aggregates that tests name.
+class Cloud(SimulatedCloud):
+    """One that records the changes, with one host.
 
     Args:
-        name: of the host, and of its Hypervisor.
         changes: that were carried out, in order.
     """
 
-    simulation: Simulation
-    kube: Kube
-    kubeconfig: Path
-    name: str
     changes: list[Change] = field(default_factory=list[Change])
-
-    @property
-    def world(self) -> World:
-        return self.simulation.world
-
-    @property
-    def script(self) -> Script:
-        return self.simulation.script
-
-    @property
-    def host(self) -> Host:
-        return self.world.hosts[self.name]
-
-    @property
-    def inside(self) -> set[str]:
-        """Aggregates that the host is in."""
-        return {one.name for one in self.world.aggregates.values() if self.name in one.hosts}
-
-    def nova(self) -> Nova:
-        return Adapter(self.simulation, rules=_QUICKLY).nova()
 
     def fail(self, calls: str, code: int = 500) -> Fault:
         """Have calls of a kind answered by an error from now on."""
@@ -128,13 +95,8 @@ class Cloud:
 async def cloud(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Cloud]:
-    world = World()
-    world.add_host(name)
-    make(world, "zone-a", "zone-a")
-    for aggregate in (TEST_AGGREGATE, "general", "special"):
-        make(world, aggregate)
-    async with serve(world) as simulation:
-        set_account(monkeypatch, simulation.admin)
+    world = world_of(name, enabled=True, aggregates=(TEST_AGGREGATE, "general", "special"))
+    async with served(monkeypatch, world) as simulation:
         made = Cloud(simulation, kube, kubeconfig, name)
         simulation.script.before("*", made.note)
         yield made

@@ -15,7 +15,7 @@ from tests.integration.operator.agents import Agent
 from tests.integration.operator.conftest import DEFAULTS, Operator, operator, ready, reason, until
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.lifecycle import QUICK, agent_reports, site
-from tests.integration.operator.service import in_service
+from tests.integration.operator.service import SKIP, in_service
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
@@ -121,7 +121,7 @@ class Host:
 
     async def starts(self, **labels: str) -> None:
         """Have it taken into service, with memory to spare."""
-        await in_service(self.kube, self.name, **labels)
+        await in_service(self.kube, self.name, labels=SKIP | labels)
         await self.reports("True")
 
     async def reports(self, status: str, boot: str = "") -> None:
@@ -230,6 +230,16 @@ async def start(site: Site) -> Host:
         await host.starts()
     await site.hosts[0].until("HaEnabled", "True/Succeeded")
     return site.hosts[0]
+
+
+@asynccontextmanager
+async def failing(
+    kubeconfig: Path, kube: Kube, name: str, *, hosts: int = 3, servers: int = 1
+) -> AsyncIterator[tuple[Site, Host]]:
+    """Hosts in the service of an operator that recovers, and the one that will fail."""
+    site = failing_site(kube, name, hosts=hosts, servers=servers)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        yield site, await start(site)
 
 
 async def evictions_of(kube: Kube, name: str) -> list[Eviction]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
 from tests.integration.operator.eviction_world import state, words
-from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
+from tests.integration.operator.lifecycle import QUICK, message, set_spec, site
+from tests.integration.operator.service import GENERAL, SKIP, in_service, is_ready
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.core import Node
@@ -30,21 +31,7 @@ from hypercobalt.runtime import InvalidError, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SKIP = {LIFECYCLE_LABEL: "skip-tests"}
-GENERAL = {AGGREGATES_ANNOTATION: "general"}
 HUGE, SMALL = Size(1000, 1_000_000, 0), Size(1, 1024, 0)
-
-
-def is_ready(hypervisor: Hypervisor) -> bool:
-    return reason(hypervisor, "Ready") == "True/Ready"
-
-
-async def in_service(kube: Kube, name: str, **node: dict[str, str]) -> None:
-    options = {"labels": SKIP, "annotations": GENERAL} | node
-    await add_node(kube, name, **options)  # type: ignore[arg-type]
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-    await until(kube, Hypervisor, name, is_ready)
 
 
 async def test_unknown_annotations_stay_and_change_nothing(

@@ -6,21 +6,16 @@ from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import agent_reports, message, site, warnings
+from tests.integration.operator.lifecycle import message, site, warnings
+from tests.integration.operator.service import SKIP, in_service, is_ready
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, LIFECYCLE_LABEL
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-SKIP = {LIFECYCLE_LABEL: "skip-tests"}
-
-
-def is_ready(hypervisor: Hypervisor) -> bool:
-    return reason(hypervisor, "Ready") == "True/Ready"
 
 
 def is_claimed(hypervisor: Hypervisor) -> bool:
@@ -30,13 +25,6 @@ def is_claimed(hypervisor: Hypervisor) -> bool:
 async def label(kube: Kube, node: str, hostname: str) -> None:
     patch = {"metadata": {"labels": {HOSTNAME_LABEL: hostname}}}
     await kube.merge_patch(Node, node, patch)
-
-
-async def in_service(kube: Kube, node: str) -> Hypervisor:
-    await add_node(kube, node, labels=SKIP)
-    await until(kube, Hypervisor, node, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, node)
-    return await until(kube, Hypervisor, node, is_ready)
 
 
 async def test_host_stays_with_its_hypervisor_when_one_of_an_earlier_name_comes(

@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import TEST_AGGREGATE, agent_reports, set_spec
-from tests.openstack.environment import set_account
-from tests.simulated_openstack.compute.aggregates import make
+from tests.integration.operator.lifecycle import agent_reports, set_spec
+from tests.integration.operator.service import GENERAL, SKIP, begun
+from tests.integration.operator.simulated import served, world_of
 from tests.simulated_openstack.pace import Pace
-from tests.simulated_openstack.serve import serve
-from tests.simulated_openstack.world import World
 
 from hypercobalt.api.holders import ADDRESS
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.eviction.model.policy import Policy
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -68,18 +65,12 @@ async def test_emptying_a_host_takes_fewer_calls_than_the_existing_operator(
     most: int,
 ) -> None:
     """Calls of the whole operator, from the maintenance until the host is evicted."""
-    world = World(Pace(live=2.0))
-    for host in (name, *(f"{name}-{number}" for number in range(targets))):
-        world.add_host(host)
-    make(world, "zone-a", "zone-a"), make(world, "general"), make(world, TEST_AGGREGATE)
-    labels, wishes = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
-    async with serve(world) as simulation:
-        set_account(monkeypatch, simulation.admin)
+    hosts = (name, *(f"{name}-{number}" for number in range(targets)))
+    world = world_of(*hosts, enabled=True, pace=Pace(live=2.0))
+    async with served(monkeypatch, world) as simulation:
         limits = Policy(most_per_possible_target=limit)
         async with operator(kubeconfig, Adapter(simulation).nova(), eviction=limits):
-            await add_node(kube, name, labels=labels, annotations=wishes)
-            await until(kube, Hypervisor, name, lambda _: True)
-            await agent_reports(kube, name)
+            await begun(kube, name)
             await until(kube, Hypervisor, name, in_service)
             for _ in range(instances):
                 world.add_server(name)
@@ -97,7 +88,6 @@ async def all_come_into_service(kube: Kube, names: list[str]) -> None:
     A host's node agent reports once its address is known, as a pod that a kubelet has started: then
     the operator is the only writer, and has nobody but itself to be in conflict with.
     """
-    labels, wishes = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
     silent, waited_for = set(names), set(names)
     async with (
         asyncio.timeout(WHOLE_FLEET),
@@ -105,7 +95,7 @@ async def all_come_into_service(kube: Kube, names: list[str]) -> None:
         asyncio.TaskGroup() as fleet,
     ):
         for host in names:
-            fleet.create_task(add_node(kube, host, labels=labels, annotations=wishes))
+            fleet.create_task(add_node(kube, host, labels=SKIP, annotations=GENERAL))
         async for event in events:
             if (found := event.object) is None or (host := found.metadata.name) not in waited_for:
                 continue
@@ -124,12 +114,8 @@ async def test_a_host_comes_into_service_with_few_writes_and_calls(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted, and not timed: a busy machine takes longer, and makes as many."""
-    names, world = [f"{name}-{number}" for number in range(NODES)], World()
-    for host in names:
-        world.add_host(host, enabled=False)
-    make(world, "zone-a", "zone-a"), make(world, "general"), make(world, "tenant_filter_tests")
-    async with serve(world) as simulation:
-        set_account(monkeypatch, simulation.admin)
+    names = [f"{name}-{number}" for number in range(NODES)]
+    async with served(monkeypatch, world_of(*names)) as simulation:
         async with operator(kubeconfig, Adapter(simulation).nova()) as running:
             await all_come_into_service(kube, names)
             conflicts = sum(running.requests(method, "409") for method in ("PATCH", "POST"))

@@ -39,7 +39,7 @@ NAME = "op-hypercobalt-operator-definitions-key"  # as the chart has it, with it
 CONTENT = HostDefinitions("b", "m", {"u": DomainDefinition("vm", "<domain/>", active=True)})
 
 
-class Site:
+class Published:
     """A running operator with its Secret, and how it reads definitions."""
 
     def __init__(self, person: Kube, manager: Manager, read: ReadDefinitions) -> None:
@@ -73,8 +73,9 @@ class Site:
 
 @asynccontextmanager
 async def running(
-    kubeconfig: Path, person: Kube, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Site]:
+    kubeconfig: Path, person: Kube, name: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Published]:
+    """An operator that has published its key to a host."""
     monkeypatch.setattr(publishing, "REREAD", timedelta(milliseconds=50))
     account, reads = kubeconfig.with_name(ACCOUNT), list[ReadDefinitions]()
     mine = account if account.exists() else kubeconfig
@@ -94,7 +95,9 @@ async def running(
         add_controllers(manager, options, metrics, connect)
         task = asyncio.create_task(manager.run())
         try:
-            yield Site(person, manager, reads[0])
+            await add_node(person, name)
+            await until(person, Hypervisor, name, lambda it: it.status.definitionsKey is not None)
+            yield Published(person, manager, reads[0])
         finally:
             manager.stop()
             with contextlib.suppress(asyncio.CancelledError):
@@ -105,9 +108,7 @@ async def running(
 async def test_key_is_made_published_rotated_and_kept_for_what_was_sealed(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(kubeconfig, kube, monkeypatch) as site:
-        await add_node(kube, name)
-        await until(kube, Hypervisor, name, lambda it: it.status.definitionsKey is not None)
+    async with running(kubeconfig, kube, name, monkeypatch) as site:
         (made,) = (ring(await site.secret()).current,)
         own = await site.publishes(name, made.public)
         with pytest.raises(TransientError, match=rf"SealedDefinitions {name} in .*monsoon3"):
@@ -140,9 +141,7 @@ async def test_key_is_made_published_rotated_and_kept_for_what_was_sealed(
 async def test_secret_without_a_key_is_reported_and_takes_no_published_key_away(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(kubeconfig, kube, monkeypatch) as site:
-        await add_node(kube, name)
-        await until(kube, Hypervisor, name, lambda it: it.status.definitionsKey is not None)
+    async with running(kubeconfig, kube, name, monkeypatch) as site:
         good = ring(await site.secret()).current
         found = await site.secret()
         await kube.patch(found, replace(found, data={CURRENT: b"no key"}))
@@ -158,9 +157,7 @@ async def test_secret_without_a_key_is_reported_and_takes_no_published_key_away(
 async def test_key_that_somebody_else_has_written_is_replaced(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(kubeconfig, kube, monkeypatch) as site:
-        await add_node(kube, name)
-        await until(kube, Hypervisor, name, lambda it: it.status.definitionsKey is not None)
+    async with running(kubeconfig, kube, name, monkeypatch) as site:
         good = ring(await site.secret()).current
         theirs = PrivateKey.make().public
         for text in (theirs.text, None):

@@ -13,45 +13,36 @@ import pytest
 from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.conftest import Operator, add_node, operator, reason, until
 from tests.integration.operator.lifecycle import TEST_AGGREGATE, agent_reports, message
+from tests.integration.operator.service import GENERAL, SKIP
+from tests.integration.operator.simulated import SimulatedCloud, served, world_of
 from tests.integration.runtime.scripted import eventually
-from tests.openstack.environment import set_account
 from tests.simulated_openstack.compute.aggregates import make
 from tests.simulated_openstack.model import Host
-from tests.simulated_openstack.script import Script
-from tests.simulated_openstack.serve import serve
 from tests.simulated_openstack.world import World
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.shared.node_facts import (
-    AGGREGATES_ANNOTATION,
-    LIFECYCLE_LABEL,
-    TRAITS_ANNOTATION,
-)
+from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 LISTINGS = Settings(compare=timedelta(milliseconds=300), resync=timedelta(hours=1))
 """Nothing but the listings gets a host a pass."""
+WISHES = GENERAL | {TRAITS_ANNOTATION: "CUSTOM_A"}
 FLEET = 12
 PROVIDERS = "placement GET /resource_providers"
 TRAITS = "placement GET /resource_providers/{id}/traits"
 
 
 @dataclass(slots=True)
-class Site:
-    """A simulated OpenStack, an operator on it, and a person."""
+class Compared(SimulatedCloud):
+    """One whose hosts the running operator compares with what it last left."""
 
-    world: World
-    script: Script
     running: Operator
-    kube: Kube
 
     async def node(self, name: str) -> None:
-        labels = {LIFECYCLE_LABEL: "skip-tests"}
-        wishes = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
-        await add_node(self.kube, name, labels=labels, annotations=wishes)
+        await add_node(self.kube, name, labels=SKIP, annotations=WISHES)
         await until(self.kube, Hypervisor, name, lambda _: True)
         await agent_reports(self.kube, name)
 
@@ -72,23 +63,11 @@ def in_service(hypervisor: Hypervisor) -> bool:
 @asynccontextmanager
 async def around(
     kube: Kube, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, world: World
-) -> AsyncIterator[Site]:
-    async with serve(world) as simulation:
-        set_account(monkeypatch, simulation.admin)
+) -> AsyncIterator[Compared]:
+    async with served(monkeypatch, world) as simulation:
         nova = Adapter(simulation).nova()
         async with operator(kubeconfig, nova, lifecycle=LISTINGS) as running:
-            yield Site(world, simulation.script, running, kube)
-
-
-def cloud(*names: str, general: bool = True) -> World:
-    world = World()
-    for name in names:
-        world.add_host(name, enabled=False)
-    make(world, "zone-a", "zone-a"), make(world, TEST_AGGREGATE)
-    if general:
-        make(world, "general")
-    world.custom_traits.add("CUSTOM_A")
-    return world
+            yield Compared(simulation, kube, kubeconfig, next(iter(world.hosts), ""), running)
 
 
 def disable(world: World, host: Host) -> None:
@@ -125,7 +104,7 @@ async def test_drift_in_nova_and_placement_is_put_right_within_two_comparisons(
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[World, Host], None],
 ) -> None:
-    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of(name)) as site:
         await site.node(name)
         await site.ready(name)
         await site.comparisons(1)
@@ -144,7 +123,7 @@ async def test_drift_in_nova_and_placement_is_put_right_within_two_comparisons(
 async def test_metadata_of_an_aggregate_is_followed(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of(name)) as site:
         await site.node(name)
         await site.ready(name)
         (general,) = (a for a in site.world.aggregates.values() if a.name == "general")
@@ -161,7 +140,7 @@ async def test_metadata_of_an_aggregate_is_followed(
 async def test_nova_compute_that_is_down_is_shown_until_it_reports_again(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of(name)) as site:
         await site.node(name)
         shown = await site.ready(name)
         assert reason(shown, "ComputeServiceUp") == "True/Up"
@@ -178,7 +157,7 @@ async def test_nova_compute_that_is_down_is_shown_until_it_reports_again(
 async def test_service_that_others_disabled_stays_disabled(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of(name)) as site:
         await site.node(name)
         await site.ready(name)
         host = site.world.hosts[name]
@@ -201,7 +180,7 @@ async def test_fleet_without_drift_is_compared_by_three_listings_and_few_reads_o
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"{name}-{number}" for number in range(FLEET)]
-    async with around(kube, kubeconfig, monkeypatch, cloud(*names)) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of(*names)) as site:
         await asyncio.gather(*(site.node(host) for host in names))
         await asyncio.gather(*(site.ready(host) for host in names))
         await site.comparisons(2)
@@ -220,7 +199,7 @@ async def test_hosts_that_wait_cost_a_listing_for_all_and_no_pass(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"{name}-{number}" for number in range(FLEET)]
-    async with around(kube, kubeconfig, monkeypatch, cloud()) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of()) as site:
         await asyncio.gather(*(site.node(host) for host in names))
         for host in names:
             await until(
@@ -242,7 +221,7 @@ async def test_hosts_that_wait_cost_a_listing_for_all_and_no_pass(
 async def test_aggregate_and_provider_that_come_later_are_noticed(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = cloud(name, general=False)
+    world = world_of(name, aggregates=(TEST_AGGREGATE,))
     world.hosts[name].provider = False
     async with around(kube, kubeconfig, monkeypatch, world) as site:
         await site.node(name)
@@ -261,7 +240,7 @@ async def test_traits_are_read_once_until_a_host_is_in_service(
 ) -> None:
     monkeypatch.setattr(f"{__name__}.LISTINGS", replace(LISTINGS, compare=timedelta(minutes=1)))
     names = [f"{name}-{number}" for number in range(FLEET)]
-    async with around(kube, kubeconfig, monkeypatch, cloud(*names)) as site:
+    async with around(kube, kubeconfig, monkeypatch, world_of(*names)) as site:
         await asyncio.gather(*(site.node(host) for host in names))
         await asyncio.gather(*(site.ready(host) for host in names))
         assert site.script.count(TRAITS) == FLEET

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from tests.integration.apiserver.conftest import no_check
 from tests.integration.operator.conftest import until
-from tests.integration.operator.failing import failing_site, recovering, start
+from tests.integration.operator.failing import failing
 from tests.integration.operator.lifecycle import message, now
 from tests.integration.operator.process import ADMIN, ELSEWHERE, FREE, LEASE, STRANGER, cobalt
 from tests.integration.runtime.scripted import eventually
@@ -27,11 +27,7 @@ from hypercobalt.api.times import MicroTime
 from hypercobalt.operator.ha.contract import MANAGER, Contract
 from hypercobalt.operator.shared.hypervisors import BY_HOST, hosts_of
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
-from hypercobalt.runtime import (
-    Informer,
-    Kube,
-    Metrics,
-)
+from hypercobalt.runtime import Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.endpoints import Endpoints
 
@@ -176,9 +172,7 @@ async def served(kube: Kube) -> AsyncIterator[httpx2.AsyncClient]:
 async def test_host_that_is_switched_off_is_not_recovered_until_it_is_switched_on(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences), served(kube) as client:
-        host = await start(site)
+    async with failing(kubeconfig, kube, name) as (_, host), served(kube) as client:
         assert (await client.post(name, content=OFF)).status_code == 200
         off = await host.until("HaEnabled", "False/Succeeded")
         assert HA_ENABLED in message(off, "HaEnabled")

@@ -23,6 +23,7 @@ from tests.integration.operator.dying import Dying
 from tests.integration.operator.failing import (
     SOON,
     evictions_of,
+    failing,
     failing_site,
     fencing,
     gone,
@@ -62,9 +63,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)
 async def test_dead_host_is_fenced_evacuated_and_taken_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name, servers=2)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name, servers=2) as (site, dead):
         world = site.compute.world
         await dead.dies()
 
@@ -135,9 +134,7 @@ async def test_dead_host_does_not_go_on_listing_what_runs_elsewhere(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """Its agent would take them out, and is away for as long as the host."""
-    site = failing_site(kube, name, servers=2)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name, servers=2) as (site, dead):
         there = site.compute.moves.on(name)
         own = Instance("00000000-0000-4000-8000-00000000000f", "of the agent alone", active=True)
         reported = HypervisorStatus(
@@ -162,9 +159,7 @@ async def test_dead_host_does_not_go_on_listing_what_runs_elsewhere(
 async def test_host_that_is_off_already_is_proven_dead_without_an_order(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         dead.device.state = PowerState.OFF
         await dead.dies()
         found = await dead.until("Fenced", "True/Proven")
@@ -176,9 +171,7 @@ async def test_host_that_is_off_already_is_proven_dead_without_an_order(
 async def test_device_that_refuses_proves_nothing_until_an_administrator_asserts_it(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         dead.device.failure = FenceError("bmc: 401 Unauthorized", FenceFailure.FAILED)
         await dead.dies()
         found = await dead.until("Fenced", "Unknown/Failed")
@@ -200,9 +193,7 @@ async def test_device_that_refuses_proves_nothing_until_an_administrator_asserts
 async def test_refused_attempt_is_named_at_once_and_repeated_when_the_secret_changes(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         dead.device.failure = FenceError("bmc: 401 Unauthorized", FenceFailure.REFUSED)
         await dead.dies()
         found = await dead.until("Fenced", "Unknown/Refused")
@@ -219,9 +210,7 @@ async def test_refused_attempt_is_named_at_once_and_repeated_when_the_secret_cha
 async def test_host_without_a_fence_device_is_blocked_with_the_reason(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         del site.fences.by_node[name]
         await dead.dies()
         found = await dead.until("RecoveryBlocked", "True/GatesClosed")
@@ -236,9 +225,7 @@ async def test_host_without_a_fence_device_is_blocked_with_the_reason(
 async def test_host_whose_agent_lives_migrates_and_is_not_fenced(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        sick = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, sick):
         await sick.node("Unknown")
         await recovered(site, name)
         (eviction,) = await evictions_of(kube, name)
@@ -254,9 +241,7 @@ async def test_host_that_answers_only_a_new_request_migrates(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """Kubelet and agent are cut off from the API, so what was read of the host grows old."""
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        cut_off = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, cut_off):
         site.compute.world.listed_down.add(name)
         await Agent(kube, name).renews(lasts=1)
         await cut_off.node("Unknown")
@@ -374,9 +359,7 @@ async def test_recovery_waits_while_the_compute_service_is_away(
     kube: Kube, kubeconfig: Path, name: str, error: HypercobaltError
 ) -> None:
     """The outages look alike behind Nova's API; none makes a host dead, or loses a dead one."""
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         site.compute.world.fault = lambda call, _: error if call.startswith("hosts.") else None
         await dead.dies()
         found = await until(
@@ -421,9 +404,7 @@ async def test_dead_host_is_forced_down_once_the_compute_service_allows_it(
     kube: Kube, kubeconfig: Path, name: str, error: HypercobaltError
 ) -> None:
     """Nothing changes meanwhile that would lead to another pass."""
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         site.compute.world.fault = lambda call, _: error if call == "hosts.force_down" else None
         await dead.dies()
         await until(
@@ -436,9 +417,7 @@ async def test_dead_host_is_forced_down_once_the_compute_service_allows_it(
 async def test_many_hosts_at_once_are_left_alone_until_enough_are_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name, hosts=5)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        first = await start(site)
+    async with failing(kubeconfig, kube, name, hosts=5) as (site, first):
         for host in site.hosts[:2]:
             await host.dies()
         found = await first.until("RecoveryBlocked", "True/ManyHosts")
@@ -517,9 +496,7 @@ async def test_device_that_lied_is_found_out_when_the_host_reports_again(
 async def test_host_that_was_fenced_wrongly_is_rebooted_and_returns_to_service(
     kube: Kube, kubeconfig: Path, name: str, *, lies: bool
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        alive = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, alive):
         alive.device.state = PowerState.OFF  # it lies: the host is cut off, and runs
         await alive.dies()
         await recovered(site, name)
@@ -577,9 +554,7 @@ async def test_assertion_that_was_wrong_does_not_count_when_the_host_is_silent_a
 async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silent(
     kube: Kube, kubeconfig: Path, name: str, *, tainted: bool
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        lives = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, lives):
         lives.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
         if tainted:
             await kube.merge_patch(Node, name, {"spec": {"taints": [OUT_OF_SERVICE_TAINT]}})
@@ -609,9 +584,7 @@ async def test_renewal_from_before_an_assertion_does_not_disprove_it(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """The watch of Leases gathers renewals for half a second; the assertion is seen at once."""
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         dead.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
         await Agent(kube, site.hosts[1].name).renews()  # from then on they are gathered
         await dead.dies()
@@ -666,9 +639,7 @@ async def test_dead_host_whose_node_is_deleted_is_evacuated_before_its_record_go
 async def test_silent_host_whose_node_is_deleted_is_fenced_and_evacuated_all_the_same(
     kube: Kube, kubeconfig: Path, name: str, *, asserted: bool
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         if asserted:
             dead.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
         site.compute.world.fault = lambda *_: UnreachableError("503")  # nothing is done meanwhile
@@ -725,9 +696,7 @@ async def test_dead_host_whose_node_is_deleted_in_the_foreground_is_evacuated(
 async def test_silent_host_that_answers_again_after_its_node_was_deleted_goes_with_it(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        cut_off = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, cut_off):
         cut_off.device.failure = FenceError("bmc: no route to host", FenceFailure.FAILED)
         await cut_off.dies()
         await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
@@ -786,9 +755,7 @@ async def test_host_that_dies_while_it_is_drained_live_is_evacuated(
 async def test_pressure_disables_the_host_in_the_compute_service_while_it_lasts(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        host = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, host):
         world = site.compute.world
         node = await kube.get(Node, name)
         assert node is not None
@@ -804,9 +771,7 @@ async def test_pressure_disables_the_host_in_the_compute_service_while_it_lasts(
 async def test_host_in_manual_maintenance_is_not_recovered(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name, servers=0)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        host = await start(site)
+    async with failing(kubeconfig, kube, name, servers=0) as (_, host):
         await set_spec(kube, name, maintenance="manual", maintenanceReason="fan")
         await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
         await until(kube, Eviction, name, lambda e: has_ended(e.status))

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.operator.conftest import AGENTS, DEFAULTS, add_node, operator, reason, until
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
+from tests.integration.operator.service import GENERAL, SKIP, TESTED, begun, in_service, is_ready
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.hypervisor import Hypervisor
@@ -20,23 +21,9 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
-
-GENERAL = {AGGREGATES_ANNOTATION: "general"}
-
-
-def is_ready(hypervisor: Hypervisor) -> bool:
-    return reason(hypervisor, "Ready") == "True/Ready"
-
-
-async def in_service(kube: Kube, name: str) -> None:
-    await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=GENERAL)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-    await until(kube, Hypervisor, name, is_ready)
 
 
 async def test_host_that_terminates_leaves_openstack(
@@ -85,9 +72,7 @@ async def test_test_servers_that_cannot_be_deleted_keep_no_host_in_service(
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
-        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-        await agent_reports(kube, name)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
         broken[0] = True
         await set_spec(kube, name, maintenance="termination")
@@ -201,7 +186,7 @@ async def test_openstack_away_at_start_is_a_condition_and_nothing_is_lost(
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=GENERAL)
+        await add_node(kube, name, labels=SKIP, annotations=GENERAL)
         shown = await until(
             kube, Hypervisor, name, lambda hv: reason(hv, "Registered") == "Unknown/Unreachable"
         )
@@ -229,7 +214,7 @@ async def test_one_bad_host_does_not_stop_the_others(
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute):
-        await add_node(kube, bad, labels={LIFECYCLE_LABEL: "skip-tests"})
+        await add_node(kube, bad, labels=SKIP)
         await in_service(kube, good)
 
 
@@ -272,7 +257,7 @@ async def test_onboarding_goes_on_after_a_death(
     death = Death(int(number) if kind == "call" else -1)
     dying = Dying(int(number) - 1 if kind == "write" else 1_000_000)
     async with operator(kubeconfig):  # without a compute service: the host is there, no more
-        await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
+        await add_node(kube, name, labels=TESTED, annotations=GENERAL)
         await until(kube, Hypervisor, name, lambda _: True)
     await agent_reports(kube, name)
     compute.world.fault = death

@@ -7,26 +7,18 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.integration.operator.conftest import Operator, add_node, operator, reason, until
-from tests.integration.operator.lifecycle import QUICK, agent_reports, set_spec, site
+from tests.integration.operator.lifecycle import QUICK, set_spec, site
+from tests.integration.operator.service import TESTED, in_service
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.address import Address
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.model import Server
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-LABELS, ANNOTATIONS = {LIFECYCLE_LABEL: "true"}, {AGGREGATES_ANNOTATION: "general"}
 ANYWHERE = Address(port=0)
-
-
-async def in_service(kube: Kube, name: str) -> None:
-    await add_node(kube, name, labels=LABELS, annotations=ANNOTATIONS)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
 
 
 async def page(running: Operator, path: str) -> httpx2.Response:
@@ -42,7 +34,7 @@ async def test_onboarding_that_goes_well_counts_no_errors(
     compute = site(name)
     compute.world.change_host(name, enabled=False, disabled_reason="new")
     async with operator(kubeconfig, compute, lifecycle=QUICK, address=ANYWHERE) as running:
-        await in_service(kube, name)
+        await in_service(kube, name, labels=TESTED)
         text = (await page(running, "/metrics")).text
     assert sum("smoke_tests.create" in call for call in compute.world.calls) == 1
     assert 'controller_runtime_reconcile_total{controller="onboarding"' in text
@@ -60,7 +52,7 @@ async def test_failed_eviction_is_a_number_above_zero_and_so_is_its_instance(
     compute = site(name)
     compute.moves.add(Server("i1", "web", name, "ERROR", fault="i1 is stuck"))
     async with operator(kubeconfig, compute, lifecycle=QUICK, address=ANYWHERE) as running:
-        await in_service(kube, name)
+        await in_service(kube, name, labels=TESTED)
         before = (await page(running, "/metrics")).text
         await set_spec(kube, name, maintenance="auto")
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "False/Failed")

@@ -8,35 +8,18 @@ from pathlib import Path
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
 from tests.integration.operator.failing import SOON
-from tests.integration.operator.lifecycle import (
-    QUICK,
-    TEST_AGGREGATE,
-    agent_reports,
-    message,
-    site,
-)
+from tests.integration.operator.lifecycle import QUICK, TEST_AGGREGATE, agent_reports, message, site
+from tests.integration.operator.service import GENERAL, SKIP, TESTED, is_ready
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.shared.node_facts import (
-    AGGREGATES_ANNOTATION,
-    LIFECYCLE_LABEL,
-    TRAITS_ANNOTATION,
-)
+from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
-
-ON = {LIFECYCLE_LABEL: "true"}
-SKIP = {LIFECYCLE_LABEL: "skip-tests"}
-GENERAL = {AGGREGATES_ANNOTATION: "general"}
-
-
-def is_ready(hypervisor: Hypervisor) -> bool:
-    return reason(hypervisor, "Ready") == "True/Ready"
 
 
 async def test_host_without_a_test_is_onboarded_with_few_writes(
@@ -77,7 +60,7 @@ async def test_host_without_a_test_is_onboarded_with_few_writes(
     ("labels", "has"),
     [
         pytest.param(SKIP, None, id="with skip-tests"),
-        pytest.param(ON, (), id="with a service that has neither tests nor aggregates"),
+        pytest.param(TESTED, (), id="with a service that has neither tests nor aggregates"),
     ],
 )
 async def test_host_that_is_not_tested_waits_for_its_agent_all_the_same(
@@ -105,7 +88,7 @@ async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
     compute = site(name)
     compute.world.change_host(name, enabled=False, disabled_reason="new")
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
+        await add_node(kube, name, labels=TESTED, annotations=GENERAL)
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") == "True/Initial")
         assert not any("create" in call for call in compute.world.calls)
         await agent_reports(kube, name)

@@ -25,6 +25,7 @@ from tests.integration.operator.lifecycle import (
     set_spec,
     site,
 )
+from tests.integration.operator.service import GENERAL, SKIP, TESTED, begun, is_ready
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.conditions import set_condition
@@ -47,31 +48,18 @@ from hypercobalt.runtime import Kube
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 WIPED: dict[str, object] = {"conditions": [], "serviceId": None}
-TESTED, SKIP = {LIFECYCLE_LABEL: "true"}, {LIFECYCLE_LABEL: "skip-tests"}
-GENERAL = {AGGREGATES_ANNOTATION: "general"}
 ONCE = replace(QUICK, test_tries=2, retry_pause=timedelta(hours=1))
-
-
-def is_ready(hypervisor: Hypervisor) -> bool:
-    return reason(hypervisor, "Ready") == "True/Ready"
 
 
 def onboarding(state: str) -> Callable[[Hypervisor], bool]:
     return lambda hv: reason(hv, "Onboarding") == state
 
 
-async def begun(kube: Kube, name: str, **node: object) -> None:
-    """Add a Node whose agent reports."""
-    await add_node(kube, name, **node)  # type: ignore[arg-type]
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-
-
 async def test_host_without_custom_traits_is_onboarded(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig, site(name)):
-        await begun(kube, name, labels=SKIP)
+        await begun(kube, name)
         made = await until(kube, Hypervisor, name, is_ready)
     assert reason(made, "TraitsUpdated") == "True/Succeeded"
 
@@ -82,7 +70,7 @@ async def test_host_with_a_whole_domain_name_is_onboarded(
     compute, whole = site(name), f"{name}.example.org"
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         labels = TESTED | {HOSTNAME_LABEL: whole}
-        await begun(kube, whole, labels=labels, annotations=GENERAL)
+        await begun(kube, whole, labels=labels)
         made = await until(kube, Hypervisor, whole, is_ready)
     assert made.status.serviceId == compute.world.hosts[name].service_id
     assert compute.world.names_of(name) == {"general", "zone-a"}
@@ -97,7 +85,7 @@ async def test_node1_and_node10_are_onboarded_side_by_side(
     compute.world.boots = ("BUILD", "")
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         for one in (tenth, first):
-            await begun(kube, one, labels=TESTED, annotations=GENERAL)
+            await begun(kube, one, labels=TESTED)
             await until(kube, Hypervisor, one, lambda hv: hv.status.smokeTest is not None)
         assert len(compute.world.tests) == 2  # neither has deleted the other's
         compute.world.boots = ("ACTIVE", "{name}")
@@ -115,7 +103,7 @@ async def test_two_nodes_of_one_host_do_not_share_it(
 ) -> None:
     compute, other = site(name), f"{name}.other.example.org"
     async with operator(kubeconfig, compute):
-        await begun(kube, name, labels=SKIP)
+        await begun(kube, name)
         await until(kube, Hypervisor, name, is_ready)
         await begun(kube, other, labels=SKIP | {HOSTNAME_LABEL: other})
         claimed = await until(
@@ -135,7 +123,7 @@ async def test_host_is_onboarded_although_its_test_server_cannot_be_deleted_for_
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, lambda hv: "no answer" in message(hv, "Onboarding"))
         broken[0] = False
         await until(kube, Hypervisor, name, is_ready)
@@ -147,7 +135,7 @@ async def test_host_is_tested_again_after_its_lifecycle_was_off(
 ) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, is_ready)
         await kube.merge_patch(Node, name, {"metadata": {"labels": {LIFECYCLE_LABEL: None}}})
         off = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
@@ -162,7 +150,7 @@ async def test_wiped_status_of_a_host_in_service_touches_no_guest(
 ) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, is_ready)
         compute.moves.add(Server("guest", "guest", name, "ACTIVE"))
         calls = len(compute.world.calls)
@@ -185,7 +173,7 @@ async def test_smoke_test_that_always_fails_is_given_up_and_has_a_way_back(
     compute = site(name)
     compute.world.boots = ("ERROR", "")
     async with operator(kubeconfig, compute, lifecycle=ONCE):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
         assert "failed 2 times" in message(failed, "Onboarding")
         assert "No valid host was found" in message(failed, "Onboarding")
@@ -202,7 +190,7 @@ async def test_maintenance_of_a_host_whose_onboarding_failed_boots_and_enables_n
     compute = site(name)
     compute.world.boots = ("ERROR", "")
     async with operator(kubeconfig, compute, lifecycle=ONCE):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, onboarding("False/Aborted"))
         calls = len(compute.world.calls)
         await set_spec(kube, name, maintenance="manual", maintenanceReason="swap NIC")
@@ -224,7 +212,7 @@ async def test_maintenance_in_the_middle_of_the_test_aborts_it_and_it_begins_aga
     compute = site(name)
     compute.world.boots = ("BUILD", "")
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
         await set_spec(kube, name, maintenance="manual", maintenanceReason="swap NIC")
         held = await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
@@ -245,7 +233,7 @@ async def test_server_that_is_never_built_counts_as_a_failure(
     compute.world.boots = ("BUILD", "")
     settings = replace(ONCE, build_limit=timedelta(milliseconds=100))
     async with operator(kubeconfig, compute, lifecycle=settings):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
     assert "still BUILD" in message(failed, "Onboarding")
     assert compute.world.tests == {}
@@ -258,7 +246,7 @@ async def test_server_that_is_never_gone_ends_the_test_and_is_deleted_later(
     compute.world.boots, compute.world.undying = ("ERROR", ""), True
     settings = replace(ONCE, build_limit=timedelta(milliseconds=100))
     async with operator(kubeconfig, compute, lifecycle=settings):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
         (left,) = compute.world.tests
         assert "after they were to be deleted" in message(failed, "Onboarding")
@@ -280,7 +268,7 @@ async def test_test_server_that_is_refused_counts_as_a_failure(
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=ONCE):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
     assert "no image 'cirros-kvm'" in message(failed, "Onboarding")
 
@@ -288,7 +276,7 @@ async def test_test_server_that_is_refused_counts_as_a_failure(
 async def test_missing_zone_is_named(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, labels=TESTED | {ZONE_LABEL: ""}, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED | {ZONE_LABEL: ""})
         await until(kube, Hypervisor, name, lambda hv: ZONE_LABEL in message(hv, "Onboarding"))
         await kube.merge_patch(Node, name, {"metadata": {"labels": {ZONE_LABEL: "zone-a"}}})
         await until(kube, Hypervisor, name, is_ready)
@@ -335,7 +323,7 @@ async def test_storage_that_is_not_there_holds_the_test_and_is_named(
     probes = replace(QUICK, storage_probes=("node:PoolReachable", "hypervisor:SharedDirectory"))
     away = NodeCondition(type="PoolReachable", status="False", message="no monitor answers")
     async with operator(kubeconfig, compute, lifecycle=probes):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL, conditions=(*ready(), away))
+        await begun(kube, name, labels=TESTED, conditions=(*ready(), away))
         await until(
             kube, Hypervisor, name, lambda hv: "no monitor answers" in message(hv, "Onboarding")
         )
@@ -360,7 +348,7 @@ async def test_invalid_traits_and_aggregates_are_named_until_they_are_put_right(
     compute = site(name)
     wrong = {AGGREGATES_ANNOTATION: "general,nowhere", TRAITS_ANNOTATION: "CUSTOM_A,not a trait"}
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, labels=SKIP, annotations=wrong)
+        await begun(kube, name, annotations=wrong)
         await until(
             kube, Hypervisor, name, lambda hv: "'not a trait'" in message(hv, "TraitsUpdated")
         )
@@ -378,7 +366,7 @@ async def test_host_is_onboarded_without_traits_aggregates_and_tests(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig, site(name, has=())):
-        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await begun(kube, name, labels=TESTED)
         made = await until(kube, Hypervisor, name, is_ready)
     assert message(made, "TraitsUpdated") == "fake has no traits"
     assert (

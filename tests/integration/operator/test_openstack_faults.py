@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import trustme
-from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.conftest import add_node, operator, reason, until
 from tests.integration.operator.eviction_world import state, words
 from tests.integration.operator.lifecycle import QUICK, agent_reports, set_spec
+from tests.integration.operator.service import GENERAL, SKIP
+from tests.integration.operator.simulated import SimulatedCloud, served, world_of
 from tests.integration.runtime.scripted import eventually
-from tests.openstack.environment import set_account
-from tests.simulated_openstack.compute.aggregates import make
 from tests.simulated_openstack.http import Request
 from tests.simulated_openstack.identity import ELSEWHERE, REGION
-from tests.simulated_openstack.model import Host
-from tests.simulated_openstack.script import Fault, Script
-from tests.simulated_openstack.serve import Simulation, serve
-from tests.simulated_openstack.world import World
+from tests.simulated_openstack.script import Fault
 
-from hypercobalt.adapters.openstack.breaker import Rules
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.shared.node_facts import (
-    AGGREGATES_ANNOTATION,
-    LIFECYCLE_LABEL,
-    TRAITS_ANNOTATION,
-)
+from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
+WISHES = GENERAL | {TRAITS_ANNOTATION: "CUSTOM_A"}
 TOKENS = "identity POST /auth/tokens"
 READS = (
     "compute GET /",
@@ -50,32 +42,14 @@ WRITES = (
     "compute POST /os-aggregates/{id}/action add_host",
     "placement PUT /resource_providers/{id}/traits",
 )
-QUICKLY = Rules(first=0.1, longest=0.3, jitter=lambda seconds: seconds)
 
 
-@dataclass(slots=True)
-class Site:
-    """A simulated OpenStack with one host that is disabled, and a Node for it."""
-
-    simulation: Simulation
-    kube: Kube
-    kubeconfig: Path
-    name: str
-
-    @property
-    def script(self) -> Script:
-        return self.simulation.script
-
-    @property
-    def host(self) -> Host:
-        return self.simulation.world.hosts[self.name]
-
-    def adapter(self) -> Adapter:
-        return Adapter(self.simulation, rules=QUICKLY)
+class Faulty(SimulatedCloud):
+    """One that fails, with one host that is disabled, and a Node for it."""
 
     async def onboard(self) -> Hypervisor:
         """Run an operator until the host is in service."""
-        async with operator(self.kubeconfig, self.adapter().nova(), lifecycle=QUICK):
+        async with operator(self.kubeconfig, self.nova(), lifecycle=QUICK):
             return await self.ready()
 
     async def ready(self) -> Hypervisor:
@@ -95,9 +69,7 @@ class Site:
 
     def check(self, made: Hypervisor) -> None:
         """OpenStack has what the Node requests, and the status reports no failure."""
-        world = self.simulation.world
-        inside = {a.name for a in world.aggregates.values() if self.name in a.hosts}
-        assert inside == {"zone-a", "general"}
+        assert self.inside == {"zone-a", "general"}
         assert "CUSTOM_A" in self.host.traits
         assert self.host.enabled
         assert made.status.serviceId == self.host.service_id
@@ -113,28 +85,18 @@ def is_ready(hypervisor: Hypervisor) -> bool:
     return enabled and reason(hypervisor, "Ready") == "True/Ready"
 
 
-async def prepare(simulation: Simulation, kube: Kube, kubeconfig: Path, name: str) -> Site:
-    world = simulation.world
-    world.add_host(name, enabled=False)
-    make(world, "zone-a", "zone-a"), make(world, "general"), make(world, "tenant_filter_tests")
-    world.custom_traits.add("CUSTOM_A")
-    annotations = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
-    await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=annotations)
-    return Site(simulation, kube, kubeconfig, name)
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def site(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Site]:
-    async with serve(World()) as simulation:
-        set_account(monkeypatch, simulation.admin)
-        yield await prepare(simulation, kube, kubeconfig, name)
+) -> AsyncIterator[Faulty]:
+    async with served(monkeypatch, world_of(name)) as simulation:
+        await add_node(kube, name, labels=SKIP, annotations=WISHES)
+        yield Faulty(simulation, kube, kubeconfig, name)
 
 
 @pytest.mark.parametrize("call", [*READS, *WRITES])
 async def test_a_token_that_expires_on_the_way_is_renewed_and_nothing_is_lost(
-    site: Site, call: str
+    site: Faulty, call: str
 ) -> None:
     expired = list[str]()
 
@@ -156,10 +118,10 @@ async def test_a_token_that_expires_on_the_way_is_renewed_and_nothing_is_lost(
 @pytest.mark.parametrize("body", [b"<html>Please sign in</html>", b'{"cut": ["o'])
 @pytest.mark.parametrize("call", READS)
 async def test_an_unreadable_answer_is_reported_and_waited_out(
-    site: Site, call: str, body: bytes
+    site: Faulty, call: str, body: bytes
 ) -> None:
     fault = site.script.add(Fault(call, code=200, body=body))
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         await until(site.kube, Hypervisor, site.name, lambda _: True)
         await agent_reports(site.kube, site.name)
         await site.reported("cannot be read")
@@ -168,9 +130,9 @@ async def test_an_unreadable_answer_is_reported_and_waited_out(
 
 
 @pytest.mark.parametrize("call", [call for call in READS if "{id}" in call or "os-" in call])
-async def test_a_read_that_is_refused_is_reported_and_waited_out(site: Site, call: str) -> None:
+async def test_a_read_that_is_refused_is_reported_and_waited_out(site: Faulty, call: str) -> None:
     fault = site.script.add(Fault(call, code=403))
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         await until(site.kube, Hypervisor, site.name, lambda _: True)
         await agent_reports(site.kube, site.name)
         await site.reported("403")
@@ -178,8 +140,8 @@ async def test_a_read_that_is_refused_is_reported_and_waited_out(site: Site, cal
         site.check(await site.ready())
 
 
-async def test_aggregates_that_cannot_be_listed_hold_up_no_maintenance(site: Site) -> None:
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+async def test_aggregates_that_cannot_be_listed_hold_up_no_maintenance(site: Faulty) -> None:
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         await site.ready()
         site.script.add(Fault("compute GET /os-aggregates", code=403))
         await set_spec(site.kube, site.name, maintenance="manual", maintenanceReason="fan")
@@ -191,20 +153,20 @@ async def test_aggregates_that_cannot_be_listed_hold_up_no_maintenance(site: Sit
 
 
 @pytest.mark.parametrize("call", WRITES)
-async def test_a_page_in_place_of_an_answer_is_not_taken_for_done(site: Site, call: str) -> None:
+async def test_a_page_in_place_of_an_answer_is_not_taken_for_done(site: Faulty, call: str) -> None:
     site.script.add(Fault(call, code=200, body=b"<html>Please sign in</html>", times=3))
     site.check(await site.onboard())
 
 
 @pytest.mark.parametrize("call", WRITES)
-async def test_change_whose_answer_was_lost_is_found_done(site: Site, call: str) -> None:
+async def test_change_whose_answer_was_lost_is_found_done(site: Faulty, call: str) -> None:
     site.script.add(Fault(call, cut=True, after=True, times=1))
     site.check(await site.onboard())
 
 
-async def test_openstack_away_at_the_start_is_a_condition_and_waited_for(site: Site) -> None:
+async def test_openstack_away_at_the_start_is_a_condition_and_waited_for(site: Faulty) -> None:
     fault = site.script.add(Fault(cut=True))
-    nova = site.adapter().nova()
+    nova = site.nova()
     async with operator(site.kubeconfig, nova, lifecycle=QUICK):
         reported = await site.reported(
             "Cannot read the host from the compute service", "Keystone does not answer"
@@ -216,8 +178,8 @@ async def test_openstack_away_at_the_start_is_a_condition_and_waited_for(site: S
         assert nova.trouble == ""
 
 
-async def test_openstack_away_in_between_leaves_a_host_in_service(site: Site) -> None:
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+async def test_openstack_away_in_between_leaves_a_host_in_service(site: Faulty) -> None:
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         await site.ready()
         fault = site.script.add(Fault("compute *", code=503))
         away = await site.reported("Cannot read the host from the compute service", "503")
@@ -232,12 +194,12 @@ async def test_openstack_away_in_between_leaves_a_host_in_service(site: Site) ->
 
 
 async def test_an_ingress_without_a_backend_neither_ends_an_eviction_nor_empties_a_host(
-    site: Site,
+    site: Faulty,
 ) -> None:
-    world = site.simulation.world
+    world = site.world
     world.pace.live = 3.0
     world.add_host("target")
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         await site.ready()
         server = world.add_server(site.name)
         await set_spec(site.kube, site.name, maintenance="auto")
@@ -263,10 +225,10 @@ async def test_an_ingress_without_a_backend_neither_ends_an_eviction_nor_empties
 
 
 async def test_a_wrong_region_is_reported_with_those_that_there_are(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_REGION_NAME", "Nowhere")
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         reported = await site.reported("region Nowhere", REGION, ELSEWHERE, "OS_REGION_NAME")
         assert reason(reported, "Registered") == "Unknown/Unreachable"
 
@@ -277,10 +239,11 @@ async def test_a_wrong_authority_is_reported_and_a_right_one_taken(
     authority, trusted, mine = trustme.CA(), tmp_path / "ca.pem", tmp_path / "server.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(mine)
     trustme.CA().cert_pem.write_to_path(trusted)
-    async with serve(World(), certificate=mine) as simulation:
-        set_account(monkeypatch, simulation.admin, OS_CACERT=str(trusted))
-        site = await prepare(simulation, kube, kubeconfig, name)
-        async with operator(kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+    world, cacert = world_of(name), str(trusted)
+    async with served(monkeypatch, world, certificate=mine, OS_CACERT=cacert) as simulation:
+        await add_node(kube, name, labels=SKIP, annotations=WISHES)
+        site = Faulty(simulation, kube, kubeconfig, name)
+        async with operator(kubeconfig, site.nova(), lifecycle=QUICK):
             reported = await site.reported("certificate is not accepted", "OS_CACERT")
             assert reason(reported, "Registered") == "Unknown/Unreachable"
             assert simulation.script.count() == 0
@@ -293,7 +256,7 @@ def has_applied(traits: str) -> Callable[[Hypervisor], bool]:
 
 
 async def test_a_provider_whose_generation_changes_is_read_again_before_each_change(
-    site: Site,
+    site: Faulty,
 ) -> None:
     """nova-compute reports its inventory all the time, and each report is a new generation."""
     put, moves = "placement PUT /resource_providers/{id}/traits", 2
@@ -307,9 +270,9 @@ async def test_a_provider_whose_generation_changes_is_read_again_before_each_cha
         if site.script.count(put) <= moves:
             report(request)
 
-    site.simulation.world.custom_traits.add("CUSTOM_B")
+    site.world.custom_traits.add("CUSTOM_B")
     site.script.before(put, in_between)
-    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+    async with operator(site.kubeconfig, site.nova(), lifecycle=QUICK):
         site.check(await site.ready())
         assert site.script.count(put) == moves + 1  # moves that came too late are decided again
         for wanted in ("CUSTOM_A,CUSTOM_B", "CUSTOM_A"):

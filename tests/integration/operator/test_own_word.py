@@ -15,6 +15,7 @@ from tests.integration.operator.failing import (
     Host,
     Site,
     evictions_of,
+    failing,
     failing_site,
     recovered,
     recovering,
@@ -96,9 +97,7 @@ def runs_at_home(site: Site, host: Host) -> bool:
 async def test_host_that_claims_to_be_dead_has_nothing_started_elsewhere(
     kube: Kube, kubeconfig: Path, name: str, lie: Fencing
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        captured = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, captured):
         site.compute.world.change_host(name, up=False)  # it stops its own nova-compute
         (server,) = site.compute.moves.on(name)
         await writes(kube, name, fencing=lie, guestsStopped=STOPPED)
@@ -191,9 +190,7 @@ async def test_next_operator_believes_no_status_that_was_written_while_none_ran(
 async def test_record_of_the_operator_outlives_what_the_host_writes_over_it(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        dead = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, dead):
         await dead.dies()
         fenced = await dead.until("Fenced", "True/Proven")
         released = replace(LIE, phase=FencingPhase.RELEASED)
@@ -211,9 +208,7 @@ async def test_record_of_the_operator_outlives_what_the_host_writes_over_it(
 async def test_agents_report_counts_only_as_an_answer_to_a_recorded_order(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    site = failing_site(kube, name)
-    async with recovering(kubeconfig, site.compute, site.fences):
-        host = await start(site)
+    async with failing(kubeconfig, kube, name) as (site, host):
         await writes(kube, name, guestsStopped=STOPPED)
         failed = replace(ATTEMPT, phase=FencingPhase.FAILED, method=FencingMethod.BMC)
         await record(kube, name, failed)  # the operator has ordered nothing

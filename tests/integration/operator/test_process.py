@@ -10,14 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.integration.apiserver.conftest import no_check
-from tests.integration.operator.conftest import (
-    DEADLINE,
-    add_node,
-    reason,
-    until,
-    until_settled,
-)
-from tests.integration.operator.lifecycle import agent_reports, set_spec
+from tests.integration.operator.conftest import DEADLINE, add_node, until_settled
+from tests.integration.operator.lifecycle import set_spec
 from tests.integration.operator.process import (
     ADMIN,
     ELSEWHERE,
@@ -27,16 +21,14 @@ from tests.integration.operator.process import (
     Process,
     cobalt,
 )
+from tests.integration.operator.service import in_service
+from tests.integration.operator.simulated import served, world_of
 from tests.integration.runtime.scripted import eventually
-from tests.openstack.environment import set_account
-from tests.simulated_openstack.compute.aggregates import make
 from tests.simulated_openstack.pace import Pace
-from tests.simulated_openstack.serve import Simulation, serve
-from tests.simulated_openstack.world import World
+from tests.simulated_openstack.serve import Simulation
 
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -113,35 +105,26 @@ async def test_metrics_are_for_those_whom_the_api_server_allows_it(
 async def test_of_two_processes_the_second_ends_the_eviction_of_the_first(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
-    world, other = World(Pace(live=4)), f"{name}-other"
-    world.add_host(name, enabled=False), world.add_host(other)
-    make(world, "zone-a", "zone-a"), make(world, "general"), make(world, "tenant_filter_tests")
-    wishes = {AGGREGATES_ANNOTATION: "general"}
+    world, other = world_of(name, pace=Pace(live=4)), f"{name}-other"
+    world.add_host(other)
     flags = (*chart_flags(kubeconfig, secure=False), "--max-parallel-per-source=2")
-    async with serve(world) as simulation:
-        set_account(monkeypatch, simulation.admin)
-        async with cobalt(*flags, compute="nova") as one:
-            await one.stands_by()
-            await eventually(partial(held, kube))
-            async with cobalt(*flags, compute="nova") as two:
-                await two.stands_by()
-                await add_node(
-                    kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=wishes
-                )
-                await until(kube, Hypervisor, name, lambda _: True)
-                await agent_reports(kube, name)
-                await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
-                for _ in range(4):
-                    world.add_server(name)
-                await set_spec(kube, name, maintenance="auto")
-                await eventually(lambda: len(world.migrations) == 2)
-                one.process.send_signal(how)
-                await eventually(partial(evicted, kube, name), seconds=50)
-                if how is signal.SIGSTOP:  # the process goes on in the middle of its work
-                    before = changes(simulation)
-                    one.process.send_signal(signal.SIGCONT)
-                    await asyncio.wait_for(one.process.wait(), DEADLINE)
-                    assert changes(simulation) == before
+    async with served(monkeypatch, world) as simulation, cobalt(*flags, compute="nova") as one:
+        await one.stands_by()
+        await eventually(partial(held, kube))
+        async with cobalt(*flags, compute="nova") as two:
+            await two.stands_by()
+            await in_service(kube, name)
+            for _ in range(4):
+                world.add_server(name)
+            await set_spec(kube, name, maintenance="auto")
+            await eventually(lambda: len(world.migrations) == 2)
+            one.process.send_signal(how)
+            await eventually(partial(evicted, kube, name), seconds=50)
+            if how is signal.SIGSTOP:  # the process goes on in the middle of its work
+                before = changes(simulation)
+                one.process.send_signal(signal.SIGCONT)
+                await asyncio.wait_for(one.process.wait(), DEADLINE)
+                assert changes(simulation) == before
     assert len(world.migrations) == 4
     assert {server.host for server in world.servers.values()} == {other}
 

@@ -11,15 +11,12 @@ import pytest_asyncio
 from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.conftest import add_node, operator, reason, until
 from tests.integration.operator.lifecycle import QUICK, TEST_AGGREGATE, agent_reports, message
-from tests.openstack.environment import set_account
-from tests.simulated_openstack.compute.aggregates import make
+from tests.integration.operator.service import GENERAL, TESTED, is_ready
+from tests.integration.operator.simulated import SimulatedCloud, served, world_of
 from tests.simulated_openstack.http import Request
-from tests.simulated_openstack.serve import Simulation, serve
-from tests.simulated_openstack.world import World
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.nova.settings import SmokeSettings
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
@@ -39,25 +36,14 @@ class Booted:
 
 
 @dataclass(slots=True)
-class Site:
-    """A simulated OpenStack with a new host, and a Node for it."""
+class NewHost(SimulatedCloud):
+    """One with a new host, and a Node for it."""
 
-    simulation: Simulation
-    kube: Kube
-    name: str
     booted: list[Booted] = field(default_factory=list[Booted])
-
-    @property
-    def world(self) -> World:
-        return self.simulation.world
-
-    @property
-    def inside(self) -> set[str]:
-        return {a.name for a in self.world.aggregates.values() if self.name in a.hosts}
 
     def note(self, _request: Request) -> None:
         """Record the state of the cloud when a server is requested."""
-        host = self.world.hosts[self.name]
+        host = self.host
         (server,) = self.world.servers.values()
         volumes = [(one.size, one.kind) for one in self.world.volumes.values()]
         project = self.world.projects[server.project]
@@ -65,21 +51,17 @@ class Site:
         self.booted.append(Booted(self.inside, host.enabled, whose, volumes))
 
     async def ready(self) -> Hypervisor:
-        return await until(
-            self.kube, Hypervisor, self.name, lambda hv: reason(hv, "Ready") == "True/Ready"
-        )
+        return await until(self.kube, Hypervisor, self.name, is_ready)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def site(kube: Kube, name: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with serve(World()) as simulation:
-        set_account(monkeypatch, simulation.admin)
-        simulation.world.add_host(name, enabled=False).disabled_reason = NEW
-        make(simulation.world, "zone-a", "zone-a")
-        make(simulation.world, TEST_AGGREGATE), make(simulation.world, "general")
-        labels, wanted = {LIFECYCLE_LABEL: "true"}, {AGGREGATES_ANNOTATION: "general"}
-        await add_node(kube, name, labels=labels, annotations=wanted)
-        made = Site(simulation, kube, name)
+async def site(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[NewHost]:
+    async with served(monkeypatch, world_of(name)) as simulation:
+        simulation.world.hosts[name].disabled_reason = NEW
+        await add_node(kube, name, labels=TESTED, annotations=GENERAL)
+        made = NewHost(simulation, kube, kubeconfig, name)
         simulation.script.after(BOOT, made.note)
         yield made
 
@@ -95,7 +77,7 @@ async def site(kube: Kube, name: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     ],
 )
 async def test_a_new_host_boots_a_test_server_before_users_may_and_leaves_nothing(
-    site: Site, kubeconfig: Path, settings: SmokeSettings, volumes: list[tuple[int, str]]
+    site: NewHost, kubeconfig: Path, settings: SmokeSettings, volumes: list[tuple[int, str]]
 ) -> None:
     nova = Adapter(site.simulation).nova(smoke=settings)
     async with operator(kubeconfig, nova, lifecycle=QUICK):
@@ -109,9 +91,9 @@ async def test_a_new_host_boots_a_test_server_before_users_may_and_leaves_nothin
 
 
 async def test_a_volume_that_is_never_there_is_named_and_nothing_of_it_is_left(
-    site: Site, kubeconfig: Path
+    site: NewHost, kubeconfig: Path
 ) -> None:
-    host = site.world.hosts[site.name]
+    host = site.host
     host.refuses = "Build of instance aborted: Volume did not finish being created"
     nova = Adapter(site.simulation).nova(smoke=SmokeSettings())
     once = replace(QUICK, test_tries=2)

@@ -5,28 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import QUICK, agent_reports, message, site
+from tests.integration.operator.conftest import operator
+from tests.integration.operator.lifecycle import QUICK, message, site
+from tests.integration.operator.service import in_service
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import ConflictError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import ProviderTraits
-from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
+from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
 UNSORTED = {TRAITS_ANNOTATION: "HW_CPU_X86_AVX2,CUSTOM_B,CUSTOM_A"}
 ALL = ("CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2", "HW_CPU_X86_VMX")
-
-
-async def in_service(kube: Kube, name: str) -> Hypervisor:
-    await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=UNSORTED)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-    return await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
 
 
 def puts(compute: FakeCompute) -> int:
@@ -42,7 +35,7 @@ async def test_traits_in_any_order_and_without_prefix_are_set_once(
 ) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        made = await in_service(kube, name)
+        made = await in_service(kube, name, annotations=UNSORTED)
         seen = reads(compute)
         await eventually(lambda: reads(compute) >= seen + 3)  # so many comparisons later
     assert made.spec.customTraits == ("HW_CPU_X86_AVX2", "CUSTOM_B", "CUSTOM_A")
@@ -55,7 +48,7 @@ async def test_traits_that_others_remove_are_set_again(
     compute = site(name)
     provider = compute.world.hosts[name].hypervisor_id
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await in_service(kube, name)
+        await in_service(kube, name, annotations=UNSORTED)
         theirs = ProviderTraits(("COMPUTE_NODE", "CUSTOM_A"), 9)
         compute.world.traits[provider] = theirs
         await eventually(lambda: len(compute.world.traits[provider].names) == 4)
@@ -78,6 +71,6 @@ async def test_provider_that_changed_in_between_is_read_again(
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute):
-        made = await in_service(kube, name)
+        made = await in_service(kube, name, annotations=UNSORTED)
     assert (puts(compute), made.status.traits) == (3, ALL)
     assert message(made, "TraitsUpdated") == "Traits updated"

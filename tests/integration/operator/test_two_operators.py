@@ -10,21 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.integration.operator.conftest import (
-    DEADLINE,
-    DEFAULTS,
-    Operator,
-    add_node,
-    reason,
-    until,
-)
-from tests.integration.operator.eviction_world import (
-    add_eviction_of,
-    fence,
-    state,
-    until_ended,
-)
-from tests.integration.operator.lifecycle import QUICK, agent_reports, now, set_spec, site
+from tests.integration.operator.conftest import DEADLINE, DEFAULTS, Operator, until
+from tests.integration.operator.eviction_world import add_eviction_of, fence, state, until_ended
+from tests.integration.operator.lifecycle import QUICK, now, set_spec, site
+from tests.integration.operator.service import in_service
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.hypervisor import Hypervisor
@@ -35,7 +24,6 @@ from hypercobalt.compute.model import Host, Server, Size
 from hypercobalt.errors import TransientError
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.eviction.model.policy import Policy
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import (
     Election,
     Kube,
@@ -112,14 +100,6 @@ async def candidate(
         finally:
             manager.stop()
             await asyncio.wait({task}, timeout=DEADLINE)
-
-
-async def in_service(kube: Kube, name: str) -> None:
-    labels, annotations = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
-    await add_node(kube, name, labels=labels, annotations=annotations)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
 
 
 def crowded(name: str, servers: int) -> FakeCompute:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.integration.operator.conftest import REAL, add_node, operator, reason, until
+from tests.integration.operator.conftest import REAL, operator, reason, until
 from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
+from tests.integration.operator.service import TESTED, begun, in_service, is_ready
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.core import Node
@@ -18,25 +19,11 @@ from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.shared.evictions import FINALIZER
-from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-TESTED, SKIP = {LIFECYCLE_LABEL: "true"}, {LIFECYCLE_LABEL: "skip-tests"}
-GENERAL = {AGGREGATES_ANNOTATION: "general"}
 HUGE = Size(1000, 1_000_000, 0)
-
-
-async def begun(kube: Kube, name: str, labels: dict[str, str]) -> None:
-    await add_node(kube, name, labels=labels, annotations=GENERAL)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
-    await agent_reports(kube, name)
-
-
-async def in_service(kube: Kube, name: str) -> None:
-    await begun(kube, name, SKIP)
-    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
 
 
 async def vanish(kube: Kube, name: str) -> None:
@@ -90,7 +77,7 @@ async def test_test_server_of_a_vanished_node_is_deleted_and_the_node_may_come_b
     compute, other = site(name, f"{name}-other"), f"{name}-other"
     compute.world.boots = ("BUILD", "")
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, TESTED)
+        await begun(kube, name, labels=TESTED)
         await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
         await eventually(lambda: len(compute.world.tests) == 1)
         await vanish(kube, name)
@@ -98,8 +85,8 @@ async def test_test_server_of_a_vanished_node_is_deleted_and_the_node_may_come_b
         assert compute.world.tests == {}
         compute.world.boots = ("ACTIVE", "{name}")
         for one in (other, name):
-            await begun(kube, one, TESTED)
-            await until(kube, Hypervisor, one, lambda hv: reason(hv, "Ready") == "True/Ready")
+            await begun(kube, one, labels=TESTED)
+            await until(kube, Hypervisor, one, is_ready)
     assert sum("smoke_tests.create" in call for call in compute.world.calls) == 3
 
 
@@ -114,7 +101,7 @@ async def test_test_server_of_a_vanished_node_is_not_forgotten_while_openstack_i
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await begun(kube, name, TESTED)
+        await begun(kube, name, labels=TESTED)
         await eventually(lambda: len(compute.world.tests) == 1)
         away[0] = True
         await vanish(kube, name)
@@ -206,7 +193,7 @@ async def test_hypervisor_deleted_by_hand_in_a_termination_is_recreated_while_it
             await kube.delete(Eviction, name)
         await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
         await agent_reports(kube, name)
-        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+        await until(kube, Hypervisor, name, is_ready)
         await eventually(lambda: compute.moves.under_way == 0)
     assert compute.world.hosts[name].enabled
     assert [server.id for server in compute.moves.on(name)] == ["i1"]

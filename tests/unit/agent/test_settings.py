@@ -8,10 +8,10 @@ import pytest
 
 from hypercobalt.agent.lease import LOOK
 from hypercobalt.agent.settings import LONGEST_LEASE, SHORTEST_LEASE, lease_duration
+from hypercobalt.cli.node_agent import NodeAgentFlags
+from hypercobalt.cli.ovs_agent import OVSAgentFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.node_agent.settings import settings as of_node_agent
 from hypercobalt.operator.agents import leases
-from hypercobalt.ovs_agent.settings import settings as of_ovs_agent
 
 A_MOMENT = timedelta(milliseconds=1)
 
@@ -20,9 +20,9 @@ A_MOMENT = timedelta(milliseconds=1)
 def test_a_lease_too_short_or_too_long_is_refused_with_the_flag_and_the_limits(
     given: timedelta,
 ) -> None:
-    for agent in (of_node_agent, of_ovs_agent):
+    for agent in (NodeAgentFlags, OVSAgentFlags):
         with pytest.raises(ConfigurationError, match=r"--lease-duration .*s: must be 8 to 600 s"):
-            agent({}, hostname="kvm-1", lease=given)
+            agent(lease_duration=given).settings({}, "kvm-1")
 
 
 def test_the_limits_leave_time_to_try_again_and_are_counted_by_the_operator() -> None:

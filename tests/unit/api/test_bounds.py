@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from tests.unit.api.schemas import nodes
 
 from hypercobalt.api import crd
 from hypercobalt.api.bounds import within
@@ -23,15 +23,6 @@ from hypercobalt.api.writers import writers
 
 MEBIBYTE = 1024 * 1024
 KIND = pytest.mark.parametrize("kind", crd.KINDS)
-
-
-def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    yield path, schema
-    for name, child in cast("dict[str, Schema]", schema.get("properties", {})).items():
-        yield from nodes(child, f"{path}.{name}")
-    for word in ("items", "additionalProperties"):
-        if word in schema:
-            yield from nodes(cast("Schema", schema[word]), f"{path}[]")
 
 
 def is_bounded(node: Schema) -> bool:

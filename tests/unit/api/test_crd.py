@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 import yaml
+from tests.unit.api.schemas import nodes
 
 from hypercobalt.api import crd, crd_reference
 from hypercobalt.api.crd import Schema
@@ -26,16 +26,6 @@ def at(kind: str, path: str) -> Schema:
         if step.endswith("[]"):
             node = cast("Schema", node["items"])
     return node
-
-
-def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every node of a schema, with its path."""
-    yield path, schema
-    for name, child in cast("dict[str, Schema]", schema.get("properties", {})).items():
-        yield from nodes(child, f"{path}.{name}")
-    for word in ("items", "additionalProperties"):
-        if word in schema:
-            yield from nodes(cast("Schema", schema[word]), f"{path}[]")
 
 
 def test_a_fencing_record_of_an_earlier_version_can_be_written_back() -> None:

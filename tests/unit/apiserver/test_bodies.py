@@ -10,19 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.apiserver.errors import StatusError
-from hypercobalt.apiserver.requests.bodies import (
-    APPLY_PATCH,
-    JSON_TYPE,
-    MAX_DEPTH,
-    MAX_VALUES,
-    MAX_VALUES_OF_A_HOST,
-    YAML_TYPE,
-    Body,
-    check_shape,
-    decode,
-    decode_yaml,
-    duplicate_fields,
-)
+from hypercobalt.apiserver.requests import bodies
 
 
 @pytest.mark.parametrize(
@@ -46,7 +34,7 @@ from hypercobalt.apiserver.requests.bodies import (
     ],
 )
 def test_yaml_is_decoded_as_json_values(text: str, value: object) -> None:
-    assert decode_yaml(text.encode()) == value
+    assert bodies.decode_yaml(text.encode()) == value
 
 
 @pytest.mark.parametrize(
@@ -60,12 +48,12 @@ def test_yaml_is_decoded_as_json_values(text: str, value: object) -> None:
         "a: !!python/name:os.system ''",
         "a: 'b",
         "--- {}\n--- {}",
-        "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
+        "[" * (bodies.MAX_DEPTH + 1) + "]" * (bodies.MAX_DEPTH + 1),
     ],
 )
 def test_yaml_that_json_cannot_express_is_refused(text: str) -> None:
     with pytest.raises(StatusError) as refused:
-        decode_yaml(text.encode())
+        bodies.decode_yaml(text.encode())
     assert refused.value.code == 400
 
 
@@ -78,7 +66,7 @@ JSON_VALUES = st.recursive(
 
 @given(JSON_VALUES)
 def test_json_is_read_back(value: object) -> None:
-    assert decode(JSON_TYPE, msgspec.json.encode(value)).value == value
+    assert bodies.decode(bodies.JSON_TYPE, msgspec.json.encode(value)).value == value
 
 
 @given(
@@ -86,9 +74,9 @@ def test_json_is_read_back(value: object) -> None:
 )
 def test_any_body_is_read_or_refused(body: bytes | str) -> None:
     data = body.encode() if isinstance(body, str) else body
-    for kind in (JSON_TYPE, YAML_TYPE):
+    for kind in (bodies.JSON_TYPE, bodies.YAML_TYPE):
         try:
-            msgspec.json.encode(decode(kind, data).value)
+            msgspec.json.encode(bodies.decode(kind, data).value)
         except StatusError as error:
             code = error.code
             assert code == 400  # either way is fine
@@ -102,9 +90,9 @@ def nested(depth: int) -> list[Any]:
 
 
 def test_depth_is_bounded() -> None:
-    check_shape(nested(MAX_DEPTH))
+    bodies.check_shape(nested(bodies.MAX_DEPTH))
     with pytest.raises(StatusError):
-        check_shape(nested(MAX_DEPTH + 1))
+        bodies.check_shape(nested(bodies.MAX_DEPTH + 1))
 
 
 @pytest.mark.parametrize(
@@ -119,37 +107,39 @@ def test_depth_is_bounded() -> None:
     ],
 )
 def test_a_name_that_stands_twice_is_found(data: bytes, twice: list[str]) -> None:
-    assert list(decode(JSON_TYPE, data).duplicates) == twice
+    assert list(bodies.decode(bodies.JSON_TYPE, data).duplicates) == twice
 
 
 def test_fields_that_stand_twice_are_found() -> None:
-    found = duplicate_fields(b'{"a":1,"b":{"c":1,"c":2},"a":2,"d":[{"e":1,"e":1}]}')
+    found = bodies.duplicate_fields(b'{"a":1,"b":{"c":1,"c":2},"a":2,"d":[{"e":1,"e":1}]}')
     assert [name.rpartition(".")[2] for name in found] == sorted(
         [name.rpartition(".")[2] for name in found], key="ace".index
     )
     assert len(found) == 3
-    assert duplicate_fields(b"a: 1\na: 2\n") == []
+    assert bodies.duplicate_fields(b"a: 1\na: 2\n") == []
 
 
 @pytest.mark.parametrize("item", [b"1", b"[]"])
-@pytest.mark.parametrize("kind", [JSON_TYPE, YAML_TYPE])
+@pytest.mark.parametrize("kind", [bodies.JSON_TYPE, bodies.YAML_TYPE])
 def test_the_number_of_values_is_bounded(kind: str, item: bytes) -> None:
     with pytest.raises(StatusError, match="holds more than") as refused:
-        decode(kind, b"[" + b",".join([item] * (MAX_VALUES + 1)) + b"]")
+        bodies.decode(kind, b"[" + b",".join([item] * (bodies.MAX_VALUES + 1)) + b"]")
     assert refused.value.code == 413
 
 
-@pytest.mark.parametrize("kind", [JSON_TYPE, YAML_TYPE, APPLY_PATCH])
+@pytest.mark.parametrize("kind", [bodies.JSON_TYPE, bodies.YAML_TYPE, bodies.APPLY_PATCH])
 def test_bodies_of_hosts_hold_fewer_values(kind: str) -> None:
-    for count in (MAX_VALUES_OF_A_HOST, MAX_VALUES_OF_A_HOST + 1):
+    for count in (bodies.MAX_VALUES_OF_A_HOST, bodies.MAX_VALUES_OF_A_HOST + 1):
         data = b'{"a":[' + b",".join([b"1"] * (count - 1)) + b"]}"
-        if count == MAX_VALUES_OF_A_HOST:
-            decode(kind, data, MAX_VALUES_OF_A_HOST)
+        if count == bodies.MAX_VALUES_OF_A_HOST:
+            bodies.decode(kind, data, bodies.MAX_VALUES_OF_A_HOST)
         else:
-            with pytest.raises(StatusError, match=f"more than {MAX_VALUES_OF_A_HOST} values"):
-                decode(kind, data, MAX_VALUES_OF_A_HOST)
-        decode(kind, data)
+            with pytest.raises(
+                StatusError, match=f"more than {bodies.MAX_VALUES_OF_A_HOST} values"
+            ):
+                bodies.decode(kind, data, bodies.MAX_VALUES_OF_A_HOST)
+        bodies.decode(kind, data)
 
 
 def test_a_body_without_a_type_is_json() -> None:
-    assert decode("", b'{"a":1,"a":2}') == Body({"a": 2}, ["a"])
+    assert bodies.decode("", b'{"a":1,"a":2}') == bodies.Body({"a": 2}, ["a"])

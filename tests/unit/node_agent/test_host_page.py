@@ -6,8 +6,7 @@ import re
 
 from tests.pages import ROOT, flag_rows, flags, section, shown
 
-from hypercobalt.cli.node_agent import node_agent
-from hypercobalt.node_agent.settings import settings
+from hypercobalt.cli.node_agent import NodeAgentFlags, node_agent
 
 PAGE = (ROOT / "docs/host.md").read_text()
 NO_EFFECT = {
@@ -38,7 +37,7 @@ def test_variables_are_those_that_are_read() -> None:
         def get(self, key: str, default: object = None) -> None:  # type: ignore[override]
             read.add(key)
 
-    settings(Recorded(), hostname="kvm-1")
+    NodeAgentFlags().settings(Recorded(), "kvm-1")
     text = section(PAGE, "## Flags")
     assert read
     assert {name for name in read if f"`{name}`" not in text} == set()

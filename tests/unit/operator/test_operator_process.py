@@ -13,7 +13,7 @@ from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.settings import NovaSettings, SmokeSettings
 from hypercobalt.ha.host_failure.guard import Limits
 from hypercobalt.operator.assembly import Options
 from hypercobalt.operator.certificates.issuing import Issuing
@@ -36,10 +36,12 @@ SETTINGS = ProcessSettings(
     ),
     compute="direct",
     direct=DirectSettings(allowed=Allowed(("/var/lib/nova",), formats=frozenset({"raw"}))),
-    smoke=SmokeSettings(network="none"),
-    evacuate_local_disks=True,
-    live_migrate_devices=False,
-    service_down_time=timedelta(seconds=90),
+    nova=NovaSettings(
+        SmokeSettings(network="none"),
+        evacuate_local_disks=True,
+        live_migrate_devices=False,
+        service_down_time=timedelta(seconds=90),
+    ),
     kubeconfig=Path("/etc/kube config"),
     leader_elect=True,
     metrics=Address("::1", 0),

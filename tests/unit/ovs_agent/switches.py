@@ -7,20 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from hypercobalt.adapters.ovs import model
 from hypercobalt.adapters.ovs.links import Link
-from hypercobalt.adapters.ovs.model import (
-    BondMember,
-    BondState,
-    ControllerStart,
-    ControllerState,
-    Daemon,
-    DaemonName,
-    Flow,
-    FlowCounts,
-    LacpStatus,
-    LocalBinding,
-    Southbound,
-)
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import (
     BridgeRow,
@@ -133,17 +121,17 @@ def shown(
     name: str,
     members: Mapping[str, bool],
     mode: str = "balance-tcp",
-    lacp: LacpStatus = LacpStatus.NEGOTIATED,
+    lacp: model.LacpStatus = model.LacpStatus.NEGOTIATED,
     *,
     fallback: bool = False,
-) -> BondState:
+) -> model.BondState:
     """A bond in bond/show: whether each member is enabled."""
-    found = tuple(BondMember(one, enabled) for one, enabled in members.items())
-    return BondState(name, mode, lacp, fallback, found)
+    found = tuple(model.BondMember(one, enabled) for one, enabled in members.items())
+    return model.BondState(name, mode, lacp, fallback, found)
 
 
-def daemon(name: DaemonName, version: str = "3.1.0", pid: int = 100) -> Daemon:
-    return Daemon(name, pid, version)
+def daemon(name: model.DaemonName, version: str = "3.1.0", pid: int = 100) -> model.Daemon:
+    return model.Daemon(name, pid, version)
 
 
 def healthy(rows: Database | None = None, **readings: object) -> Facts:
@@ -154,19 +142,19 @@ def healthy(rows: Database | None = None, **readings: object) -> Facts:
     names = frozenset(one.name for one in rows.bridges.values())
     facts = Facts(
         database=Reading(rows),
-        ovsdb_server=Reading(daemon(DaemonName.OVSDB_SERVER)),
-        vswitchd=Reading(daemon(DaemonName.VSWITCHD)),
-        ovn_controller=Reading(daemon(DaemonName.OVN_CONTROLLER, "23.03.1")),
+        ovsdb_server=Reading(daemon(model.DaemonName.OVSDB_SERVER)),
+        vswitchd=Reading(daemon(model.DaemonName.VSWITCHD)),
+        ovn_controller=Reading(daemon(model.DaemonName.OVN_CONTROLLER, "23.03.1")),
         running=Reading(names),
         bonds=Reading(()),
-        flows={name: Reading(FlowCounts(3, {0: 2, 8: 1})) for name in names},
-        classifier=Reading((Flow(0, 0xABC, 100, 5, 1),)),
+        flows={name: Reading(model.FlowCounts(3, {0: 2, 8: 1})) for name in names},
+        classifier=Reading((model.Flow(0, 0xABC, 100, 5, 1),)),
         scans={0: TableScan()},
         statistics=Reading({"i-eth0": {"rx_packets": 0}}),
-        controller=Reading(ControllerState(connected=True, paused=False)),
-        start=Reading(ControllerStart()),
-        bindings=Reading((LocalBinding(IFACE, "tap1", 1),)),
-        southbound=Reading(Southbound(7, 7)),
+        controller=Reading(model.ControllerState(connected=True, paused=False)),
+        start=Reading(model.ControllerStart()),
+        bindings=Reading((model.LocalBinding(IFACE, "tap1", 1),)),
+        southbound=Reading(model.Southbound(7, 7)),
         links=Reading(
             {
                 "tap1": Link("tap1", 7, admin_up=True, carrier=True, is_tap=True),

@@ -14,24 +14,9 @@ from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
+from hypercobalt.adapters.libvirt import model
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, Event
 from hypercobalt.adapters.libvirt.fake_domains import FakeDomains, document_of, domain_of
-from hypercobalt.adapters.libvirt.model import (
-    MIGRATION_IN,
-    MIGRATION_OUT,
-    ControlInfo,
-    DiskError,
-    Domain,
-    DomainCapabilities,
-    DomainDocument,
-    DomainState,
-    HostCapabilities,
-    HostCell,
-    JobStats,
-    JobType,
-    MigrationOptions,
-    Versions,
-)
 from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
 from hypercobalt.adapters.libvirt.vocabulary import (
@@ -43,15 +28,15 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     Stopped,
 )
 
-_HOST = HostCapabilities(
+_HOST = model.HostCapabilities(
     "x86_64",
-    (HostCell(0, 8 * 1024**3, frozenset(range(4)), 4),),
+    (model.HostCell(0, 8 * 1024**3, frozenset(range(4)), 4),),
     uuid="5f0c9b8e-6f0c-4a5e-9d5e-3f1f0b8a7c11",
 )
-_OFFERS = DomainCapabilities(
+_OFFERS = model.DomainCapabilities(
     "x86_64", "kvm", ("video", "video/virtio"), ("mode/host-model",), ("vmcoreinfo",)
 )
-_VERSIONS = Versions(libvirt="9.0.0", hypervisor="7.2.22")
+_VERSIONS = model.Versions(libvirt="9.0.0", hypervisor="7.2.22")
 _STEPS = 10  # of a migration
 
 
@@ -69,7 +54,7 @@ class FakeDaemons:
         self.shared: set[str] = set()
         self.shared_files: set[str] = set()
         self.seconds: dict[str, float] = {}
-        self.documents: dict[str, Domain] = {}
+        self.documents: dict[str, model.Domain] = {}
         self._known: dict[str, FakeLibvirt] = {}
 
     def at(self, uri: str) -> FakeLibvirt:
@@ -112,21 +97,21 @@ class FakeLibvirt(FakeDomains):
     def __init__(
         self,
         *,
-        host: HostCapabilities = _HOST,
-        offers: DomainCapabilities = _OFFERS,
-        versions: Versions = _VERSIONS,
+        host: model.HostCapabilities = _HOST,
+        offers: model.DomainCapabilities = _OFFERS,
+        versions: model.Versions = _VERSIONS,
         missing: tuple[str, ...] = (),
         peers: FakeDaemons | None = None,
     ) -> None:
         super().__init__()
         self.host, self.offers, self.versions, self.missing = host, offers, versions, missing
-        self.completed_jobs: dict[str, JobStats] = {}
+        self.completed_jobs: dict[str, model.JobStats] = {}
         self.files: set[str] = set()
         self.counters: dict[str, DomainStats] = {}
-        self.faulty: dict[str, tuple[DiskError, ...]] = {}
+        self.faulty: dict[str, tuple[model.DiskError, ...]] = {}
         self.agents: dict[str, bool] = {}
         self.autostarted: set[str] = set()
-        self.migrations: list[MigrationOptions] = []
+        self.migrations: list[model.MigrationOptions] = []
         self.documents: dict[str, str] = {}
         self.defined: list[str] = []
         self.failures: dict[str, LibvirtError] = {}
@@ -145,7 +130,7 @@ class FakeLibvirt(FakeDomains):
         """Lose the connection; events are lost until `connect`."""
         self._events.put(Disconnected(reason))
 
-    def put(self, domain: Domain) -> None:
+    def put(self, domain: model.Domain) -> None:
         """Set a domain as it is now, with the files of its disks, without an event."""
         super().put(domain)
         for disk in domain.devices.disks:
@@ -156,22 +141,22 @@ class FakeLibvirt(FakeDomains):
     def events(self) -> AsyncGenerator[Event]:
         return self._events.read()
 
-    async def capabilities(self) -> HostCapabilities:
+    async def capabilities(self) -> model.HostCapabilities:
         await self._answer("capabilities")
         return self.host
 
-    async def domain_capabilities(self) -> DomainCapabilities:
+    async def domain_capabilities(self) -> model.DomainCapabilities:
         await self._answer("domain_capabilities")
         return self.offers
 
-    async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
+    async def domains(self, *, jobs: bool = False) -> tuple[model.Domain, ...]:
         await self._answer("domains")
         found = list(self.here.values())
         if jobs:
             found = [replace(one, job=self.jobs.get(one.uuid, one.job)) for one in found]
         return tuple(sorted(found, key=lambda one: (not one.active, one.name, one.uuid)))
 
-    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> model.JobStats | None:
         await self._answer("job_stats")
         if uuid not in self.here:
             return None
@@ -185,21 +170,21 @@ class FakeLibvirt(FakeDomains):
             if one.active
         )
 
-    async def document(self, uuid: str, *, running: bool = False) -> DomainDocument:
+    async def document(self, uuid: str, *, running: bool = False) -> model.DomainDocument:
         await self._answer("document")
         domain = self._domain(uuid)
         self._peers.documents[uuid] = domain
         shown = domain if running else self.definition(uuid)
         xml = self.documents.get(uuid) or document_of(shown)
-        return DomainDocument(xml, autostart=uuid in self.autostarted)
+        return model.DomainDocument(xml, autostart=uuid in self.autostarted)
 
-    async def control_info(self, uuid: str) -> ControlInfo | None:
+    async def control_info(self, uuid: str) -> model.ControlInfo | None:
         await self._answer("control_info")
         if not self._runs(uuid):
             return None
         if uuid in self.hung:
-            return ControlInfo(ControlState.OCCUPIED, self.hung[uuid])
-        return ControlInfo(ControlState.OK)
+            return model.ControlInfo(ControlState.OCCUPIED, self.hung[uuid])
+        return model.ControlInfo(ControlState.OK)
 
     async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
         await self._answer("block_stats")
@@ -214,7 +199,7 @@ class FakeLibvirt(FakeDomains):
             self._check_answers(uuid)
         return {uuid: self._blocks(uuid) for uuid in uuids if self._runs(uuid)}
 
-    async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
+    async def disk_errors(self, uuid: str) -> tuple[model.DiskError, ...]:
         await self._answer("disk_errors")
         self._check_answers(uuid)
         return self.faulty.get(uuid, ()) if self._runs(uuid) else ()
@@ -225,7 +210,7 @@ class FakeLibvirt(FakeDomains):
 
     # Control.
 
-    async def migrate(self, uuid: str, options: MigrationOptions) -> None:
+    async def migrate(self, uuid: str, options: model.MigrationOptions) -> None:
         self.migrations.append(options)
         await self._answer("migrate")
         domain, target = self._domain(uuid), self._peers.at(options.destination)
@@ -253,7 +238,7 @@ class FakeLibvirt(FakeDomains):
     async def resume(self, uuid: str) -> None:
         await self._answer("resume")
         self._domain(uuid)
-        self._change(uuid, Lifecycle.RESUMED, DomainState.RUNNING, RunningReason.UNPAUSED)
+        self._change(uuid, Lifecycle.RESUMED, model.DomainState.RUNNING, RunningReason.UNPAUSED)
 
     async def destroy(self, uuid: str) -> None:
         await self._answer("destroy")
@@ -271,7 +256,7 @@ class FakeLibvirt(FakeDomains):
                 raise LibvirtRefusedError(f"Cannot access storage file '{disk.path}'")
         self.start(uuid)
 
-    async def define(self, document: DomainDocument) -> None:
+    async def define(self, document: model.DomainDocument) -> None:
         await self._answer("define")
         defined = domain_of(document.xml)
         if defined is None:
@@ -318,10 +303,12 @@ class FakeLibvirt(FakeDomains):
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def _move(self, domain: Domain, target: FakeLibvirt) -> None:
+    async def _move(self, domain: model.Domain, target: FakeLibvirt) -> None:
         uuid, size = domain.uuid, domain.memory_bytes
-        incoming = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_IN})
-        paused = replace(domain, state=DomainState.PAUSED, reason=PausedReason.MIGRATION, id=-1)
+        incoming = model.JobStats(model.JobType.UNBOUNDED, {"operation": model.MIGRATION_IN})
+        paused = replace(
+            domain, state=model.DomainState.PAUSED, reason=PausedReason.MIGRATION, id=-1
+        )
         moving_in = target.here[uuid] = target.identified(paused)
         target.jobs[uuid] = incoming
         defined, arrived = self.definition(uuid), False
@@ -329,11 +316,11 @@ class FakeLibvirt(FakeDomains):
             for step in range(_STEPS):
                 left = size * (_STEPS - step) // _STEPS
                 values = {
-                    "operation": MIGRATION_OUT,
+                    "operation": model.MIGRATION_OUT,
                     "memory_total": size,
                     "memory_remaining": left,
                 }
-                self.jobs[uuid] = JobStats(JobType.UNBOUNDED, dict(values))
+                self.jobs[uuid] = model.JobStats(model.JobType.UNBOUNDED, dict(values))
                 if uuid in self._hurried:
                     break
                 # In real time, as the callers poll it.
@@ -354,7 +341,7 @@ class FakeLibvirt(FakeDomains):
             if uuid in left_over.here:
                 left_over.forget(uuid)
             if arrived:
-                ran = domain.state is DomainState.RUNNING
+                ran = domain.state is model.DomainState.RUNNING
                 reason = RunningReason.MIGRATED if ran else domain.reason
                 target.here[uuid] = replace(domain, reason=reason, id=moving_in.id)
                 target.redefine(defined)
@@ -365,7 +352,7 @@ class FakeLibvirt(FakeDomains):
     def _blocks(self, uuid: str) -> tuple[BlockStats, ...]:
         return self.counters[uuid].blocks if uuid in self.counters else ()
 
-    def _domain(self, uuid: str) -> Domain:
+    def _domain(self, uuid: str) -> model.Domain:
         if uuid not in self.here:
             raise LibvirtRefusedError(f"Domain not found: no domain with matching uuid {uuid!r}")
         return self.here[uuid]

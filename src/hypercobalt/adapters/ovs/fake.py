@@ -11,31 +11,15 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
+from hypercobalt.adapters.ovs import model
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
 from hypercobalt.adapters.ovs.links import KernelBond, Link
-from hypercobalt.adapters.ovs.model import (
-    BondState,
-    ControllerStart,
-    ControllerState,
-    Daemon,
-    DaemonName,
-    Datapath,
-    Flow,
-    FlowCounts,
-    LocalBinding,
-    Pmd,
-    PmdQueues,
-    Southbound,
-    Stopwatch,
-    TlsFiles,
-    Upcalls,
-)
 from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database, SwitchRow
 from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
 
-_OVSDB, _VSWITCHD, _CONTROLLER = DaemonName
+_OVSDB, _VSWITCHD, _CONTROLLER = model.DaemonName
 _VERSIONS = {_OVSDB: "3.1.0", _VSWITCHD: "3.1.0", _CONTROLLER: "23.03.1"}
 
 
@@ -61,28 +45,28 @@ class FakeSwitch:
 
     def __init__(self, database: Database | None = None) -> None:
         self.daemons = {
-            name: Daemon(name, 100 + number, _VERSIONS[name])
-            for number, name in enumerate(DaemonName)
+            name: model.Daemon(name, 100 + number, _VERSIONS[name])
+            for number, name in enumerate(model.DaemonName)
         }
         self.interface_statistics: dict[str, dict[str, int]] = {}
-        self.flow_table: dict[str, tuple[Flow, ...]] = {}
-        self.bond_states: tuple[BondState, ...] = ()
-        self.datapath_states: tuple[Datapath, ...] = ()
-        self.pmd_states: tuple[Pmd, ...] = ()
-        self.queue_states: tuple[PmdQueues, ...] = ()
-        self.upcall_states: tuple[Upcalls, ...] = ()
+        self.flow_table: dict[str, tuple[model.Flow, ...]] = {}
+        self.bond_states: tuple[model.BondState, ...] = ()
+        self.datapath_states: tuple[model.Datapath, ...] = ()
+        self.pmd_states: tuple[model.Pmd, ...] = ()
+        self.queue_states: tuple[model.PmdQueues, ...] = ()
+        self.upcall_states: tuple[model.Upcalls, ...] = ()
         self.mac_tables: dict[str, MacTable] = {}
         self.bridge_states: tuple[BridgeOfDatapath, ...] = ()
-        self.memory_use: dict[DaemonName, dict[str, int]] = {}
-        self.coverage_totals: dict[DaemonName, dict[str, int]] = {}
-        self.controller_state = ControllerState(connected=True, paused=False)
-        self.start = ControllerStart()
-        self.bindings: tuple[LocalBinding, ...] = ()
-        self.watches: tuple[Stopwatch, ...] = ()
+        self.memory_use: dict[model.DaemonName, dict[str, int]] = {}
+        self.coverage_totals: dict[model.DaemonName, dict[str, int]] = {}
+        self.controller_state = model.ControllerState(connected=True, paused=False)
+        self.start = model.ControllerStart()
+        self.bindings: tuple[model.LocalBinding, ...] = ()
+        self.watches: tuple[model.Stopwatch, ...] = ()
         self.zone_numbers: dict[str, int] = {}
         self.engine_nodes: tuple[EngineNode, ...] = ()
         self.cache_counters: dict[str, int] = {}
-        self.southbound_state: Southbound | None = Southbound(0)
+        self.southbound_state: model.Southbound | None = model.Southbound(0)
         self.traces: dict[str, Trace] = {}
         self.explained = Explained()
         self.logical_ports: dict[str, LogicalPort] = {}
@@ -91,7 +75,7 @@ class FakeSwitch:
         self.bonds_of_kernel: tuple[KernelBond, ...] = ()
         self.peers: dict[str, int] = {}
         self.calls: Counter[str] = Counter()
-        self._faults: dict[DaemonName, ProducerFault] = {}
+        self._faults: dict[model.DaemonName, ProducerFault] = {}
         self._database = database or Database("8.3.1", SwitchRow())
         self._changed = asyncio.Event()
 
@@ -106,14 +90,14 @@ class FakeSwitch:
         self._notify()
 
     def fail(
-        self, name: DaemonName, fault: ProducerFault = ProducerFault.CONNECTION_REFUSED
+        self, name: model.DaemonName, fault: ProducerFault = ProducerFault.CONNECTION_REFUSED
     ) -> None:
         """Let all that a daemon answers fail, until `recover`."""
         self._faults[name] = fault
         if name is _OVSDB:
             self._notify()
 
-    def recover(self, name: DaemonName) -> None:
+    def recover(self, name: model.DaemonName) -> None:
         """Let a daemon answer again."""
         self._faults.pop(name, None)
         if name is _OVSDB:
@@ -128,7 +112,7 @@ class FakeSwitch:
             yield self._database if fault is None else _away(_OVSDB, fault)
             await changed.wait()
 
-    async def daemon(self, name: DaemonName) -> Daemon:
+    async def daemon(self, name: model.DaemonName) -> model.Daemon:
         self._called("daemon", name)
         return self.daemons[name]
 
@@ -142,16 +126,16 @@ class FakeSwitch:
         self._called("bridges", _VSWITCHD)
         return frozenset(self.flow_table)
 
-    async def bonds(self) -> tuple[BondState, ...]:
+    async def bonds(self) -> tuple[model.BondState, ...]:
         self._called("bonds", _VSWITCHD)
         return self.bond_states
 
-    async def flow_counts(self, bridge: str) -> FlowCounts:
+    async def flow_counts(self, bridge: str) -> model.FlowCounts:
         self._called("flow_counts", _VSWITCHD)
         tables = Counter(flow.table for flow in self._flows_of(bridge))
-        return FlowCounts(sum(tables.values()), dict(sorted(tables.items())))
+        return model.FlowCounts(sum(tables.values()), dict(sorted(tables.items())))
 
-    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
+    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[model.Flow, ...]:
         self._called("flows", _VSWITCHD)
         found = tuple(flow for flow in self._flows_of(bridge) if flow.table == table)
         if len(found) > limit:
@@ -160,27 +144,27 @@ class FakeSwitch:
             )
         return found
 
-    async def datapaths(self) -> tuple[Datapath, ...]:
+    async def datapaths(self) -> tuple[model.Datapath, ...]:
         self._called("datapaths", _VSWITCHD)
         return self.datapath_states
 
-    async def upcalls(self) -> tuple[Upcalls, ...]:
+    async def upcalls(self) -> tuple[model.Upcalls, ...]:
         self._called("upcalls", _VSWITCHD)
         return self.upcall_states
 
-    async def pmds(self) -> tuple[Pmd, ...]:
+    async def pmds(self) -> tuple[model.Pmd, ...]:
         self._called("pmds", _VSWITCHD)
         return self.pmd_states
 
-    async def pmd_queues(self) -> tuple[PmdQueues, ...]:
+    async def pmd_queues(self) -> tuple[model.PmdQueues, ...]:
         self._called("pmd_queues", _VSWITCHD)
         return self.queue_states
 
-    async def memory(self, name: DaemonName) -> Mapping[str, int]:
+    async def memory(self, name: model.DaemonName) -> Mapping[str, int]:
         self._called("memory", name)
         return dict(self.memory_use.get(name, {}))
 
-    async def coverage(self, name: DaemonName) -> Mapping[str, int]:
+    async def coverage(self, name: model.DaemonName) -> Mapping[str, int]:
         self._called("coverage", name)
         return dict(self.coverage_totals.get(name, {}))
 
@@ -217,20 +201,20 @@ class FakeSwitch:
 
     # ovn-controller
 
-    async def controller(self) -> ControllerState:
+    async def controller(self) -> model.ControllerState:
         self._called("controller", _CONTROLLER)
         return self.controller_state
 
-    async def controller_start(self, process: int) -> ControllerStart:
+    async def controller_start(self, process: int) -> model.ControllerStart:
         del process
         self.calls["controller_start"] += 1
         return self.start
 
-    async def local_bindings(self) -> tuple[LocalBinding, ...]:
+    async def local_bindings(self) -> tuple[model.LocalBinding, ...]:
         self._called("local_bindings", _CONTROLLER)
         return self.bindings
 
-    async def stopwatches(self) -> tuple[Stopwatch, ...]:
+    async def stopwatches(self) -> tuple[model.Stopwatch, ...]:
         self._called("stopwatches", _CONTROLLER)
         return self.watches
 
@@ -247,12 +231,14 @@ class FakeSwitch:
         return dict(self.cache_counters)
 
     async def southbound(
-        self, remote: str, chassis: str, tls: TlsFiles | None = None
-    ) -> Southbound:
+        self, remote: str, chassis: str, tls: model.TlsFiles | None = None
+    ) -> model.Southbound:
         del chassis, tls
         return self._southbound("southbound", remote)
 
-    async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
+    async def explain(
+        self, remote: str, wanted: Wanted, tls: model.TlsFiles | None = None
+    ) -> Explained:
         del tls
         self._southbound("explain", remote)
         found = self.explained
@@ -264,14 +250,14 @@ class FakeSwitch:
         )
 
     async def logical_port(
-        self, remote: str, name: str, tls: TlsFiles | None = None
+        self, remote: str, name: str, tls: model.TlsFiles | None = None
     ) -> LogicalPort | None:
         del tls
         self._southbound("logical_port", remote)
         return self.logical_ports.get(name)
 
     async def gateways(
-        self, remote: str, datapath: str, tls: TlsFiles | None = None
+        self, remote: str, datapath: str, tls: model.TlsFiles | None = None
     ) -> tuple[LogicalPort, ...]:
         del tls
         self._southbound("gateways", remote)
@@ -291,18 +277,18 @@ class FakeSwitch:
         self.calls["openflow_peers"] += 1
         return self.peers.get(bridge, 0)
 
-    def _called(self, call: str, name: DaemonName) -> None:
+    def _called(self, call: str, name: model.DaemonName) -> None:
         self.calls[call] += 1
         if fault := self._faults.get(name):
             raise _away(name, fault)
 
-    def _southbound(self, call: str, remote: str) -> Southbound:
+    def _southbound(self, call: str, remote: str) -> model.Southbound:
         self.calls[call] += 1
         if self.southbound_state is None:
             raise SwitchError(ProducerFault.CONNECTION_REFUSED, f"{remote}: connection refused")
         return self.southbound_state
 
-    def _flows_of(self, bridge: str) -> tuple[Flow, ...]:
+    def _flows_of(self, bridge: str) -> tuple[model.Flow, ...]:
         if bridge not in self.flow_table:
             raise SwitchError(ProducerFault.SOCKET_MISSING, f"{bridge}.mgmt: no such socket")
         return self.flow_table[bridge]
@@ -313,5 +299,5 @@ class FakeSwitch:
         self._changed = asyncio.Event()
 
 
-def _away(name: DaemonName, fault: ProducerFault) -> SwitchError:
+def _away(name: model.DaemonName, fault: ProducerFault) -> SwitchError:
     return SwitchError(fault, f"{name}: made to fail by the test")

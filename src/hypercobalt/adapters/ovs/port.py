@@ -12,25 +12,9 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
+from hypercobalt.adapters.ovs import model
 from hypercobalt.adapters.ovs.internals import BridgeOfDatapath, EngineNode, MacTable
 from hypercobalt.adapters.ovs.links import KernelBond, Link
-from hypercobalt.adapters.ovs.model import (
-    BondState,
-    ControllerStart,
-    ControllerState,
-    Daemon,
-    DaemonName,
-    Datapath,
-    Flow,
-    FlowCounts,
-    LocalBinding,
-    Pmd,
-    PmdQueues,
-    Southbound,
-    Stopwatch,
-    TlsFiles,
-    Upcalls,
-)
 from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Trace
@@ -95,7 +79,7 @@ class Switch(Protocol):
         """
         ...
 
-    async def daemon(self, name: DaemonName) -> Daemon:
+    async def daemon(self, name: model.DaemonName) -> model.Daemon:
         """The daemon, proven alive by an answer of its own to `version`."""
         ...
 
@@ -109,11 +93,11 @@ class Switch(Protocol):
         """Names of the bridges that ovs-vswitchd runs (ofproto/list)."""
         ...
 
-    async def bonds(self) -> tuple[BondState, ...]:
+    async def bonds(self) -> tuple[model.BondState, ...]:
         """The bonds that ovs-vswitchd runs (bond/list and bond/show)."""
         ...
 
-    async def flow_counts(self, bridge: str) -> FlowCounts:
+    async def flow_counts(self, bridge: str) -> model.FlowCounts:
         """Numbers of flows by OpenFlow's table statistics, which 1.0 and 1.3 to 1.5 all have.
 
         Args:
@@ -121,31 +105,31 @@ class Switch(Protocol):
         """
         ...
 
-    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
+    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[model.Flow, ...]:
         """The flows of one table; Malformed if there are more than `limit`."""
         ...
 
-    async def datapaths(self) -> tuple[Datapath, ...]:
+    async def datapaths(self) -> tuple[model.Datapath, ...]:
         """Counters of every datapath (dpctl/dump-dps, dpctl/show)."""
         ...
 
-    async def upcalls(self) -> tuple[Upcalls, ...]:
+    async def upcalls(self) -> tuple[model.Upcalls, ...]:
         """Flows of every datapath and their limit (upcall/show)."""
         ...
 
-    async def pmds(self) -> tuple[Pmd, ...]:
+    async def pmds(self) -> tuple[model.Pmd, ...]:
         """Threads that poll DPDK's ports (dpif-netdev/pmd-perf-show)."""
         ...
 
-    async def pmd_queues(self) -> tuple[PmdQueues, ...]:
+    async def pmd_queues(self) -> tuple[model.PmdQueues, ...]:
         """What these threads poll (dpif-netdev/pmd-rxq-show)."""
         ...
 
-    async def memory(self, name: DaemonName) -> Mapping[str, int]:
+    async def memory(self, name: model.DaemonName) -> Mapping[str, int]:
         """memory/show: `handlers`, `revalidators`, `ofconns` …; a key that is absent is 0."""
         ...
 
-    async def coverage(self, name: DaemonName) -> Mapping[str, int]:
+    async def coverage(self, name: model.DaemonName) -> Mapping[str, int]:
         """Totals of coverage/show; an event that never happened is absent."""
         ...
 
@@ -174,19 +158,19 @@ class Switch(Protocol):
 
     # ovn-controller
 
-    async def controller(self) -> ControllerState:
+    async def controller(self) -> model.ControllerState:
         """connection-status and debug/status."""
         ...
 
-    async def controller_start(self, process: int) -> ControllerStart:
+    async def controller_start(self, process: int) -> model.ControllerStart:
         """What this process of ovn-controller was started with; empty where /proc denies it."""
         ...
 
-    async def local_bindings(self) -> tuple[LocalBinding, ...]:
+    async def local_bindings(self) -> tuple[model.LocalBinding, ...]:
         """debug/dump-local-bindings."""
         ...
 
-    async def stopwatches(self) -> tuple[Stopwatch, ...]:
+    async def stopwatches(self) -> tuple[model.Stopwatch, ...]:
         """How long ovn-controller's work takes (stopwatch/show)."""
         ...
 
@@ -203,8 +187,8 @@ class Switch(Protocol):
         ...
 
     async def southbound(
-        self, remote: str, chassis: str, tls: TlsFiles | None = None
-    ) -> Southbound:
+        self, remote: str, chassis: str, tls: model.TlsFiles | None = None
+    ) -> model.Southbound:
         """Generations that the southbound database has.
 
         Args:
@@ -214,18 +198,20 @@ class Switch(Protocol):
         """
         ...
 
-    async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
+    async def explain(
+        self, remote: str, wanted: Wanted, tls: model.TlsFiles | None = None
+    ) -> Explained:
         """Logical flows, ports, networks and hosts that the southbound database has."""
         ...
 
     async def logical_port(
-        self, remote: str, name: str, tls: TlsFiles | None = None
+        self, remote: str, name: str, tls: model.TlsFiles | None = None
     ) -> LogicalPort | None:
         """A logical port that the southbound database has; None if there is none."""
         ...
 
     async def gateways(
-        self, remote: str, datapath: str, tls: TlsFiles | None = None
+        self, remote: str, datapath: str, tls: model.TlsFiles | None = None
     ) -> tuple[LogicalPort, ...]:
         """Routers' ports on a logical switch, by name."""
         ...

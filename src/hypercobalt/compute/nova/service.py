@@ -26,7 +26,7 @@ from hypercobalt.compute.nova.owners import Owners
 from hypercobalt.compute.nova.providers import Providers
 from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.servers import to_server
-from hypercobalt.compute.nova.settings import SERVICE_DOWN_TIME, SmokeSettings
+from hypercobalt.compute.nova.settings import NovaSettings
 from hypercobalt.compute.nova.smoke import SmokeTests
 from hypercobalt.compute.nova.traits import Traits
 
@@ -42,11 +42,8 @@ class Nova:
         client: client with the administrator's account.
         testing: client for the project of the servers for tests.
         threads: threads of both clients, closed with this adapter.
-        smoke: how servers for tests are booted.
+        settings: see there.
         clock: seconds that never step back.
-        evacuate_local_disks: see `connect`.
-        live_migrate_devices: see `connect`.
-        service_down_time: see `connect`.
     """
 
     name = "nova"
@@ -56,19 +53,17 @@ class Nova:
         client: Client,
         testing: Client,
         threads: Threads,
-        smoke: SmokeSettings,
+        settings: NovaSettings,
         clock: Clock = time.monotonic,
-        *,
-        evacuate_local_disks: bool = False,
-        live_migrate_devices: bool = True,
-        service_down_time: timedelta = SERVICE_DOWN_TIME,
     ) -> None:
-        self._threads, self._down_time = threads, service_down_time
+        self._threads, self._down_time = threads, settings.service_down_time
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
         self.hosts = Hosts(self._calls, clock)
         candidates = Candidates(self._calls, self.hosts, clock)
         as_server = partial(
-            to_server, local_disks=evacuate_local_disks, devices=live_migrate_devices
+            to_server,
+            local_disks=settings.evacuate_local_disks,
+            devices=settings.live_migrate_devices,
         )
         self.providers = Providers(self._calls, self.hosts)
         self.moves = Moves(self._calls, candidates, as_server, clock)
@@ -76,7 +71,7 @@ class Nova:
         self.owners = Owners(self._calls, as_server)
         self.aggregates = Aggregates(self._calls, clock)
         self.traits = Traits(self._calls, clock)
-        self.smoke_tests = SmokeTests(self._testing, smoke)
+        self.smoke_tests = SmokeTests(self._testing, settings.smoke)
 
     @property
     def counts_servers(self) -> bool:
@@ -102,12 +97,8 @@ def connect(
     user_agent: str,
     password_command: str,
     registry: CollectorRegistry,
-    smoke: SmokeSettings,
+    settings: NovaSettings,
     guard: LeaderGuard,
-    *,
-    evacuate_local_disks: bool = False,
-    live_migrate_devices: bool = True,
-    service_down_time: timedelta = SERVICE_DOWN_TIME,
 ) -> Nova:
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
@@ -115,19 +106,15 @@ def connect(
         user_agent: name of the client in OpenStack's logs.
         password_command: see `Identity`.
         registry: gets the metrics.
-        smoke: how servers for tests are booted.
+        settings: see there.
         guard: forbids changes.
-        evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
-            disks again from the image, unless all hosts share the directory or pool they are in.
-        live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
-            can.
-        service_down_time: Nova's option of that name, for which Nova shows a dead host as up.
 
     Raises:
         ConfigurationError: no account is configured.
     """
     threads, metrics = Threads("openstack"), OpenStackMetrics(registry)
     own = Identity(user_agent, password_command)
+    smoke = settings.smoke
     tests = Identity(user_agent, password_command, smoke.project, smoke.project_domain)
     accounts = [
         Account(identity, lambda: http_session(SIZE), metrics.exposed) for identity in (own, tests)
@@ -135,12 +122,4 @@ def connect(
     for account in accounts:
         account.check()
     client, testing = (Client(account, threads, metrics, guard=guard) for account in accounts)
-    return Nova(
-        client,
-        testing,
-        threads,
-        smoke,
-        evacuate_local_disks=evacuate_local_disks,
-        live_migrate_devices=live_migrate_devices,
-        service_down_time=service_down_time,
-    )
+    return Nova(client, testing, threads, settings)

@@ -8,8 +8,6 @@ from typing import Final
 
 NO_NETWORK: Final = "none"
 FIRST_NETWORK: Final = ""
-SERVICE_DOWN_TIME: Final = timedelta(seconds=60)
-"""Nova's option `service_down_time` by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +35,22 @@ class SmokeSettings:
     network: str = FIRST_NETWORK
     volume_type: str = "premium"
     volume_gib: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NovaSettings:
+    """Settings of the adapter.
+
+    Args:
+        smoke: how servers for tests are booted.
+        evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
+            disks again from the image, unless all hosts share the directory or pool they are in.
+        live_migrate_devices: servers with virtual GPUs or PCI devices are moved live, where Nova
+            can.
+        service_down_time: Nova's option of that name, for which Nova shows a dead host as up.
+    """
+
+    smoke: SmokeSettings = SmokeSettings()
+    evacuate_local_disks: bool = False
+    live_migrate_devices: bool = True
+    service_down_time: timedelta = timedelta(seconds=60)

@@ -16,26 +16,12 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from hypercobalt.api import workloads
 from hypercobalt.api.conditions import ConditionStatus, get_condition, is_false, is_true
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_claimed, is_evicted
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
-from hypercobalt.api.workloads import (
-    Container,
-    Deployment,
-    DeploymentSpec,
-    DeploymentStrategy,
-    ExecAction,
-    LabelSelector,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodSpec,
-    PodTemplateSpec,
-    Probe,
-    RollingUpdateDeployment,
-    Toleration,
-)
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.shared.node_facts import (
     HOSTNAME_LABEL,
@@ -66,8 +52,8 @@ _Type = HypervisorConditionType
 class Signal:
     """Objects that show Gardener the state of a host: both are applied."""
 
-    budget: PodDisruptionBudget
-    deployment: Deployment
+    budget: workloads.PodDisruptionBudget
+    deployment: workloads.Deployment
 
 
 def decide(
@@ -131,44 +117,47 @@ def _signal(
         labels={LABEL: object_name(node)},
         ownerReferences=(owner_reference(node, controller=True, blocks=True),),
     )
-    spec = PodDisruptionBudgetSpec(
-        minAvailable=kept, selector=LabelSelector(matchLabels=meta.labels)
+    spec = workloads.PodDisruptionBudgetSpec(
+        minAvailable=kept, selector=workloads.LabelSelector(matchLabels=meta.labels)
     )
     return Signal(
-        PodDisruptionBudget(metadata=meta, spec=spec),
+        workloads.PodDisruptionBudget(metadata=meta, spec=spec),
         _deployment(hostname, meta, kept, image, ready=ready),
     )
 
 
 def _deployment(
     hostname: str, meta: ObjectMeta, replicas: int, image: str, *, ready: bool
-) -> Deployment:
-    probe = Probe(
-        exec=ExecAction(command=("/bin/true" if ready else "/bin/false",)),
+) -> workloads.Deployment:
+    probe = workloads.Probe(
+        exec=workloads.ExecAction(command=("/bin/true" if ready else "/bin/false",)),
         periodSeconds=1,
         failureThreshold=1,
     )
-    pod = PodSpec(
+    pod = workloads.PodSpec(
         automountServiceAccountToken=False,
         nodeSelector={HOSTNAME_LABEL: hostname},
         terminationGracePeriodSeconds=1,
         tolerations=tuple(
-            Toleration(effect=effect, operator="Exists") for effect in ("NoExecute", "NoSchedule")
+            workloads.Toleration(effect=effect, operator="Exists")
+            for effect in ("NoExecute", "NoSchedule")
         ),
         containers=(
-            Container(name="sleep", image=image, command=("sleep", "inf"), startupProbe=probe),
+            workloads.Container(
+                name="sleep", image=image, command=("sleep", "inf"), startupProbe=probe
+            ),
         ),
     )
-    return Deployment(
+    return workloads.Deployment(
         metadata=meta,
-        spec=DeploymentSpec(
+        spec=workloads.DeploymentSpec(
             replicas=replicas,
-            selector=LabelSelector(matchLabels=meta.labels),
-            strategy=DeploymentStrategy(
+            selector=workloads.LabelSelector(matchLabels=meta.labels),
+            strategy=workloads.DeploymentStrategy(
                 type="RollingUpdate",
-                rollingUpdate=RollingUpdateDeployment(maxUnavailable=0, maxSurge=1),
+                rollingUpdate=workloads.RollingUpdateDeployment(maxUnavailable=0, maxSurge=1),
             ),
-            template=PodTemplateSpec(
+            template=workloads.PodTemplateSpec(
                 metadata=ObjectMeta(labels={**meta.labels, CRITICAL_LABEL: "true"}), spec=pod
             ),
         ),
@@ -198,8 +187,8 @@ class GardenerReconciler:
         kube: Kube,
         nodes: Cache[Node],
         hypervisors: WriteCache[Hypervisor],
-        budgets: WriteCache[PodDisruptionBudget],
-        deployments: WriteCache[Deployment],
+        budgets: WriteCache[workloads.PodDisruptionBudget],
+        deployments: WriteCache[workloads.Deployment],
         *,
         image: str,
         namespace: str,

@@ -14,7 +14,7 @@ from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.trust import PLAIN, UNVERIFIED, is_plain
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.compute.nova.service import connect
-from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.settings import NovaSettings
 
 CLOUD = """
 clouds:
@@ -73,7 +73,7 @@ def test_an_account_that_exposes_its_password_is_logged_and_counted_at_start(
     monkeypatch.setenv("OS_CLOUD", "site")
     registry = CollectorRegistry()
     with caplog.at_level(logging.WARNING):
-        connect("test", "", registry, SmokeSettings(), unguarded)
+        connect("test", "", registry, NovaSettings(), unguarded)
     lines = [str(r.msg) for r in caplog.records if "openstack_traffic_exposed" in str(r.msg)]
     assert [kind for kind in (PLAIN, UNVERIFIED) if any(kind in line for line in lines)] == kinds
     assert len(lines) == len(kinds)  # once each, though two accounts are read

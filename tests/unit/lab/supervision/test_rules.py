@@ -7,18 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hypercobalt.lab.supervision.rules import (
-    STEADY,
-    UNKNOWN,
-    Facts,
-    Restarts,
-    decide,
-    delay,
-    died,
-    failed,
-    started,
-    wake,
-)
+from hypercobalt.lab.supervision import rules
 
 NOW = datetime(2026, 11, 28, 4, 0, tzinfo=UTC)
 WANTED = ("apiserver", "operator")
@@ -29,93 +18,95 @@ def facts(
     *,
     held: Collection[str] = (),
     ends: Mapping[str, str] | None = None,
-) -> Facts:
-    return Facts(WANTED, running, held, ends or {}, {"operator": "apiserver"})
+) -> rules.Facts:
+    return rules.Facts(WANTED, running, held, ends or {}, {"operator": "apiserver"})
 
 
 def test_nothing_is_done_while_everything_runs() -> None:
-    plan = decide(facts(), {}, NOW)
+    plan = rules.decide(facts(), {}, NOW)
     assert (plan.start, plan.record) == ((), {})
 
 
 def test_process_that_died_is_started_at_once_and_its_end_is_kept() -> None:
-    plan = decide(facts(["apiserver"], ends={"operator": "killed by SIGKILL"}), {}, NOW)
+    plan = rules.decide(facts(["apiserver"], ends={"operator": "killed by SIGKILL"}), {}, NOW)
     assert plan.start == ("operator",)
     assert plan.record["operator"].how == "killed by SIGKILL"
     assert plan.record["operator"].died == NOW
 
 
 def test_how_a_process_ended_is_added_when_it_is_known() -> None:
-    first = decide(facts(["apiserver"]), {}, NOW)
-    assert first.record["operator"].how == UNKNOWN
-    running = {"operator": started(first.record["operator"], NOW)}
-    plan = decide(facts(ends={"operator": "exit code 3"}), running, NOW)
+    first = rules.decide(facts(["apiserver"]), {}, NOW)
+    assert first.record["operator"].how == rules.UNKNOWN
+    running = {"operator": rules.started(first.record["operator"], NOW)}
+    plan = rules.decide(facts(ends={"operator": "exit code 3"}), running, NOW)
     assert (plan.start, plan.record["operator"].how) == ((), "exit code 3")
 
 
 def test_process_that_is_not_wanted_any_more_is_waited_for_no_longer() -> None:
     """A good cable has none; what is due would end each wait at once."""
-    bad = died(None, UNKNOWN, NOW - timedelta(minutes=1))
-    plan = decide(facts(), {"wire/kvm-1": bad}, NOW)
+    bad = rules.died(None, rules.UNKNOWN, NOW - timedelta(minutes=1))
+    plan = rules.decide(facts(), {"wire/kvm-1": bad}, NOW)
     assert (plan.start, plan.record["wire/kvm-1"].due) == ((), None)
-    assert wake(plan.record, NOW, timedelta(seconds=3)) == timedelta(seconds=3)
+    assert rules.wake(plan.record, NOW, timedelta(seconds=3)) == timedelta(seconds=3)
 
 
 def test_process_waits_for_the_one_that_it_needs() -> None:
-    plan = decide(facts(()), {}, NOW)
+    plan = rules.decide(facts(()), {}, NOW)
     assert plan.start == ("apiserver",)
     assert plan.record["operator"].due == NOW
 
 
 def test_held_process_is_not_started_and_its_death_does_not_count() -> None:
-    assert decide(facts(["apiserver"], held=["operator"]), {}, NOW).start == ()
-    waiting = {"operator": died(None, "exit code 1", NOW)}
-    plan = decide(facts(["apiserver"], held=["operator"]), waiting, NOW)
+    assert rules.decide(facts(["apiserver"], held=["operator"]), {}, NOW).start == ()
+    waiting = {"operator": rules.died(None, "exit code 1", NOW)}
+    plan = rules.decide(facts(["apiserver"], held=["operator"]), waiting, NOW)
     assert (plan.start, plan.record["operator"].due) == ((), None)
 
 
 def test_process_that_a_command_has_started_is_not_started_again() -> None:
-    plan = decide(facts(), {"operator": died(None, "exit code 1", NOW)}, NOW)
+    plan = rules.decide(facts(), {"operator": rules.died(None, "exit code 1", NOW)}, NOW)
     assert (plan.start, plan.record["operator"].due) == ((), None)
 
 
 def test_process_that_keeps_dying_is_started_ever_later() -> None:
-    now, record, waits = NOW, Restarts(), []
+    now, record, waits = NOW, rules.Restarts(), []
     for _ in range(10):
-        record = died(record, "exit code 1", now)
+        record = rules.died(record, "exit code 1", now)
         assert record.due is not None
         waits.append((record.due - now).total_seconds())
         now = record.due
-        record = started(record, now)
+        record = rules.started(record, now)
     assert waits == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert record.times == 10
 
 
 def test_start_that_fails_is_repeated_later_with_its_cause() -> None:
-    record = failed(died(None, "exit code 1", NOW), "the disk is full", NOW)
+    record = rules.failed(rules.died(None, "exit code 1", NOW), "the disk is full", NOW)
     assert (record.how, record.times) == ("the disk is full", 1)
     assert record.due == NOW + timedelta(seconds=1)
-    plan = decide(facts(["apiserver"]), {"operator": record}, NOW)
+    plan = rules.decide(facts(["apiserver"]), {"operator": record}, NOW)
     assert plan.start == ()
-    assert decide(facts(["apiserver"]), plan.record, record.due).start == ("operator",)
+    assert rules.decide(facts(["apiserver"]), plan.record, record.due).start == ("operator",)
 
 
 @pytest.mark.parametrize(
-    ("ran", "wait"), [(STEADY, 0), (STEADY - timedelta(seconds=1), 4)], ids=["steady", "short"]
+    ("ran", "wait"),
+    [(rules.STEADY, 0), (rules.STEADY - timedelta(seconds=1), 4)],
+    ids=["steady", "short"],
 )
 def test_process_that_ran_steadily_is_started_at_once(ran: timedelta, wait: int) -> None:
-    record = died(Restarts(times=5, in_a_row=3, started=NOW - ran), "exit code 1", NOW)
+    record = rules.died(rules.Restarts(times=5, in_a_row=3, started=NOW - ran), "exit code 1", NOW)
     assert record.due == NOW + timedelta(seconds=wait)
     assert record.times == 5
 
 
 def test_delay_has_an_upper_bound() -> None:
-    assert delay(10**6) == timedelta(seconds=60)
+    assert rules.delay(10**6) == timedelta(seconds=60)
 
 
 def test_next_pass_is_when_the_first_start_is_due() -> None:
     resync = timedelta(seconds=10)
-    due = {"a": Restarts(due=NOW + timedelta(seconds=3)), "b": Restarts()}
-    assert wake({}, NOW, resync) == resync
-    assert wake(due, NOW, resync) == timedelta(seconds=3)
-    assert wake(due, NOW + timedelta(seconds=5), resync) == timedelta()
+    due = {"a": rules.Restarts(due=NOW + timedelta(seconds=3)), "b": rules.Restarts()}
+    assert rules.wake({}, NOW, resync) == resync
+    assert rules.wake(due, NOW, resync) == timedelta(seconds=3)
+    assert rules.wake(due, NOW + timedelta(seconds=5), resync) == timedelta()

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from hypercobalt.adapters.host.fake import FakeUnits
+from hypercobalt.cli.node_agent import NodeAgentFlags
 from hypercobalt.node_agent.agent import _certificates
 from hypercobalt.node_agent.host.tls_files import installer
-from hypercobalt.node_agent.settings import settings
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import SystemClock
 
 
 def test_it_starts_and_reports_that_none_is_requested(tmp_path: Path) -> None:
     board, nothing = Board(SystemClock()), cast("Any", None)
-    given = settings({"PKI_PATH": str(tmp_path)}, hostname="kvm-a")
+    given = NodeAgentFlags().settings({"PKI_PATH": str(tmp_path)}, "kvm-a")
     _certificates(given, nothing, nothing, installer(tmp_path, FakeUnits(), board), nothing)
     found = board.parts.conditions["TLSCertificateInstalled"]
     assert found

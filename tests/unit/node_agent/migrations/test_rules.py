@@ -18,22 +18,7 @@ from hypercobalt.api.migration import (
     MigrationType,
     label_value,
 )
-from hypercobalt.node_agent.migrations.rules import (
-    Ending,
-    arrived_by,
-    changed_fields,
-    ending_of,
-    expired,
-    finish,
-    is_arrival,
-    is_of,
-    is_outgoing,
-    new_migration,
-    started_at,
-    stayed,
-    to_claim,
-    with_stats,
-)
+from hypercobalt.node_agent.migrations import rules
 from hypercobalt.node_agent.settings import MigrationNames, Retention
 
 NOW = datetime(2026, 11, 21, 8, 45, 30, 250_000, tzinfo=UTC)
@@ -99,14 +84,14 @@ def row(status: MigrationStatus) -> list[str]:
     ],
 )
 def test_columns_are_those_of_the_existing_table(job: JobStats, columns: str) -> None:
-    assert row(with_stats(MigrationStatus(), job)) == [
+    assert row(rules.with_stats(MigrationStatus(), job)) == [
         column.replace("_", " ") if not column.startswith("migration") else column
         for column in columns.split(" ")
     ]
 
 
 def test_every_field_of_libvirt_has_its_form() -> None:
-    status = with_stats(
+    status = rules.with_stats(
         MigrationStatus(origin="a"),
         stats(
             time_remaining=62_000,
@@ -143,15 +128,17 @@ def test_every_field_of_libvirt_has_its_form() -> None:
 
 
 def test_values_that_the_statistics_lack_stay() -> None:
-    before = with_stats(MigrationStatus(), stats(downtime=16, data_total=MIB))
+    before = rules.with_stats(MigrationStatus(), stats(downtime=16, data_total=MIB))
 
-    after = with_stats(before, stats(JobType.COMPLETED, data_processed=MIB))
+    after = rules.with_stats(before, stats(JobType.COMPLETED, data_processed=MIB))
 
     assert (after.downtime, after.dataTotal, after.dataProcessed) == ("16ms", "1.0 MiB", "1.0 MiB")
 
 
 def test_an_operation_that_is_not_known_and_an_empty_error_stay_out() -> None:
-    status = with_stats(MigrationStatus(), stats(operation=len(MigrationOperation), errmsg=""))
+    status = rules.with_stats(
+        MigrationStatus(), stats(operation=len(MigrationOperation), errmsg="")
+    )
 
     assert (status.operation, status.errMsg) == (None, None)
 
@@ -159,7 +146,7 @@ def test_an_operation_that_is_not_known_and_an_empty_error_stay_out() -> None:
 def test_a_patch_has_what_changes_and_what_goes() -> None:
     old = MigrationStatus(type="unbounded", origin="kvm-a", timeRemaining="5s")
 
-    changed = changed_fields(old, MigrationStatus(type="completed", origin="kvm-a"))
+    changed = rules.changed_fields(old, MigrationStatus(type="completed", origin="kvm-a"))
 
     assert changed == {"type": "completed", "timeRemaining": None}
 
@@ -185,7 +172,7 @@ names = st.sampled_from(
 def test_no_statistics_make_a_status_that_cannot_be_written(given_: dict[str, JobValue]) -> None:
     job = JobStats(JobType.UNBOUNDED, given_)
 
-    status = with_stats(MigrationStatus(started=started_at(job, NOW)), job)
+    status = rules.with_stats(MigrationStatus(started=rules.started_at(job, NOW)), job)
 
     assert codec.encode(status)
     assert all(0 <= count < 2**63 for count in (status.memConstant or 0, status.memNormal or 0))
@@ -203,16 +190,16 @@ def test_no_statistics_make_a_status_that_cannot_be_written(given_: dict[str, Jo
     ],
 )
 def test_ending_of_a_job_gives_type_and_error(job: JobStats, type_: str, error: str | None) -> None:
-    ending = ending_of(job)
+    ending = rules.ending_of(job)
 
     assert ending is not None
-    status = finish(MigrationStatus(timeRemaining="5s"), ending)
+    status = rules.finish(MigrationStatus(timeRemaining="5s"), ending)
     assert (status.type, status.errMsg, status.timeRemaining) == (type_, error, None)
 
 
 @pytest.mark.parametrize("type_", [JobType.NONE, JobType.BOUNDED, JobType.UNBOUNDED])
 def test_a_job_that_goes_on_has_no_ending(type_: JobType) -> None:
-    assert ending_of(stats(type_)) is None
+    assert rules.ending_of(stats(type_)) is None
 
 
 @pytest.mark.parametrize(
@@ -228,22 +215,22 @@ def test_a_job_that_goes_on_has_no_ending(type_: JobType) -> None:
 def test_migration_whose_job_was_gone_first_ends_by_its_state(
     word: str, type_: str, text: str
 ) -> None:
-    ending = stayed(word)
+    ending = rules.stayed(word)
 
     assert ending.type == type_
     assert text in (ending.error or "")
 
 
 def test_completed_at_last_forgets_an_earlier_error() -> None:
-    status = finish(MigrationStatus(errMsg="retrying"), Ending(MigrationType.COMPLETED))
+    status = rules.finish(MigrationStatus(errMsg="retrying"), rules.Ending(MigrationType.COMPLETED))
 
     assert (status.type, status.errMsg) == ("completed", None)
 
 
 def test_the_start_is_reckoned_back_and_names_the_object() -> None:
-    started = started_at(stats(time_elapsed=3_500), NOW)
+    started = rules.started_at(stats(time_elapsed=3_500), NOW)
     of_start, of_server = (
-        new_migration(UUID, started, "kvm-a", namespace="ns", names=names).metadata
+        rules.new_migration(UUID, started, "kvm-a", namespace="ns", names=names).metadata
         for names in MigrationNames
     )
 
@@ -267,7 +254,7 @@ def test_start_of_a_job_is_its_elapsed_time_before_the_read(
 ) -> None:
     now = NOW.replace(microsecond=0)
 
-    assert started_at(job, now) == now - before
+    assert rules.started_at(job, now) == now - before
 
 
 @pytest.mark.parametrize(
@@ -294,7 +281,7 @@ def test_object_belongs_to_the_migration_of_its_name_and_start(
         status=MigrationStatus(started=began),
     )
 
-    assert is_of(stored, NOW) is same
+    assert rules.is_of(stored, NOW) is same
 
 
 @pytest.mark.parametrize("text", ["a" * 64, "ü", "", "-a", "a_", "node.example.com" * 10])
@@ -366,7 +353,7 @@ HOUR, LONG = timedelta(hours=1), timedelta(days=2)
 def test_arrival_claims_the_open_migration_to_its_host(
     there: list[Migration], claimed: str | None
 ) -> None:
-    found = to_claim(there, "kvm-b", NOW)
+    found = rules.to_claim(there, "kvm-b", NOW)
 
     assert (found.metadata.name if found else None) == claimed
 
@@ -411,7 +398,7 @@ def test_arrival_claims_the_open_migration_to_its_host(
 def test_unseen_arrival_belongs_to_the_last_migration_to_its_host(
     there: list[Migration], claimed: str | None
 ) -> None:
-    found = arrived_by(there, "kvm-b", NOW)
+    found = rules.arrived_by(there, "kvm-b", NOW)
 
     assert (found.metadata.name if found else None) == claimed
 
@@ -426,7 +413,7 @@ def test_unseen_arrival_belongs_to_the_last_migration_to_its_host(
     ],
 )
 def test_outgoing_migration_is_recognised_by_its_job(job: JobStats | None, outgoing: bool) -> None:
-    assert is_outgoing(job) is outgoing
+    assert rules.is_outgoing(job) is outgoing
 
 
 @pytest.mark.parametrize(
@@ -440,7 +427,7 @@ def test_outgoing_migration_is_recognised_by_its_job(job: JobStats | None, outgo
     ],
 )
 def test_arrival_is_recognised_by_the_last_job(job: JobStats | None, arrived: bool) -> None:
-    assert is_arrival(job) is arrived
+    assert rules.is_arrival(job) is arrived
 
 
 def test_old_and_surplus_finished_ones_expire() -> None:
@@ -448,7 +435,7 @@ def test_old_and_surplus_finished_ones_expire() -> None:
     running = migration("running", age=timedelta(days=99))
 
     def names(*, age: int, count: int) -> list[str]:
-        gone = expired([*days, running], NOW, Retention(timedelta(days=age), count))
+        gone = rules.expired([*days, running], NOW, Retention(timedelta(days=age), count))
         return [one.metadata.name for one in gone]
 
     assert names(age=30, count=50) == []
@@ -460,10 +447,10 @@ def test_old_and_surplus_finished_ones_expire() -> None:
 def test_a_reused_object_is_as_old_as_its_last_migration() -> None:
     reused = migration("m", age=timedelta(minutes=1), made=timedelta(days=40), type_="completed")
 
-    assert expired([reused], NOW, Retention(timedelta(days=30), 50)) == ()
+    assert rules.expired([reused], NOW, Retention(timedelta(days=30), 50)) == ()
 
 
 def test_migration_that_has_ended_stays_as_it_ended() -> None:
     ended = MigrationStatus(type="failed")
-    assert with_stats(ended, JobStats(JobType.UNBOUNDED, {})).type == "failed"
-    assert finish(ended, Ending(MigrationType.COMPLETED)).type == "failed"
+    assert rules.with_stats(ended, JobStats(JobType.UNBOUNDED, {})).type == "failed"
+    assert rules.finish(ended, rules.Ending(MigrationType.COMPLETED)).type == "failed"

@@ -6,29 +6,21 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
+from tests.reasons import REASONS
 from tests.unit.operator.lifecycle.facts import HOST, ON
 from tests.unit.operator.samples import condition
 
-from hypercobalt.api import hypervisor_conditions
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.lifecycle import ha_enabled, onboarding
 
-REASONS = {
-    "Onboarding": hypervisor_conditions.OnboardingReason,
-    "Evicting": hypervisor_conditions.SyncReason,
-    "HaEnabled": hypervisor_conditions.HaEnabledReason,
-    "Registered": hypervisor_conditions.RegisteredReason,
-    "AggregatesUpdated": hypervisor_conditions.AggregatesReason,
-    "TraitsUpdated": hypervisor_conditions.SyncReason,
-    "LibVirtConnection": hypervisor_conditions.LibvirtConnectionReason,
-    "AgentReporting": hypervisor_conditions.AgentReportingReason,
-    "NodeHealthy": hypervisor_conditions.NodeHealthyReason,
-    "AgentPodsEvicted": hypervisor_conditions.AgentPodsReason,
-    "HypervisorDisabled": hypervisor_conditions.DisabledReason,
-    "Offboarded": hypervisor_conditions.OffboardedReason,
-}
+TYPES = (
+    *(Type.ONBOARDING, Type.EVICTING, Type.HA_ENABLED, Type.REGISTERED, Type.AGGREGATES_UPDATED),
+    *(Type.TRAITS_UPDATED, Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING, Type.NODE_HEALTHY),
+    *(Type.AGENT_PODS_EVICTED, Type.HYPERVISOR_DISABLED, Type.OFFBOARDED),
+)
 WORDS = st.sampled_from(
     [
         onboarding.LIFECYCLE_OFF,
@@ -48,10 +40,10 @@ WORDS = st.sampled_from(
 def conditions(draw: st.DrawFn) -> tuple[Condition, ...]:
     """Any conditions of a host, with words that operators have used."""
     made = []
-    for type_, reasons in REASONS.items():
+    for type_ in TYPES:
         status = draw(st.sampled_from(["", "True", "False", "Unknown"]))
         if status:
-            reason, words = draw(st.sampled_from(list(reasons))), draw(WORDS)
+            reason, words = draw(st.sampled_from(list(REASONS[type_]))), draw(WORDS)
             generation = draw(st.sampled_from([None, 2, 3]))
             one = condition(type_, status, reason, words)
             made.append(with_fields(one, observedGeneration=generation))

@@ -1,3 +1,5 @@
+"""Flags and environment of the node agent."""
+
 from __future__ import annotations
 
 from datetime import timedelta
@@ -9,6 +11,7 @@ from hypercobalt.agent.settings import decode_settings, encode_settings
 from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
+from hypercobalt.cli.node_agent import NodeAgentFlags, uri_from
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
@@ -16,10 +19,23 @@ from hypercobalt.node_agent.settings import (
     Retention,
     SelfFencing,
     Settings,
-    self_fencing,
-    settings,
-    uri_from,
 )
+
+
+def settings(env: dict[str, str], hostname: str = "os", **flags: object) -> Settings:
+    return NodeAgentFlags(**flags).settings(env, hostname)  # type: ignore[arg-type]
+
+
+def self_fencing(
+    window: float, witnesses: str, storage: Path | None, watchdog: Path | None
+) -> SelfFencing | None:
+    return settings(
+        {},
+        self_fence_window=window,
+        self_fence_witnesses=witnesses,
+        self_fence_storage=storage,
+        self_fence_watchdog=watchdog,
+    ).self_fencing
 
 
 def test_the_environment_of_the_existing_agent_is_read() -> None:
@@ -35,7 +51,7 @@ def test_the_environment_of_the_existing_agent_is_read() -> None:
         "EMULATE": "1",
     }
 
-    assert settings(env, hostname="os") == Settings(
+    assert settings(env, metrics_bind_address="0", health_probe_bind_address="0") == Settings(
         node="kvm-a",
         label="rack-1-a",
         libvirt_uri="ch+unix:///system?socket=/run/libvirt/libvirt-sock",
@@ -47,16 +63,17 @@ def test_the_environment_of_the_existing_agent_is_read() -> None:
         operator_namespace="agents",
         emulate=True,
         host_address="192.0.2.1",
+        metrics_secure=True,
     )
 
 
 def test_flags_go_first_and_nothing_is_needed() -> None:
     env = {"HOSTNAME": "kvm-a", "NAMESPACE": "agents", "PKI_PATH": "/pki"}
-    made = settings(env, hostname="os", node="kvm-b", namespace="ns", units=[], pki_path=Path("/x"))
+    made = settings(env, node="kvm-b", namespace="ns", units="", pki_path=Path("/x"))
 
     assert (made.node, made.label, made.namespace, made.units) == ("kvm-b", "kvm-b", "ns", ())
     assert made.pki == Path("/x")
-    bare = settings({}, hostname="os")
+    bare = settings({})
     assert (bare.node, bare.namespace, bare.units) == ("os", "monsoon3", DEFAULT_UNITS)
     assert bare.libvirt_uri == "qemu:///system"
 
@@ -104,7 +121,7 @@ def test_self_fencing_survives_the_way_to_the_agents_process() -> None:
         Path("/shared"),
         Path("/w"),
     )
-    whole = settings({}, hostname="kvm-a", self_fencing=fencing)
+    whole = Settings("kvm-a", "kvm-a", self_fencing=fencing)
     assert decode_settings(encode_settings(whole), Settings) == whole
 
 
@@ -129,26 +146,26 @@ def test_self_fencing_needs_all_that_shows_that_a_host_is_not_cut_off(
 
 
 def test_the_config_map_of_the_ha_agent_is_named_whole_or_not_at_all() -> None:
-    assert settings({}, hostname="a").ha_config == "monsoon3/hypercobalt-ha"
-    assert settings({}, hostname="a", ha_config="x/y").ha_config == "x/y"
-    assert settings({}, hostname="a", ha_config="").ha_config == ""
+    assert settings({}).ha_config == "monsoon3/hypercobalt-ha"
+    assert settings({}, ha_config="x/y").ha_config == "x/y"
+    assert settings({}, ha_config="").ha_config == ""
 
 
 @pytest.mark.parametrize("text", ["name", "/name", "space/", "a/b/c"])
 def test_a_config_map_without_namespace_or_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="NAMESPACE/NAME"):
-        settings({}, hostname="a", ha_config=text)
+        settings({}, ha_config=text)
 
 
 def test_more_units_than_the_policy_takes_conditions_of_are_refused() -> None:
-    units = [f"u{number}.service" for number in range(MOST_UNITS + 1)]
+    units = ",".join(f"u{number}.service" for number in range(MOST_UNITS + 1))
     with pytest.raises(ConfigurationError, match="--units: 33 units, must be at most 32"):
-        settings({}, hostname="os", units=units)
+        settings({}, units=units)
 
 
 def test_keys_from_secrets_are_refused_with_the_way_over() -> None:
     for given, flag in (({"CERTIFICATE_SOURCE": "secret"}, None), ({}, CertificateSource.SECRET)):
         with pytest.raises(ConfigurationError, match=r"read no Secrets; docs/host\.md"):
-            settings(given, hostname="a", certificate_source=flag)
+            settings(given, certificate_source=flag)
     for env in ({}, {"CERTIFICATE_SOURCE": ""}, {"CERTIFICATE_SOURCE": "request"}):
-        assert settings(env, hostname="a").node == "a"
+        assert settings(env).node == "os"

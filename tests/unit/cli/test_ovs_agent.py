@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.agent.settings import decode_settings, encode_settings
+from hypercobalt.cli.ovs_agent import OVSAgentFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ovs_agent.settings import Settings, settings
+from hypercobalt.ovs_agent.settings import Settings
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
-    found = settings({}, hostname="kvm-a")
+    found = OVSAgentFlags().settings({}, "kvm-a")
     assert (found.node, found.namespace) == ("kvm-a", "ovn-system")
     assert found.paths.ovs == Path("/run/openvswitch")
     assert found.paths.ovn == Path("/run/ovn")
@@ -22,13 +23,13 @@ def test_defaults_are_those_of_the_documentation() -> None:
 
 def test_flag_goes_before_environment_before_host_name() -> None:
     env = {"NODE_NAME": "n", "NAMESPACE": "x", "OVS_RUNDIR": "/a", "OVN_RUNDIR": "/b"}
-    found = settings(env, hostname="h", namespace="y", ovn_rundir=Path("/c"))
+    found = OVSAgentFlags(namespace="y", ovn_rundir=Path("/c")).settings(env, "h")
     assert (found.node, found.namespace) == ("n", "y")
     assert (found.ovs_rundir, found.ovn_rundir) == (Path("/a"), Path("/c"))
 
 
 def test_settings_pass_to_the_agents_process_as_they_are() -> None:
-    found = settings({}, hostname="h", counters=60, metrics=":9178", host_root=Path("/host"))
+    found = OVSAgentFlags(counters=60, host_root=Path("/host")).settings({}, "h")
     assert decode_settings(encode_settings(found), Settings) == found
 
 
@@ -46,9 +47,4 @@ def test_settings_pass_to_the_agents_process_as_they_are() -> None:
 )
 def test_time_out_of_bounds_is_refused(flags: dict[str, float], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        settings(
-            {},
-            hostname="h",
-            counters=flags.get("counters", 300),
-            southbound_probe=flags.get("southbound_probe", 10),
-        )
+        OVSAgentFlags(**flags).settings({}, "h")  # type: ignore[arg-type]
