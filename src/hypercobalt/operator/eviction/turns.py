@@ -91,9 +91,10 @@ class Turns:
             self.forget(name)
             self._of[name] = place
         host = self._hosts[place]
-        if name in self._surplus:
+        stays = eviction.metadata.deletionTimestamp is None  # else what it has begun is to end
+        if stays and name in self._surplus:
             return Turn.NEVER
-        if name not in host.begun and len(host.begun) >= MOST:
+        if stays and name not in host.begun and len(host.begun) >= MOST:
             if name not in host.waiting and len(host.waiting) >= MOST_WAITING:
                 self._surplus.add(name)
                 return Turn.NEVER

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus, Trigger
@@ -117,6 +118,17 @@ def test_of_one_host_there_are_no_more_than_its_agent_makes_in_earnest() -> None
     assert begun[-3:] == [Turn.LATER, Turn.NEVER, Turn.NEVER]
     assert turns.begin(eviction(str(MOST + MOST_WAITING))) is Turn.NEVER  # still there
     assert turns.begin(eviction("other", "kvm-b")) is Turn.NOW
+
+
+def test_one_that_is_deleted_has_its_turn_to_end_what_it_has_begun() -> None:
+    """The finalizer of one that an operator before this one has begun is taken off by a pass."""
+    turns, last = Site().turns, str(MOST + MOST_WAITING)
+    for number in range(MOST + MOST_WAITING):
+        turns.begin(eviction(str(number)))
+        turns.end(eviction(str(number)))
+    assert turns.begin(eviction(last)) is Turn.NEVER
+    meta = ObjectMeta(name=last, deletionTimestamp=SystemClock().now())
+    assert turns.begin(replace(eviction(last), metadata=meta)) is Turn.NOW
 
 
 def test_the_oldest_of_very_many_that_have_ended_go() -> None:
