@@ -77,7 +77,7 @@ async def test_evictions_of_a_host_that_answers_no_call_stop_no_others(
     captured, compute = f"{name}-a", world(name)
     compute.also(captured)
     compute.fill(3)
-    hosts = compute.hosts = Silent(compute, captured)  # type: ignore[assignment]
+    hosts = compute.hosts = Silent(compute, captured)
     for host in (name, captured):
         await add_hypervisor(kube, host)
     crashed = await crashes(kube, captured, MANY)
