@@ -27,7 +27,7 @@ from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
-from hypercobalt.operator.eviction.turns import Turns
+from hypercobalt.operator.eviction.turns import HostTurns
 from hypercobalt.operator.eviction.unlocking import UnlockingReconciler
 from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import (
@@ -105,7 +105,7 @@ class Process:
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
             migrations=migrations,
             hypervisor=hypervisors.get,
-            turns=Turns(lambda _: None),
+            turns=HostTurns(lambda _: None),
             metrics=EvictionMetrics(metrics.registry),
         )
 

@@ -17,7 +17,7 @@ from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
-from hypercobalt.operator.eviction.turns import Turns
+from hypercobalt.operator.eviction.turns import HostTurns
 from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import (
     Controller,
@@ -84,7 +84,7 @@ def add_eviction(
         events=events,
         migrations=migrations,
         hypervisor=hypervisors.cache.get,
-        turns=Turns(turns.enqueue),
+        turns=HostTurns(turns.enqueue),
         metrics=EvictionMetrics(metrics.registry),
     )
     if compute.owners is not None:

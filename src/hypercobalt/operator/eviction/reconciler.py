@@ -35,7 +35,7 @@ from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.starts import as_of
 from hypercobalt.operator.eviction.recording.notes import notes
 from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
-from hypercobalt.operator.eviction.turns import AGAIN, Turn, Turns
+from hypercobalt.operator.eviction.turns import AGAIN, HostTurns, Turn
 from hypercobalt.operator.shared.wording import Note
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
@@ -73,7 +73,7 @@ class EvictionReconciler:
         events: Recorder,
         migrations: Migrations,
         hypervisor: Callable[[str], Hypervisor | None],
-        turns: Turns,
+        turns: HostTurns,
         metrics: EvictionMetrics,
     ) -> None:
         self._hypervisor, self._metrics = hypervisor, metrics

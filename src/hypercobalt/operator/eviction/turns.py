@@ -47,7 +47,7 @@ class Turn(Enum):
     NOW = auto()
     LATER = auto()
     NEVER = auto()
-    """There are too many of its host: it is to be deleted."""
+    """There are too many of its host: the controller deletes it."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _Host:
     ended: dict[str, None] = field(default_factory=dict[str, None])
 
 
-class Turns:
+class HostTurns:
     """Gives turns to the Evictions of agents; all others have theirs at once.
 
     Args:

@@ -17,8 +17,8 @@ from hypercobalt.operator.eviction.turns import (
     MOST_ENDED,
     MOST_WAITING,
     OF_AGENTS,
+    HostTurns,
     Turn,
-    Turns,
 )
 from hypercobalt.runtime import SystemClock
 
@@ -43,7 +43,7 @@ class Site:
     called: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.called.append)
+        self.turns = HostTurns(self.called.append)
 
     def pass_of(self, name: str, *, over: bool) -> bool:
         began = self.turns.begin(eviction(name)) is Turn.NOW
