@@ -26,6 +26,9 @@ NAME: Final = "departed-switches"
 AGAIN: Final = timedelta(minutes=10)
 """How often the Node of a silent agent is read: one without a Hypervisor leaves unseen."""
 
+SOON: Final = timedelta(seconds=1)
+"""How soon after somebody has written the OVSNode meanwhile."""
+
 
 def is_gone(_old: Hypervisor | None, new: Hypervisor | None) -> bool:
     """Whether a Hypervisor was deleted, as it is with its Node."""
@@ -64,6 +67,8 @@ class DepartureReconciler:
                 resource_version=switch.metadata.resourceVersion,
             )
         except ConflictError:
-            return Result(AGAIN)  # written meanwhile: the agent may be back
+            return Result(
+                SOON
+            )  # by the agent, which is back, or by the operator's other controllers
         log.info("ovsnode_deleted", host=name, reason="its Node is gone and its agent silent")
         return Result()

@@ -13,7 +13,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode_glance import OVSNodeGlance
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
-from hypercobalt.operator.network.departed import AGAIN, DepartureReconciler
+from hypercobalt.operator.network.departed import AGAIN, SOON, DepartureReconciler
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.runtime import ConflictError, Kube, Result
 from hypercobalt.runtime.client.errors import Status
@@ -103,10 +103,11 @@ async def test_ovsnode_of_a_silent_agent_stays_while_its_node_is_there_and_is_lo
     assert around.deleted == []
 
 
-async def test_ovsnode_that_is_written_meanwhile_stays() -> None:
+async def test_ovsnode_that_is_written_meanwhile_stays_and_is_looked_at_again_soon() -> None:
+    """It is the operator that writes it when the agent falls silent."""
     around = Around(EXPIRED)
     around.written = True
-    assert await around.passes() == Result(AGAIN)
+    assert await around.passes() == Result(SOON)
 
 
 async def test_ovsnode_that_is_gone_needs_no_pass() -> None:
