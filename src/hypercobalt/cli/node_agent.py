@@ -187,7 +187,7 @@ class NodeAgentFlags:
         )
 
     def _self_fencing(self) -> SelfFencing | None:
-        """What is needed to fence itself; a window of 0 is none.
+        """What is needed to fence itself; None with a window of 0.
 
         Raises:
             ConfigurationError: a part is missing, or cannot be used.

@@ -91,7 +91,8 @@ class HostTurns:
             self.forget(name)
             self._of[name] = place
         host = self._hosts[place]
-        stays = eviction.metadata.deletionTimestamp is None  # else what it has begun is to end
+        # One that is being deleted has to end what it has begun.
+        stays = eviction.metadata.deletionTimestamp is None
         if stays and name in self._surplus:
             return Turn.NEVER
         if stays and name not in host.begun and len(host.begun) >= MOST:

@@ -27,7 +27,7 @@ AGAIN: Final = timedelta(minutes=10)
 """How often the Node of a silent agent is read: one without a Hypervisor leaves unseen."""
 
 SOON: Final = timedelta(seconds=1)
-"""How soon after somebody has written the OVSNode meanwhile."""
+"""How soon it is tried again when the OVSNode was written meanwhile."""
 
 
 def is_gone(_old: Hypervisor | None, new: Hypervisor | None) -> bool:
@@ -67,8 +67,7 @@ class DepartureReconciler:
                 resource_version=switch.metadata.resourceVersion,
             )
         except ConflictError:
-            return Result(
-                SOON
-            )  # by the agent, which is back, or by the operator's other controllers
+            # By the agent, which is back, or by the operator's other controllers.
+            return Result(SOON)
         log.info("ovsnode_deleted", host=name, reason="its Node is gone and its agent silent")
         return Result()
