@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from hypercobalt.adapters.host.port import Units
 from hypercobalt.adapters.host.system import HostSystem
-from hypercobalt.adapters.host.units import SystemdUnits
+from hypercobalt.adapters.host.units import GRACE, SystemdUnits
 from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
@@ -45,6 +46,7 @@ SERVICES = {
     BAD: "[Service]\nType=oneshot\nExecStart=false\n",
 }
 LOG = "/root/guard.log"
+ON_A_BUSY_MACHINE = timedelta(seconds=30)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
@@ -67,9 +69,9 @@ async def test_systemd_keeps_the_contract(
 class Watched:
     """The conditions of a host's units, as they come."""
 
-    def __init__(self, host: Host, *names: str) -> None:
+    def __init__(self, host: Host, *names: str, grace: timedelta = GRACE) -> None:
         self.board = Board(SystemClock())
-        self.concern = UnitConditions(SystemdUnits(bus(host)), self.board, names)
+        self.concern = UnitConditions(SystemdUnits(bus(host), grace=grace), self.board, names)
 
     async def until(self, name: str, good: Callable[[ConditionReport], bool]) -> ConditionReport:
         async with asyncio.timeout(DEADLINE):
@@ -82,8 +84,8 @@ class Watched:
 
 
 @contextlib.asynccontextmanager
-async def watched(host: Host, *names: str) -> AsyncIterator[Watched]:
-    made = Watched(host, *names)
+async def watched(host: Host, *names: str, grace: timedelta = GRACE) -> AsyncIterator[Watched]:
+    made = Watched(host, *names, grace=grace)
     task = asyncio.create_task(made.concern.run())
     try:
         for name in names:
@@ -146,7 +148,8 @@ async def test_a_restart_of_systemd_or_the_bus_changes_no_state(
     hosts: TakeHosts, what: str
 ) -> None:
     (host,) = await hosts(1)
-    async with without_agent(host), watched(host, LIBVIRTD) as units:
+    units_of = watched(host, LIBVIRTD, grace=ON_A_BUSY_MACHINE)
+    async with without_agent(host), units_of as units:
         await units.until(LIBVIRTD, running)
         before = units.board.parts
 
