@@ -66,7 +66,7 @@ VALUES: Body = {
     "env": {"issuerName": "nova-ca"},
     "storeDefinitions": True,
 }
-DEADLINE = 20.0
+DEADLINE = 45.0
 CRASHING = "33333333-0000-4000-8000-000000000003"
 HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),

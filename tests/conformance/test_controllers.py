@@ -17,7 +17,7 @@ from tests.conformance.script import Answer, Api
 from tests.conformance.targets import client_of
 from tests.conformance.wire import Body
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 30
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ from hypercobalt.runtime.guard import guard
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
 CHART, SPACE = "hypercobalt-ovs-agent", "ovn-system"
-DEADLINE = 20.0
+DEADLINE = 45.0
 HIDDEN: set[Grant] = {
     ("delete", "coordination.k8s.io", "leases", SPACE),
     ("update", "events.k8s.io", "events", SPACE),

@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.adapters.host.port import System
 
-DEADLINE = 20.0
+DEADLINE = 45.0
 QUIET = 0.5
 """Long enough for news that should not come."""
 

@@ -17,7 +17,7 @@ GOOD, BAD, ABSENT = "contract-good.service", "contract-bad.service", "contract-a
 Both are loaded and inactive at the start of each contract.
 """
 
-DEADLINE = 20.0
+DEADLINE = 45.0
 
 
 async def starting_waits_until_the_unit_runs(units: Units) -> None:

@@ -102,7 +102,7 @@ async def test_an_agent_killed_at_any_point_reports_the_present_state_again(
         await asyncio.sleep(step / 7)  # the next one is hit at another point of its start
     await host.run("virsh", "-q", "undefine busy-0")
 
-    stored = await until(api, host, instances(2), deadline=15)
+    stored = await until(api, host, instances(2))
     running = (await host.run("virsh", "list", "--name")).split()
     stored = await until(api, host, lambda hv: active(hv) == sorted(running))
     assert connection_is("True")(stored)

@@ -20,7 +20,7 @@ from tests.lab.kit.agent import main_pid
 
 pytestmark = pytest.mark.timeout(180)
 MAIN_PID = ("systemctl", "show", "--property=MainPID", "--value", NODE_AGENT)
-SOON = 30.0
+SOON = 60.0
 
 
 async def shown(api: Kube, name: str, right: Callable[[Hypervisor], bool]) -> Hypervisor:

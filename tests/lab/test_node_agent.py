@@ -143,7 +143,7 @@ async def test_a_killed_agent_reports_the_present_state_again(nodes: TakeHosts, 
     await kill_agent(host)
     await host.run("virsh", "-q", "destroy", "one")
 
-    stored = await until(api, host, instances(1), deadline=15)
+    stored = await until(api, host, instances(1))
 
     assert [instance.name for instance in stored.status.instances] == ["two"]
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 
-SECONDS = 20.0
+SECONDS = 40.0
 
 Process = asyncio.subprocess.Process
 

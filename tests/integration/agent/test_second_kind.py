@@ -26,7 +26,7 @@ __all__ = ["certificates", "kube", "server"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NODE, LEASE = "kvm-a", "ovs-agent-kvm-a"
-SECONDS = 10.0
+SECONDS = 30.0
 LAUNCH = """
 import sys
 from pathlib import Path

@@ -47,7 +47,7 @@ __all__ = ["certificates"]
 
 NODE = "kvm-a"
 UNITS = ("libvirtd.service", "openvswitch-switch.service")
-DEADLINE = 10.0
+DEADLINE = 30.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SPACE, BOOT = "default", "b1"
 KEY, NEXT = PrivateKey.make(), PrivateKey.make()
 TYPE = "DefinitionsStored"
-DEADLINE = 10.0
+DEADLINE = 30.0
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 
 

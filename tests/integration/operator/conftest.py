@@ -63,7 +63,7 @@ AGENTS = ("agents", "more-agents")
 SWITCHES = "ovn-system"
 """Namespace of the OVSNodes and their agents' Leases."""
 DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
-DEADLINE = 20.0
+DEADLINE = 45.0
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -25,7 +25,7 @@ CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configurat
 <policy context="default"><allow send_destination="*" eavesdrop="false"/><allow own="*"/>
 <allow send_type="signal"/><allow receive_sender="*"/></policy></busconfig>
 """
-DEADLINE = 10.0
+DEADLINE = 30.0
 
 
 class Bus:

@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Object)
 
 NODE = "kvm-a"
 NAMESPACE = "agents"
-DEADLINE = 10.0
+DEADLINE = 30.0
 MADE = (Hypervisor, Eviction, Secret, Certificate, CertificateRequest, Lease, OVSNode)
 
 
