@@ -35,6 +35,9 @@ from tests.conformance.captured.site import (
 )
 from tests.conformance.wire import Body, Json
 
+_VERY_MANY: Final = 250
+"""Evictions of a host: each is looked at every few seconds."""
+
 Told = Callable[[CapturedHost], None]
 
 
@@ -201,6 +204,31 @@ def _amounts_of_no_host(machine: CapturedHost) -> None:
     machine.returns(OTHERS[2])
 
 
+def _fields_without_end(machine: CapturedHost) -> None:
+    """The Leases of all hosts are listed and followed together."""
+    if machine.silent:
+        return  # one host fails at a time
+    machine.nests_its_fields()
+    machine.dies(OTHERS[2])
+    machine.is_recovered_in_time()
+    machine.returns(OTHERS[2])
+
+
+def _very_many_evictions(machine: CapturedHost) -> None:
+    """Each look at a slow libvirtd keeps one of the operator's passes for as long."""
+    if machine.silent:
+        return  # one host fails at a time
+    machine.answers(slowly=True)
+    names = [f"ha-0000c0de-{number:010}" for number in range(_VERY_MANY)]
+    for name in names:
+        _recovers(machine, name, "restart", "$no guest")
+    machine.dies(OTHERS[1])
+    machine.is_recovered_in_time()
+    machine.answers(slowly=False)
+    machine.returns(OTHERS[1])
+    machine.sends(*(Request("DELETE", f"{EVICTIONS}/{name}") for name in names))
+
+
 def _drain_that_copies_meet(machine: CapturedHost) -> None:
     """Nothing has moved to the captured host because that runs something of the UUID."""
     name = OTHERS[3]
@@ -255,6 +283,8 @@ KNOWN: Final = (
     ),
     (
         Known("amounts of no host", 7, "direct", NODE_AGENT, _amounts_of_no_host),
+        Known("fields without end", 7, "direct", NODE_AGENT, _fields_without_end),
+        Known("very many Evictions", 8, "direct", NODE_AGENT, _very_many_evictions),
         Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
         Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
     ),

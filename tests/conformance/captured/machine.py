@@ -44,7 +44,7 @@ from tests.conformance.captured.knowledge import (
     Request,
     recovery_name,
 )
-from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, OTHERS, Site
+from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, LEASES, OTHERS, Site
 from tests.conformance.real import Server
 from tests.conformance.wire import Json
 
@@ -74,6 +74,18 @@ _CLAIMS: Final = ("addresses", "hostUUID", "internalIp", "kubernetes.io/hostname
 _HIDES: Final = ("addresses", "kubernetes.io/hostname")
 """Fields by which a host makes itself silent to the operator, so that what it may run waits."""
 
+_LAST_MOMENT: Final = {
+    **dict.fromkeys(("capabilities", "domain_capabilities", "domains", "document"), 9.5),
+    **dict.fromkeys(("job_stats", "control_info"), 2.5),
+    **dict.fromkeys(("boot", "destroy"), 59.0),
+}
+"""Seconds after which the operator has not yet given up what it asks of a host's libvirtd."""
+_LEVELS: Final = 3000
+_DEEP: Final = (
+    b'{"metadata":{"managedFields":[{"manager":"x","operation":"Update",'
+    b'"apiVersion":"coordination.k8s.io/v1","time":"2026-01-01T00:00:00Z",'
+    b'"fieldsType":"FieldsV1","fieldsV1":%s{}%s}]}}'
+) % (b'{"f:a":' * _LEVELS, b"}" * _LEVELS)
 _AGAIN: Final = 10.0
 """Seconds between two writes of what persists: as often as an agent renews its Lease."""
 _LONGEST_AGAIN: Final = 640.0
@@ -243,6 +255,26 @@ class CapturedHost(RuleBasedStateMachine):
         """Its libvirt gives a hostile definition to whoever moves a guest."""
         libvirt = self.site.machines.at(self.site.hosts[CAPTURED].uri)
         libvirt.lie = hostile(what, "UUID", f"{CAPTURED}-vm-1", CAPTURED)
+
+    @precondition(lambda self: self.is_direct)
+    @rule(slowly=st.booleans())
+    @counted
+    def answers(self, slowly: bool) -> None:
+        """Its libvirtd answers in the last moment, or at once again."""
+        there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        there.delays = dict(_LAST_MOMENT) if slowly else {}
+
+    @precondition(lambda self: self.is_agent)
+    @rule()
+    @counted
+    def nests_its_fields(self) -> None:
+        """Put thousands of levels under a name of its own into what all hosts have one of."""
+        self._step(self._nest())
+
+    async def _nest(self) -> None:
+        path, user = f"{LEASES}/node-agent-{CAPTURED}", self.users[self._agent]
+        answer = await self.site.rest.send_text("PATCH", path, _DEEP, user=user)
+        self.codes[f"{self._agent} nests {answer.code}"] += 1
 
     @precondition(lambda self: self.is_direct and self.site.has_power(CAPTURED))
     @rule(
@@ -453,7 +485,7 @@ class CapturedHost(RuleBasedStateMachine):
             with warnings.catch_warnings():  # of sockets of operators that were stopped
                 warnings.simplefilter("ignore", ResourceWarning)
                 gc.collect()
-        assert problems == [], problems
+        assert self.failed or problems == [], problems
 
     async def _settle(self) -> None:
         await asyncio.sleep(5)

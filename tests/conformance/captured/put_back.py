@@ -20,6 +20,7 @@ from tests.conformance.wire import Body, Json
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.api import codec
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing, proves_dead, recorded
 from hypercobalt.api.hypervisor import Hypervisor
@@ -31,6 +32,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.node_failure import Question
 from hypercobalt.lab import rights
+from hypercobalt.operator.eviction.turns import HostTurns, Turn
 from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.act import RecoveryActions
 from hypercobalt.operator.ha.devices.template_fences import TemplateFences
@@ -38,6 +40,7 @@ from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.step import Facts
 from hypercobalt.operator.shared.node_facts import host_names
 from hypercobalt.runtime import AlreadyExistsError
+from hypercobalt.runtime.client import collection, deletion, watch
 
 Change = Callable[[list[Body]], None]
 Rules = Callable[[pytest.MonkeyPatch], None]
@@ -64,6 +67,7 @@ class Mutant:
         charts: changes the rights.
         definitions: changes the CRDs.
         rules: changes the operator.
+        servers: that take what finds it.
     """
 
     name: str
@@ -74,6 +78,7 @@ class Mutant:
     charts: Change = _no_rights
     definitions: Change | None = None
     rules: Rules = _no_rules
+    servers: tuple[str, ...] = ("embedded", "real")
 
     @contextmanager
     def applied(self) -> Iterator[Change]:
@@ -231,6 +236,15 @@ def _one_peer_suffices(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Question, "is_reached", property(lambda self: bool(self.reached)))
 
 
+def _deep_objects_end_a_watch(patched: pytest.MonkeyPatch) -> None:
+    for module in (codec, collection, deletion, watch):
+        patched.setattr(module, "read", lambda decode, data: decode(data))
+
+
+def _turns_for_all(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(HostTurns, "begin", lambda *_: Turn.NOW)
+
+
 MUTANTS: Final = (
     Mutant(
         "an agent writes the operator's fields",
@@ -338,6 +352,23 @@ MUTANTS: Final = (
         "has [0-9]* bytes|a reason of",
         ("large objects",),
         definitions=_unbounded,
+    ),
+    Mutant(
+        "one object that nests too deep hides all",
+        7,
+        NODE_AGENT,
+        "not recovered within|RecursionError",
+        ("fields without end",),
+        rules=_deep_objects_end_a_watch,
+        servers=("real",),  # the embedded server refuses such an object
+    ),
+    Mutant(
+        "Evictions of one host keep all passes",
+        8,
+        NODE_AGENT,
+        "not recovered within",
+        ("very many Evictions",),
+        rules=_turns_for_all,
     ),
     Mutant(
         "agents follow all Evictions",
