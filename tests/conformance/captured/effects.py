@@ -71,7 +71,7 @@ class Effects:
         claimed: the captured host has claimed another's address or UUID, which shows on both.
         hidden: it has changed its own address or name, and is silent to the operator for that.
         ran: hosts whose guest ran there when they failed last.
-        homes: where each guest has run last, by its UUID.
+        homes: where each guest has run last, and in which boot of that host, by its UUID.
         copied: UUIDs of others' guests of which the captured host has made a domain of its own.
     """
 
@@ -82,7 +82,7 @@ class Effects:
     hidden: bool = False
     copied: set[str] = field(default_factory=set[str])
     ran: set[str] = field(default_factory=set[str])
-    homes: dict[str, str] = field(default_factory=dict[str, str])
+    homes: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     found: list[str] = field(default_factory=list[str])
     before: dict[str, Json] = field(default_factory=dict[str, Json])
 
@@ -120,7 +120,7 @@ class Effects:
         """Note where each guest runs; one that was stopped is where it ran last."""
         for uuid in _OWNERS:
             hosts = [
-                host.name
+                (host.name, host.boot)
                 for host in self.site.hosts.values()
                 if (one := self.site.machines.at(host.uri).here.get(uuid)) and one.active
                 if host.name != CAPTURED or self._was_brought(uuid)
@@ -152,8 +152,10 @@ class Effects:
         return ""
 
     def _of_guest(self, deed: Deed, owner: str) -> str:
-        home = self.homes.get(deed.about, owner)
-        if deed.what == "boot" and deed.host != home and self.site.has_power(home):
+        home, boot = self.homes.get(deed.about, (owner, self.site.hosts[owner].boot))
+        # A host that has booted since runs nothing of what it ran before.
+        runs_on = self.site.has_power(home) and self.site.hosts[home].boot == boot
+        if deed.what == "boot" and deed.host != home and runs_on:
             return f"a guest of {home}, whose power is on, was started on {deed.host}"
         ended = deed.host == CAPTURED and deed.what in {"undefine", "destroy"}
         if ended and not self._was_brought(deed.about):

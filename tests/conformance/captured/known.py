@@ -209,9 +209,9 @@ def _fields_without_end(machine: CapturedHost) -> None:
     if machine.silent:
         return  # one host fails at a time
     machine.nests_its_fields()
-    machine.dies(OTHERS[2])
+    machine.dies(OTHERS[0])
     machine.is_recovered_in_time()
-    machine.returns(OTHERS[2])
+    machine.returns(OTHERS[0])
 
 
 def _very_many_evictions(machine: CapturedHost) -> None:
