@@ -31,7 +31,7 @@ CLUSTER_POLICIES = (
     "DefaultTolerationSeconds",
     "TaintNodesByCondition",
 )
-READY_SECONDS = 60  # a busy two-core machine needs 15; more means that it will not come
+READY_SECONDS = 120  # a busy two-core machine needs 15, and one with three other rings over 60
 
 
 @dataclass(frozen=True, slots=True)
