@@ -14,7 +14,7 @@ VERSION: Final = "2.96"
 """Version of the compute API, where a test is not about another."""
 PLACEMENT: Final = "1.39"
 _WITHIN = 90  # seconds, on a busy machine
-_FIRST_STEP, _STEP = 0.05, 0.4  # seconds; Nova computes for 60 ms at each
+_FIRST_STEP, _STEP = 0.05, 0.8  # seconds; Nova computes for 60 ms at each
 
 
 async def until(
