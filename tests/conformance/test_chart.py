@@ -238,7 +238,7 @@ async def vanish(person: Kube, name: str, compute: FakeCompute) -> None:
     await person.delete(Hypervisor, name)
     await until(person, Hypervisor, name, lambda hv: reason(hv, "AgentPodsEvicted") != "")
     compute.moves.remove("i2")
-    await eventually(lambda: is_gone(person, name), seconds=20)
+    await eventually(lambda: is_gone(person, name), seconds=45)
 
 
 async def is_gone(person: Kube, name: str) -> bool:

@@ -87,7 +87,7 @@ async def test_deep_object_of_one_host_hides_no_other(
                 seen = informer.cache.get(kind.name(OTHER), space)
                 return seen is not None and seen.metadata.annotations.get(CHANGED) == at
 
-            await eventually(is_seen, seconds=20)
+            await eventually(is_seen, seconds=45)
             assert informer.breaks == 0
             listed = await kube.list(type_, space)
             names = {one.metadata.name for one in listed.items}

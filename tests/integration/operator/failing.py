@@ -250,7 +250,7 @@ async def recovered(site: Site, name: str) -> None:
     """Wait until no server is on the host any more, and all of them run elsewhere."""
     others = [host.name for host in site.hosts if host.name != name]
     moves = site.compute.moves
-    await eventually(lambda: not moves.on(name), seconds=20)
+    await eventually(lambda: not moves.on(name), seconds=45)
     assert all(server.running for other in others for server in moves.on(other))
     assert any(moves.on(other) for other in others)
 
@@ -264,4 +264,4 @@ async def gone(kube: Kube, name: str) -> None:
     async def nothing() -> bool:
         return not await evictions_of(kube, name)
 
-    await eventually(nothing, seconds=20)
+    await eventually(nothing, seconds=45)

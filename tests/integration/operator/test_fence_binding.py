@@ -219,7 +219,7 @@ async def eventually_in_events(bench: Bench, why: str, host: Host) -> None:
     async def there() -> bool:
         return bool(await bench.events(why, host))
 
-    await eventually(there, seconds=10)
+    await eventually(there, seconds=45)
 
 
 async def test_host_that_takes_anothers_name_has_its_own_service_forced_down(

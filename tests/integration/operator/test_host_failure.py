@@ -288,8 +288,8 @@ async def test_peer_that_lies_about_a_frozen_host_stops_no_recovery(
         fenced = await frozen.until("Fenced", "True/Proven")
         await recovered(site, name)
         answering.cancel()
-        await eventually(lambda: has_event(kube, name, "PeerDoubted"), seconds=20)
-        await eventually(lambda: has_event(kube, liar, "PeerDoubted"), seconds=20)
+        await eventually(lambda: has_event(kube, name, "PeerDoubted"), seconds=45)
+        await eventually(lambda: has_event(kube, liar, "PeerDoubted"), seconds=45)
     assert frozen.device.orders == [PowerState.OFF]
     evidence = fenced.status.fencing.evidence if fenced.status.fencing else ()
     assert any(f"{liar} (libvirt (TLS)) alone reports" in text for text in evidence)
@@ -570,9 +570,9 @@ async def test_assertion_about_a_host_that_lives_does_not_count_once_it_is_silen
             noted = record is not None and bool(record.disproved)
             return noted if tainted else ASSERTED_DEAD not in found.metadata.annotations
 
-        await eventually(is_disproved, seconds=20)
+        await eventually(is_disproved, seconds=45)
         if not tainted:
-            await eventually(lambda: has_event(kube, name, "FencingAssertionRemoved"), seconds=20)
+            await eventually(lambda: has_event(kube, name, "FencingAssertionRemoved"), seconds=45)
     async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
         await lives.dies()
         after = await lives.until("Fenced", "Unknown/Failed")  # by its device, not by that
@@ -616,7 +616,7 @@ async def goes(kube: Kube, name: str) -> None:
     async def is_gone() -> bool:
         return await kube.get(Hypervisor, name) is None
 
-    await eventually(is_gone, seconds=20)
+    await eventually(is_gone, seconds=45)
 
 
 async def test_dead_host_whose_node_is_deleted_is_evacuated_before_its_record_goes(
@@ -671,7 +671,7 @@ async def test_dead_host_whose_node_is_deleted_in_the_foreground_is_evacuated(
         async def is_owned() -> bool:
             return any(one.metadata.ownerReferences for one in await evictions_of(kube, name))
 
-        await eventually(is_owned, seconds=20)
+        await eventually(is_owned, seconds=45)
         await kube.delete(Node, name, propagation="Foreground")
         if REAL:  # there is no collector beside the tests' kube-apiserver
             await kube.delete(Hypervisor, name)
@@ -685,7 +685,7 @@ async def test_dead_host_whose_node_is_deleted_in_the_foreground_is_evacuated(
                     await kube.delete(Eviction, one.metadata.name)
             return bool(found) and not owned
 
-        await eventually(is_unowned, seconds=20)
+        await eventually(is_unowned, seconds=45)
         site.compute.moves.disabled.clear()
         await recovered(site, name)
         await goes(kube, name)

@@ -162,12 +162,12 @@ async def test_agent_that_lives_has_its_condition_back_by_itself_and_no_fight_be
     async with watching(kubeconfig) as running, applier(kube, name, written):
         await eventually(lambda: len(written) == 1)
         await agent.dies()
-        await eventually(lambda: len(written) == 2, seconds=20)  # taken, and restored
+        await eventually(lambda: len(written) == 2, seconds=45)  # taken, and restored
         found = await until_switch(kube, name, "True/AllChecksPassed")
         takes = running.metrics.reconcile_total.labels(SILENCE, "requeue_after")
         before = takes._value.get()
         await agent.lease.renews(lasts=1)  # of a Lease in another state it is taken once more
-        await eventually(lambda: len(written) == 3, seconds=20)
+        await eventually(lambda: len(written) == 3, seconds=45)
         await eventually(lambda: takes._value.get() > before)
         after = await until_switch(kube, name, "True/AllChecksPassed")
         assert after.metadata.resourceVersion != found.metadata.resourceVersion
@@ -234,7 +234,7 @@ async def test_ovsnode_leaves_with_its_node_once_its_agent_is_silent(
         async def is_gone() -> bool:
             return await kube.get(OVSNode, name, SWITCHES) is None
 
-        await eventually(is_gone, seconds=20)
+        await eventually(is_gone, seconds=45)
 
 
 async def test_broken_bridge_closes_its_host_and_a_mended_one_opens_it(
