@@ -81,6 +81,23 @@ MASKED: Final = (
     "modprobe@.service",
 )
 
+# A host mounts, decrypts and starts nothing that these would make units of; a process each.
+MASKED_GENERATORS: Final = (
+    "postgresql-generator",
+    "systemd-cryptsetup-generator",
+    "systemd-debug-generator",
+    "systemd-fstab-generator",
+    "systemd-getty-generator",
+    "systemd-gpt-auto-generator",
+    "systemd-hibernate-resume-generator",
+    "systemd-integritysetup-generator",
+    "systemd-rc-local-generator",
+    "systemd-run-generator",
+    "systemd-system-update-generator",
+    "systemd-sysv-generator",
+    "systemd-veritysetup-generator",
+)
+
 LOCAL: Final = "/var/lib/hypercobalt/local"
 """In a host: a directory of its own, for VM disks."""
 CONSOLES: Final = "/var/lib/hypercobalt/consoles"
@@ -201,14 +218,16 @@ def contents(identity: Identity, cpu: int) -> dict[str, str]:
 
 
 def links() -> dict[str, str]:
-    """Symbolic links of the host by path: units that start at boot, units that never do."""
+    """Symbolic links of the host by path: units that start at boot, what never does."""
     system = "etc/systemd/system"
     wanted = {
         f"{system}/{target}.wants/{unit}": f"/lib/systemd/system/{unit}"
         for target, units in WANTED.items()
         for unit in units
     }
-    return wanted | {f"{system}/{unit}": "/dev/null" for unit in MASKED}
+    never = [f"{system}/{unit}" for unit in MASKED]
+    never += [f"etc/systemd/system-generators/{one}" for one in MASKED_GENERATORS]
+    return wanted | dict.fromkeys(never, "/dev/null")
 
 
 def hosts_file(addresses: Mapping[str, str]) -> str:
