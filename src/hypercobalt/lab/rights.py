@@ -69,7 +69,9 @@ def manifests(compute: Compute) -> tuple[Manifest, ...]:
     found: dict[tuple[str, str, str], Manifest] = {}
     for name in (DATA, DIRECT) if compute == "direct" else (DATA,):
         text = (package_files.files("hypercobalt.lab") / name).read_text(encoding="utf-8")
-        found |= {key(manifest): manifest for manifest in yaml.safe_load_all(text)}
+        found |= {
+            key(manifest): manifest for manifest in yaml.load_all(text, Loader=yaml.CSafeLoader)
+        }
     return tuple(found.values())
 
 

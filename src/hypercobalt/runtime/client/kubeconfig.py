@@ -252,7 +252,7 @@ def from_service_account(folder: Path, env: Mapping[str, str]) -> Connection:
 
 def _read(path: Path) -> _File:
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text()) or {}, _File)
+        return msgspec.convert(yaml.load(path.read_text(), Loader=yaml.CSafeLoader) or {}, _File)
     except OSError as exc:
         raise ConfigurationError(f"kubeconfig {path}: {exc.strerror}") from exc
     except (yaml.YAMLError, msgspec.ValidationError, ValueError) as exc:
