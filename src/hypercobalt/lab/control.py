@@ -93,9 +93,8 @@ def is_ready(node: Node) -> bool:
 class ControlPlane:
     """The API server of a lab, and its clients' credentials."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
-        self._layout = layout
-        self._state = state
+    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+        self._layout, self._state, self._oldest = layout, state, oldest
 
     @property
     def url(self) -> str:
@@ -108,7 +107,7 @@ class ControlPlane:
 
     @property
     def is_running(self) -> bool:
-        return bool(processes.find(self._state.id, ROLE))
+        return self._oldest.find(ROLE) is not None
 
     def client(self) -> Kube:
         """A client with an administrator's rights; close it after use.

@@ -68,6 +68,7 @@ class Place:
 
     layout: Layout
     state: State
+    oldest: processes.Oldest
     binds: tuple[Path, ...]  # read-only paths of the machine that every host sees
 
 
@@ -77,14 +78,16 @@ class Host:
     def __init__(self, place: Place, record: HostRecord) -> None:
         self._layout = place.layout
         self.binds = place.binds
-        self._lab = place.state.id
+        self._lab, self._oldest = place.state.id, place.oldest
         self.name = record.name
         self.address = place.state.host_address(record)
         self.machine = f"{place.state.prefix}-{record.index}"
         self.bridge = place.state.bridge
         log = place.layout.log / f"wire-{self.name}.log"
         faults = MemberFaults(place.layout.member_faults / self.machine)
-        data = DataCables(Rack(place.layout, place.state), self.name, record.index, faults)
+        data = DataCables(
+            Rack(place.layout, place.state, place.oldest), self.name, record.index, faults
+        )
         self.wire = Wire(self._lab, self.name, port_of(self.machine), self.bridge, log, data)
         self.disk = Disk(place.layout.host(record.name))
         self.identity = Identity(self._lab, self.name, self.address)
@@ -94,8 +97,8 @@ class Host:
     @property
     def leader_pid(self) -> int | None:
         """The host's first process, as the machine numbers it; None while it is off."""
-        found = processes.find(self._lab, f"leader/{self.name}")
-        return found[0].pid if found else None
+        found = self._oldest.find(f"leader/{self.name}")
+        return found.pid if found else None
 
     def leader(self) -> int:
         """Return `leader_pid` of a host that is on.

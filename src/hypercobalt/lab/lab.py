@@ -45,7 +45,7 @@ class Lab:
         self.layout = layout
         self.state = state
         self._report = report
-        self._binds = needed_binds()
+        self._binds, self._oldest = needed_binds(), processes.Oldest(state.id)
 
     @classmethod
     def find(cls, data: Path, report: Report = silent) -> Lab:
@@ -122,7 +122,7 @@ class Lab:
 
     def _host(self, record: HostRecord) -> Host:
         programs = (Path(self.state.openstack),) if self.state.openstack else ()
-        return Host(Place(self.layout, self.state, (*self._binds, *programs)), record)
+        return Host(Place(self.layout, self.state, self._oldest, (*self._binds, *programs)), record)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -132,11 +132,11 @@ class Lab:
 
     @property
     def control(self) -> ControlPlane:
-        return ControlPlane(self.layout, self.state)
+        return ControlPlane(self.layout, self.state, self._oldest)
 
     @property
     def operator(self) -> Operator:
-        return Operator(self.layout, self.state, self.control)
+        return Operator(self.layout, self.state, self._oldest, self.control)
 
     @property
     def boards(self) -> Boards:
@@ -149,7 +149,7 @@ class Lab:
     @property
     def rack(self) -> Rack:
         """The switch that the hosts' bonds end in."""
-        return Rack(self.layout, self.state)
+        return Rack(self.layout, self.state, self._oldest)
 
     @property
     def running(self) -> Setup:

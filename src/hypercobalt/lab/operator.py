@@ -65,12 +65,15 @@ _LIVE_BY_SHORT_LEASE: Final = "--ha-live-timeout=30s"
 class Operator:
     """The operator's process."""
 
-    def __init__(self, layout: Layout, state: State, control: ControlPlane) -> None:
+    def __init__(
+        self, layout: Layout, state: State, oldest: processes.Oldest, control: ControlPlane
+    ) -> None:
         self._layout, self._state, self._control = layout, state, control
+        self._oldest = oldest
 
     @property
     def is_running(self) -> bool:
-        return bool(processes.find(self._state.id, ROLE))
+        return self._oldest.find(ROLE) is not None
 
     async def start(self) -> None:
         """Start it where it does not run.

@@ -99,6 +99,29 @@ def find(lab_id: str, role: str | None = None) -> tuple[Marked, ...]:
     return tuple(sorted(wanted, key=lambda process: (_begun(process.pid), process.pid)))
 
 
+class Oldest:
+    """The oldest process of each role of a lab, looked for among all processes of the machine once.
+
+    From then on one look at it suffices: while it lives, no other can be older.
+    """
+
+    def __init__(self, lab_id: str) -> None:
+        self._lab_id = lab_id
+        self._known: dict[str, tuple[Marked, int]] = {}
+
+    def find(self, role: str) -> Marked | None:
+        """The process, if one of the role runs now."""
+        if role in self._known:
+            process, begun = self._known[role]
+            if _role(process.pid, self._lab_id) == role and _begun(process.pid) == begun:
+                return process
+            del self._known[role]
+        if not (found := find(self._lab_id, role)):
+            return None
+        self._known[role] = (found[0], _begun(found[0].pid))
+        return found[0]
+
+
 def pids() -> Iterator[int]:
     """Every process id of the machine, ascending."""
     with os.scandir(_PROC) as entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,27 @@ def test_a_child_with_a_smaller_id_is_not_taken_for_its_parent(
     process(tmp_path, 41, "leader/kvm-2", begun=50)
     found = processes.find("lab", "leader/kvm-1")
     assert [one.pid for one in found] == [32_000, 40]
+
+
+def test_the_oldest_is_looked_for_again_once_its_id_is_anothers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    oldest = processes.Oldest("lab")
+    assert oldest.find("host/kvm-1") is None
+    process(tmp_path, 7, "host/kvm-1", begun=100)
+    process(tmp_path, 8, "host/kvm-1", begun=200)
+    looks: list[str] = []
+    scandir = processes.os.scandir
+    monkeypatch.setattr(processes.os, "scandir", lambda path: looks.append(path) or scandir(path))
+    assert [oldest.find("host/kvm-1") for _ in range(3)] == [processes.Marked(7, "host/kvm-1")] * 3
+    assert len(looks) == 1
+
+    shutil.rmtree(tmp_path / "7")
+    assert oldest.find("host/kvm-1") == processes.Marked(8, "host/kvm-1")
+    shutil.rmtree(tmp_path / "8")
+    process(tmp_path, 8, "host/kvm-2", begun=300)
+    assert oldest.find("host/kvm-1") is None
+    shutil.rmtree(tmp_path / "8")
+    process(tmp_path, 8, "host/kvm-1", begun=400)
+    assert oldest.find("host/kvm-1") == processes.Marked(8, "host/kvm-1")

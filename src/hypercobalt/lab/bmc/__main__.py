@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from hypercobalt import pki
-from hypercobalt.lab import shared_mount
+from hypercobalt.lab import processes, shared_mount
 from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.board import Board
 from hypercobalt.lab.bmc.boards import Boards, Feed
@@ -81,7 +81,10 @@ def main() -> None:
     state = records.known(layout)
     if state is None:
         raise LabError(f"there is no lab in {layout.data}")
-    host, boards = Host(Place(layout, state, ()), state.host(name)), Boards(layout, state)
+    host, boards = (
+        Host(Place(layout, state, processes.Oldest(state.id), ()), state.host(name)),
+        Boards(layout, state),
+    )
     tls, password = pki.server_context(boards.certificates()), boards.password(name)
     uuid = host.identity.uuid
     storage = Board(name, uuid, password, StoragePath(layout, host), lambda: BoardFault.NONE)

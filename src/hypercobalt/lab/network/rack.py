@@ -31,10 +31,9 @@ _BOND: Final = ("bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=
 class Rack:
     """The switch that the hosts' data cables end in."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
-        self._folder = layout.rack
-        self._log = layout.log
-        self._id = state.id
+    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+        self._folder, self._log = layout.rack, layout.log
+        self._id, self._oldest = state.id, oldest
 
     @property
     def is_running(self) -> bool:
@@ -63,8 +62,8 @@ class Rack:
         _ = self.pid
 
     def _find(self) -> int | None:
-        found = processes.find(self._id, SWITCH)
-        return found[0].pid if found else None
+        found = self._oldest.find(SWITCH)
+        return found.pid if found else None
 
     async def start(self) -> None:
         """Start what does not run of it, and wait until it answers.

@@ -46,10 +46,11 @@ async def answers(lab_id: str, role: str, address: str, port: int, log: Path) ->
     Raises:
         LabError: it ended, or does not listen in time; the message has the end of its log.
     """
+    oldest = processes.Oldest(lab_id)
     try:
         async with asyncio.timeout(START.total_seconds()):
             while not await _listens(address, port):
-                if not processes.find(lab_id, role):
+                if oldest.find(role) is None:
                     raise LabError(f"{role} ended: {processes.tail(log)}")
                 await asyncio.sleep(_STEP)
     except TimeoutError:
@@ -152,10 +153,11 @@ async def start_database(place: Place) -> None:
         log=log,
         env=place.environment,
     )
+    oldest = processes.Oldest(place.lab_id)
     try:
         async with asyncio.timeout(START.total_seconds()):
             while not await _has_database(place):
-                if not processes.find(place.lab_id, role):
+                if oldest.find(role) is None:
                     raise LabError(f"{role} ended: {processes.tail(log)}")
                 await asyncio.sleep(_STEP)
     except TimeoutError:
