@@ -288,6 +288,15 @@ def test_reason_of_an_instance_given_up_stays() -> None:
     )
 
 
+@pytest.mark.parametrize(("attempts", "state"), [(3, Ready), (11, Ready), (12, Stranded)])
+def test_attempts_that_the_end_of_the_operator_cut_off_are_made_again(
+    attempts: int, state: type
+) -> None:
+    """A captured host, or a dead one, as their target keeps each of them from ending."""
+    known = entry(phase="Migrating", attempts=attempts)
+    assert isinstance(assessed(seen(server(), known=known)).state, state)
+
+
 def test_the_reason_of_the_last_failure_is_kept() -> None:
     found = assessed(seen(server(), move("error", target="x", message="no route")))
     assert "x" in found.state.message

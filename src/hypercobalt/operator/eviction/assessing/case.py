@@ -102,6 +102,10 @@ class Case:
 
 Found = tuple[State, Track]
 
+_CUT_OFF: Final = 4
+"""How many times as many attempts are made where nothing shows that one has failed: the operator
+ended while it made them."""
+
 
 def waiting(case: Case, why: str, *, moves: bool = False) -> Found:
     """Wait for something else to end, up to a limit.
@@ -144,10 +148,11 @@ def attempt(case: Case, mode: Mode, *, interrupted: bool = False) -> Found:
         if track.follows != Failed(last.id):
             not_before = at + policy.retry_wait(case.attempts)
             track = track.anew(Failed(last.id), since=at, not_before=not_before)
-    if case.attempts >= policy.most_attempts(evacuates=mode is Mode.EVACUATE):
+    most = policy.most_attempts(evacuates=mode is Mode.EVACUATE)
+    was_given_up = entry.phase == InstancePhase.FAILED
+    if case.attempts >= most * (1 if why or was_given_up or interrupted else _CUT_OFF):
         given_up = f"{why or 'not moved'}; given up after {case.attempts} attempts"
-        kept = entry.message if entry.phase == InstancePhase.FAILED else None
-        return Stranded(kept or given_up), track
+        return Stranded((was_given_up and entry.message) or given_up), track
     if at < track.not_before:
         return Waiting(why), track
     failed = frozenset(move.target for move in case.failed if move.target)
