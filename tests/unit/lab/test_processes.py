@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -38,11 +39,10 @@ def test_the_oldest_is_looked_for_again_once_its_id_is_anothers(
     assert oldest.find("host/kvm-1") is None
     process(tmp_path, 7, "host/kvm-1", begun=100)
     process(tmp_path, 8, "host/kvm-1", begun=200)
-    looks: list[str] = []
-    scandir = processes.os.scandir
-    monkeypatch.setattr(processes.os, "scandir", lambda path: looks.append(path) or scandir(path))
+    find = Mock(side_effect=processes.find)
+    monkeypatch.setattr(processes, "find", find)
     assert [oldest.find("host/kvm-1") for _ in range(3)] == [processes.Marked(7, "host/kvm-1")] * 3
-    assert len(looks) == 1
+    assert find.call_count == 1
 
     shutil.rmtree(tmp_path / "7")
     assert oldest.find("host/kvm-1") == processes.Marked(8, "host/kvm-1")
