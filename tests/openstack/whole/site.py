@@ -19,7 +19,7 @@ import msgspec
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
-from hypercobalt.api.eviction import Eviction, EvictionConditionType, has_ended
+from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
@@ -325,16 +325,6 @@ class Site:
         """Restart services of a host, all at once."""
         await self.host(name).run("systemctl", "restart", *units, within=PATIENT)
 
-    async def manage_placement(self, *arguments: str) -> None:
-        """Correct allocations as an administrator of Nova does."""
-        place = self.openstack.place
-        configuration = ("--config-file", str(place.etc / "nova.conf"))
-        await execute(
-            (place.program("nova-manage"), *configuration, "placement", *arguments),
-            env=place.environment,
-            within=PATIENT,
-        )
-
     # -- network ---------------------------------------------------------------------------------
 
     async def rules_of_members(self, group: str) -> list[Json]:
@@ -413,12 +403,6 @@ def condition(found: Hypervisor, type_: str) -> str:
     """`status/reason` of a condition, empty if there is none."""
     one = get_condition(found.conditions, type_)
     return f"{one.status}/{one.reason}" if one else ""
-
-
-def outcome(eviction: Eviction) -> str:
-    """The reason of `Evicting`, empty if there is none."""
-    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-    return str(found.reason) if found else ""
 
 
 def runs(found: Hypervisor, server: str) -> bool:

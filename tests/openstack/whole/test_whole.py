@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import (
     Eviction,
+    EvictionConditionType,
     EvictionMode,
     EvictionSpec,
     Trigger,
@@ -35,13 +37,18 @@ from tests.openstack.whole.faults import (
     kill_qemu,
     run_out_of_memory,
 )
-from tests.openstack.whole.site import WITHIN, Site, awaited, condition, outcome, runs
+from tests.openstack.whole.site import WITHIN, Site, awaited, condition, runs
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400, func_only=True)]
 
 FIRST, SECOND = "kvm-1", "kvm-2"
 _NOT_FOUND = 404
 _POWER_SYNC = 20  # seconds: Nova compares states every 15 s, and 15 s after an event of libvirt
+
+
+def _outcome(eviction: Eviction) -> str:
+    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
+    return str(found.reason) if found else ""
 
 
 async def test_ports_are_neutrons_and_rules_change_while_the_southbound_database_is_away(
@@ -160,7 +167,7 @@ async def _is_started_again_once(site: Site, end: _End) -> None:
     ended = await site.ended(end.host, partial(_is_about, server))
     assert ended.spec.trigger == end.trigger
     assert ended.spec.reason.startswith(f"HA: {end.type} of")
-    assert outcome(ended) == "Succeeded"
+    assert _outcome(ended) == "Succeeded"
     shown = await site.servers.until(server, _is_at_rest)
     assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 1)
     (emulator,) = site.emulators(server)
@@ -202,7 +209,7 @@ async def test_guest_that_nova_found_stopped_first_is_started_while_all_daemons_
 
     ended = await site.ended(FIRST, lambda one: True)
 
-    assert outcome(ended) == "Succeeded"
+    assert _outcome(ended) == "Succeeded"
     await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
     await site.until_beats(server)
     assert len(site.emulators(server)) == 1
@@ -224,7 +231,7 @@ async def test_crash_while_what_nova_stands_on_hangs_is_recovered_once_after_it(
 
         ended = await site.ended(FIRST, partial(_is_about, server))
 
-        assert outcome(ended) == "Succeeded", part
+        assert _outcome(ended) == "Succeeded", part
         await site.servers.until(server, lambda one: one["status"] == "ACTIVE")
         await site.until_beats(server)
         assert len(site.emulators(server)) == 1
@@ -254,7 +261,7 @@ async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced
     assert host.leader_pid is None  # its BMC has switched it off
     await site.servers.until(server, lambda one: one["OS-EXT-SRV-ATTR:host"] == SECOND)
     ended = await site.ended(FIRST, lambda one: one.spec.mode == EvictionMode.EVACUATE)
-    assert outcome(ended) == "Succeeded"
+    assert _outcome(ended) == "Succeeded"
     for one, status in ((server, "ACTIVE"), (off, "SHUTOFF")):
         shown = await site.servers.show(one)
         assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == (status, SECOND)
@@ -305,7 +312,7 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_age
         agents = (NODE_AGENT, OVS_AGENT, CONTROLLER)
         await asyncio.gather(*(site.restart(host, *agents) for host in (FIRST, SECOND)))
     ended = await site.ended(FIRST, lambda one: one.metadata.name == name)
-    assert outcome(ended) == "Succeeded"
+    assert _outcome(ended) == "Succeeded"
     await site.until_host(FIRST, lambda hv: hv.status.instances == ())
     for server in moved:
         record = await site.servers.until_migrated(server, "completed")
