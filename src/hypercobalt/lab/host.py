@@ -76,18 +76,15 @@ class Host:
     """One host of a lab."""
 
     def __init__(self, place: Place, record: HostRecord) -> None:
-        self._layout = place.layout
-        self.binds = place.binds
+        self._layout, self.binds, self.name = place.layout, place.binds, record.name
         self._lab, self._oldest = place.state.id, place.oldest
-        self.name = record.name
         self.address = place.state.host_address(record)
         self.machine = f"{place.state.prefix}-{record.index}"
         self.bridge = place.state.bridge
         log = place.layout.log / f"wire-{self.name}.log"
         faults = MemberFaults(place.layout.member_faults / self.machine)
-        data = DataCables(
-            Rack(place.layout, place.state, place.oldest), self.name, record.index, faults
-        )
+        rack = Rack(place.layout, place.state, place.oldest)
+        data = DataCables(rack, self.name, record.index, faults)
         self.wire = Wire(self._lab, self.name, port_of(self.machine), self.bridge, log, data)
         self.disk = Disk(place.layout.host(record.name))
         self.identity = Identity(self._lab, self.name, self.address)

@@ -181,15 +181,19 @@ def _recovery_whose_name_is_taken(machine: CapturedHost) -> None:
     machine.returns(machine.silent[0])
 
 
+def _dies_and_is_recovered(machine: CapturedHost, name: str) -> None:
+    machine.dies(name)
+    machine.is_recovered_in_time()
+    machine.returns(name)
+
+
 def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
     """A recovery of a guest that the captured host has as well does not count as done."""
     if machine.silent:
         return  # one host fails at a time
     machine.has_a_copy(OTHERS[1], guests.Copy(0, "runs"))
     machine.has_a_copy(OTHERS[1], guests.Copy(1, "is off", marked=True))
-    machine.dies(OTHERS[1])
-    machine.is_recovered_in_time()
-    machine.returns(OTHERS[1])
+    _dies_and_is_recovered(machine, OTHERS[1])
 
 
 def _amounts_of_no_host(machine: CapturedHost) -> None:
@@ -199,9 +203,7 @@ def _amounts_of_no_host(machine: CapturedHost) -> None:
     amounts: Body = {"cpu": "1e400", "memory": "1e999999999"}
     _status(machine, {"effectiveCapacity": amounts, "capacity": amounts, "allocation": amounts})
     machine.persists()
-    machine.dies(OTHERS[2])
-    machine.is_recovered_in_time()
-    machine.returns(OTHERS[2])
+    _dies_and_is_recovered(machine, OTHERS[2])
 
 
 def _fields_without_end(machine: CapturedHost) -> None:
@@ -209,9 +211,7 @@ def _fields_without_end(machine: CapturedHost) -> None:
     if machine.silent:
         return  # one host fails at a time
     machine.nests_its_fields()
-    machine.dies(OTHERS[0])
-    machine.is_recovered_in_time()
-    machine.returns(OTHERS[0])
+    _dies_and_is_recovered(machine, OTHERS[0])
 
 
 def _very_many_evictions(machine: CapturedHost) -> None:
