@@ -294,7 +294,7 @@ def main() -> None:
     options = parser.parse_args()
 
     def real(directory: Path) -> AbstractContextManager[Server]:
-        return real_server(directory, fsync=True)
+        return real_server(directory, as_in_production=True)
 
     ours = run(embedded_server, options.data, options.many)
     theirs = run(real, options.data, options.many)
