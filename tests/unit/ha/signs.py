@@ -113,6 +113,12 @@ class Story:
                 probe = InstanceProbe(state=state, **found)  # type: ignore[arg-type]
                 self.known[who] = probed(self.get(who), case, probe, self.config, self.now)
 
+    def probe_until(self, then: datetime) -> None:
+        """Let time pass, in which the instance runs at each probe that is due."""
+        while any(c.step is Step.PROBE and c.due and c.due <= then for c in self.get().cases):
+            self.look()
+        self.now = then
+
     @property
     def host(self) -> Instance:
         return self.get(HOST)

@@ -21,6 +21,7 @@ from hypercobalt.ha.incidents.verdict import (
     COALESCE,
     NOTED,
     PANIC_SETTLE,
+    SAME_WATCHDOG,
     SETTLE,
     Nature,
     Rule,
@@ -70,7 +71,9 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     acts = signal.action in {"reset", "shutdown", "poweroff"}
     if acts and not again:
         rule = f"the watchdog fired, and QEMU acts: {signal.action}"
-        return probed_first(rule, IncidentType.WATCHDOG, Severity.WARNING, after=COALESCE)
+        # A probe before the stop would find the instance running, and close the incident.
+        after = COALESCE if signal.action == "reset" else SAME_WATCHDOG
+        return probed_first(rule, IncidentType.WATCHDOG, Severity.WARNING, after=after)
     return Verdict(
         nature=Nature.UNPLANNED,
         rule="the watchdog fired again" if again else "the watchdog fired, the guest hangs",

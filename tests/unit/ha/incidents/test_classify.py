@@ -225,6 +225,25 @@ def test_the_stop_after_a_watchdog_is_the_same_incident(stop: Kind) -> None:
     assert (recovery.trigger, recovery.mode) == ("Watchdog", EvictionMode.AUTO)
 
 
+@pytest.mark.parametrize("action", ["poweroff", "shutdown"])
+@pytest.mark.parametrize("stop", [Kind.STOPPED_FAILED, Kind.STOPPED_SHUTDOWN])
+def test_the_stop_that_a_watchdog_requests_may_take_two_minutes(action: str, stop: Kind) -> None:
+    story = running()
+    fired = story.now
+    story.see(Kind.WATCHDOG, action=action)
+    story.probe_until(fired + timedelta(seconds=119))
+    story.see(stop)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("Watchdog", EvictionMode.AUTO)
+
+
+def test_a_guest_that_runs_on_two_minutes_after_its_watchdog_fired_is_left_alone() -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="shutdown")
+    story.probe_until(story.now + timedelta(seconds=121))
+    assert (story.cases(), story.plan().recoveries) == ([], ())
+
+
 def test_a_watchdog_that_fires_again_within_ten_minutes_moves() -> None:
     story = running()
     story.see(Kind.WATCHDOG, action="reset")

@@ -14,7 +14,13 @@ from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, State, St
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import Kind, Signal
-from hypercobalt.ha.incidents.verdict import COALESCE, PANIC_SETTLE, SETTLE, Verdict
+from hypercobalt.ha.incidents.verdict import (
+    COALESCE,
+    PANIC_SETTLE,
+    SAME_WATCHDOG,
+    SETTLE,
+    Verdict,
+)
 
 CONFIG = HaConfig()
 LIMITS = CONFIG.thresholds
@@ -195,6 +201,14 @@ SHORT = timedelta(minutes=10)
             Severity.WARNING,
             (Reaction.WAIT, Step.PROBE, COALESCE),
             id="a watchdog that resets",
+        ),
+        pytest.param(
+            Kind.WATCHDOG,
+            "shutdown",
+            IncidentType.WATCHDOG,
+            Severity.WARNING,
+            (Reaction.WAIT, Step.PROBE, SAME_WATCHDOG),
+            id="a watchdog that shuts down",
         ),
         pytest.param(
             Kind.REBOOTED,
