@@ -47,6 +47,8 @@ WRITE_AGAIN: Final = timedelta(seconds=30)
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 _ENDS: Final = STOPS - {Kind.FOUND_OFF}
 """What ends an instance; a listing may show it off before its events were judged."""
+_LEADS_TO_END: Final = {Kind.WATCHDOG, Kind.SHUTDOWN_BY_HOST}
+"""What an end that follows is judged by; a listing does not show it."""
 _TOGETHER: Final = 100
 """Events that are judged before others get a turn."""
 
@@ -203,7 +205,8 @@ class Judge:
     def _compare(self, domains: Sequence[Domain], at: datetime, logged: Mapping[str, str]) -> None:
         """Judge what a listing shows, `at` before it began, and no event has.
 
-        Events wait meanwhile: what came while it was made is newer, and judged after it.
+        Events wait meanwhile: what came while it was made is newer, and judged after it, but for
+        what has led to an end that it shows.
 
         Args:
             domains: all of them.
@@ -217,6 +220,8 @@ class Judge:
             if not same_boot:  # libvirt counts its starts from 1 again
                 known = replace(known, domain_id=-1)
                 self._store.put(known)
+            if known.active and not domain.active:
+                known = self._judged_before_end(known)
             why = logged.get(domain.name, "")
             for signal in found(domain, known, at, same_boot=same_boot, logged=why):
                 if signal.missed:
@@ -229,6 +234,18 @@ class Judge:
         kept = tuple(case for case in host.cases if same_boot or not _ends_with_boot(case))
         self._store.put(replace(host, start=self._boot or remembered, cases=kept))
         self._compared.set()
+
+    def _judged_before_end(self, known: Instance) -> Instance:
+        """Judge the events that wait and have led to the end that a listing shows."""
+        for event in tuple(self._queue):
+            if not isinstance(event, DomainEvent):
+                continue
+            is_of_start = (event.uuid, event.domain_id) == (known.uuid, known.domain_id)
+            signal = signal_of(event) if is_of_start else None
+            if signal and signal.kind in _LEADS_TO_END:
+                self._queue.remove(event)
+                self.take(signal)
+        return self._store.get(known.uuid)
 
     def _again(self) -> None:
         if not any(isinstance(event, Connected | Lost) for event in self._queue):

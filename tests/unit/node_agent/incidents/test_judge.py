@@ -17,10 +17,23 @@ from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
 from tests.unit.ha.signs import NODE, PLENTY, U1, uuid
 
-from hypercobalt.adapters.libvirt.events import Disconnected, DomainEvent, EventKind, Lost
+from hypercobalt.adapters.libvirt.events import (
+    Connected,
+    Disconnected,
+    DomainEvent,
+    EventKind,
+    Lost,
+)
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, ShutoffReason
+from hypercobalt.adapters.libvirt.vocabulary import (
+    Lifecycle,
+    Shutdown,
+    ShutoffReason,
+    Stopped,
+    WatchdogAction,
+)
+from hypercobalt.api.eviction import Trigger
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
@@ -66,6 +79,12 @@ class Judging:
         self.judge.on_event(Lost())
         await first(self.judge.run(), eventually(until, seconds=1.5))
 
+    async def all_is_judged(self) -> None:
+        """Wait until an event that comes last is judged, which is about another instance."""
+        last = DomainEvent(EventKind.REBOOT, U2, "vm2", self.clock.now())
+        self.judge.on_event(last)
+        await eventually(lambda: U2 in self.store.known, seconds=1.5)
+
     @property
     def types(self) -> list[IncidentType]:
         return [case.type for case in self.store.get(U1).cases]
@@ -102,6 +121,51 @@ async def test_number_of_a_start_means_another_one_after_a_boot(tmp_path: Path) 
     await judging.compare(lambda: judging.store.host.start == "b2")
     assert judging.types == [IncidentType.RUNS_AFTER_BOOT]
     assert judging.store.get(U1).start not in {"", "1.1"}
+
+
+def event(judging: Judging, kind: EventKind, type_: int, detail: int, start: int) -> DomainEvent:
+    """An event of the instance that comes now."""
+    return DomainEvent(kind, U1, "vm1", judging.clock.now(), type_, detail, domain_id=start)
+
+
+@pytest.mark.parametrize("stop_has_come", [True, False])
+async def test_end_that_a_listing_shows_is_of_the_watchdog_whose_event_waits_meanwhile(
+    tmp_path: Path, stop_has_come: bool
+) -> None:
+    """A libvirtd that was held up sends the event first, and is listed when it comes."""
+    judging = Judging(tmp_path)
+    judging.libvirt.put(CRASHED)
+    judging.judge.on_event(Connected(judging.libvirt.versions))
+    judging.judge.on_event(event(judging, EventKind.WATCHDOG, 0, WatchdogAction.POWEROFF, 1))
+    if stop_has_come:
+        stop = event(judging, EventKind.LIFECYCLE, Lifecycle.STOPPED, Stopped.FAILED, -1)
+        judging.judge.on_event(stop)
+    await first(judging.judge.run(), judging.all_is_judged())
+
+    assert judging.types == [IncidentType.WATCHDOG]
+    planned = plan(judging.store.known, NODE, HaConfig(), judging.clock.now() + SETTLE, PLENTY)
+    assert [one.trigger for one in planned.recoveries] == [Trigger.WATCHDOG]
+
+
+async def test_watchdog_of_the_next_start_has_not_ended_the_one_before(tmp_path: Path) -> None:
+    judging = Judging(tmp_path)
+    judging.libvirt.put(CRASHED)
+    judging.judge.on_event(Connected(judging.libvirt.versions))
+    judging.judge.on_event(event(judging, EventKind.WATCHDOG, 0, WatchdogAction.POWEROFF, 2))
+    await judging.compare(lambda: bool(judging.types))
+    assert judging.types[0] is IncidentType.CRASH
+
+
+async def test_end_that_a_listing_shows_is_the_hosts_whose_event_waits_meanwhile(
+    tmp_path: Path,
+) -> None:
+    judging = Judging(tmp_path)
+    judging.libvirt.put(dataclasses.replace(CRASHED, reason=ShutoffReason.SHUTDOWN))
+    judging.judge.on_event(Connected(judging.libvirt.versions))
+    by_host = event(judging, EventKind.LIFECYCLE, Lifecycle.SHUTDOWN, Shutdown.HOST, 1)
+    judging.judge.on_event(by_host)
+    await first(judging.judge.run(), judging.all_is_judged())
+    assert judging.types == [IncidentType.OUT_OF_BAND]
 
 
 FORGOTTEN = dataclasses.replace(CRASHED, reason=ShutoffReason.UNKNOWN)
