@@ -165,8 +165,8 @@ async def _is_started_again_once(site: Site, end: _End) -> None:
     """Check that a server was started again on its host, and not once more after that."""
     server = end.server
     ended = await site.ended(end.host, partial(_is_about, server))
+    assert ended.spec.reason.startswith(f"HA: {end.type} of")  # first: it has the rule, too
     assert ended.spec.trigger == end.trigger
-    assert ended.spec.reason.startswith(f"HA: {end.type} of")
     assert _outcome(ended) == "Succeeded"
     shown = await site.servers.until(server, _is_at_rest)
     assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 1)
