@@ -243,6 +243,7 @@ async def a_move_without_a_valid_host_fails_with_the_reason(site: Site) -> None:
         assert (await _server(moves, id_)).host == source
     finally:
         await hosts.enable(await _known(hosts, other))
+    await until(lambda: moves.candidates(server), bool)
 
 
 async def a_stopped_server_moves_cold_and_is_confirmed(site: Site) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from tests.openstack.client import Json, Session
-from tests.openstack.servers import PLACEMENT, VERSION
+from tests.openstack.servers import PLACEMENT, VERSION, until
 
 DISABLED: Final = "COMPUTE_STATUS_DISABLED"
 
@@ -24,6 +25,22 @@ async def set_service(cloud: Session, host: str, **changes: object) -> Json:
         *("compute", "PUT", f"/os-services/{found['id']}", changes), version=VERSION
     )
     return answer.ok()["service"]
+
+
+async def until_back(cloud: Session, host: str) -> None:
+    """Wait until the scheduler takes a host that has booted, and is enabled.
+
+    Nova shows it as up by its last report before the boot, and as down once that is too old: a
+    later one counts. If Nova has disabled it while it was off, its nova-compute hides it from the
+    scheduler at its start, until its next report of resources.
+    """
+    before = (await service(cloud, host))["updated_at"]
+    await until(
+        partial(service, cloud, host),
+        lambda found: found["state"] == "up" and found["updated_at"] != before,
+    )
+    provider = await provider_id(cloud, host)
+    await until(partial(traits, cloud, provider), lambda found: DISABLED not in found)
 
 
 async def hypervisors(cloud: Session, query: str = "") -> Json:

@@ -13,6 +13,7 @@ from tests.openstack.cloud import Names
 VERSION: Final = "2.96"
 """Version of the compute API, where a test is not about another."""
 PLACEMENT: Final = "1.39"
+_OK = 200
 _WITHIN = 90  # seconds, on a busy machine
 _FIRST_STEP, _STEP = 0.05, 0.8  # seconds; Nova computes for 60 ms at each
 
@@ -93,12 +94,26 @@ class Servers:
         """Create a server, wait until it runs, and give its id.
 
         Raises:
-            AssertionError: it does not.
+            AssertionError: it does not; the message has what the scheduler has of the hosts.
         """
         made = await self.create(host=host, image=image, flavor=flavor, network=network)
         shown = await self.until(made, lambda s: s["status"] in {"ACTIVE", "ERROR"})
-        assert shown["status"] == "ACTIVE", shown["fault"]
+        if shown["status"] != "ACTIVE":
+            raise AssertionError(f"{shown['fault']}\n{await self._hosts()}")
         return made
+
+    async def _hosts(self) -> str:
+        """What a scheduler goes by: the compute services, and what Placement has of each host."""
+        services = await self._session("compute", "GET", "/os-services", version=VERSION)
+        providers = await self._session("placement", "GET", "/resource_providers")
+        lines = [f"{services.body}", f"{providers.body}"]
+        if providers.code == _OK:
+            for one in providers.body["resource_providers"]:
+                for about in ("traits", "inventories", "usages", "allocations", "aggregates"):
+                    path = f"/resource_providers/{one['uuid']}/{about}"
+                    answer = await self._session("placement", "GET", path, version=PLACEMENT)
+                    lines.append(f"{one['name']}: {answer.body}")
+        return "\n".join(lines)
 
     async def _find(self, service: str, path: str, name: str) -> str:
         found = (await self._session(service, "GET", f"{path}?limit=1000")).ok()

@@ -15,6 +15,7 @@ from hypercobalt.compute.port import ComputeService
 from tests.contracts.compute import CONTRACTS, Site
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
+from tests.openstack.computes import until_back
 from tests.openstack.environment import set_account
 from tests.openstack.servers import VERSION, Servers, until
 
@@ -32,6 +33,7 @@ class CloudSite:
     cloud: Cloud
     zone: str = "nova"
     aggregates: list[int] = field(default_factory=list[int])
+    restored: set[str] = field(default_factory=set[str])
 
     async def boot(self, host: str) -> str:
         return await self.made.boot(host=host)
@@ -47,6 +49,7 @@ class CloudSite:
 
     async def restore(self, host: str) -> None:
         await self.cloud.restore(host)
+        self.restored.add(host)
 
     async def aggregate(self, name: str, zone: str = "") -> None:
         body = {"aggregate": {"name": name, "availability_zone": zone or None}}
@@ -57,6 +60,8 @@ class CloudSite:
         await self.service.close()
         for id_ in self.aggregates:
             await self.admin("compute", "DELETE", f"/os-aggregates/{id_}")
+        for host in self.restored:
+            await until_back(self.admin, host)
 
 
 @pytest.fixture

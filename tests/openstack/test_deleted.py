@@ -8,7 +8,7 @@ import pytest
 
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.computes import hypervisors, provider_id, service
+from tests.openstack.computes import hypervisors, provider_id, service, until_back
 from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
 
@@ -51,6 +51,7 @@ async def leaving(cloud: Cloud, admin: Session) -> AsyncIterator[str]:
     await cloud.crash(host)
     await cloud.restore(host)
     await until(lambda: hypervisors(admin), lambda found: found.get(host, {}).get("state") == "up")
+    await until_back(admin, host)
 
 
 async def test_a_host_that_is_deleted_is_gone_everywhere_and_comes_back_when_it_starts_again(

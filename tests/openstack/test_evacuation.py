@@ -8,7 +8,7 @@ import pytest
 
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.computes import service, set_service
+from tests.openstack.computes import service, set_service, until_back
 from tests.openstack.servers import VERSION, Servers, until
 
 
@@ -25,7 +25,7 @@ async def doomed(cloud: Cloud, admin: Session) -> AsyncIterator[str]:
 
     # Refused for as long as the host has not put away what was evacuated from it.
     await until(clear, lambda code: code == 200)
-    await until(lambda: service(admin, host), lambda found: found["state"] == "up")
+    await until_back(admin, host)
 
 
 async def test_servers_of_a_crashed_host_are_evacuated_once_it_is_declared_dead(

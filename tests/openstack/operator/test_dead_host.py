@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.integration.operator.agents import Agent
 from tests.openstack.client import Json, Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.computes import service
+from tests.openstack.computes import service, until_back
 from tests.openstack.operator.conftest import Cluster, condition, operator
 from tests.openstack.servers import VERSION, Servers, until
 
@@ -53,7 +53,7 @@ async def doomed(
         return (await admin("compute", "PUT", path, {"forced_down": False}, version=VERSION)).code
 
     await until(clear, lambda code: code == 200)
-    await until(lambda: service(admin, host), lambda found: found["state"] == "up")
+    await until_back(admin, host)
 
 
 async def _asserts_its_end(cluster: Cluster, host: str) -> None:
