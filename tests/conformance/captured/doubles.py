@@ -138,7 +138,7 @@ class Nova(FakeCompute):
 
     def _moved(self, call: str, about: str) -> None:
         if call in {"live_migrate", "cold_migrate", "evacuate", "restart"}:
-            self._deeds.note(self.moves._servers[about].host, call, about)
+            self._deeds.note(self.moves.jobs.servers[about].host, call, about)
 
     def service(self, name: str) -> Host | None:
         """The service of a host, as an administrator sees it."""

@@ -613,8 +613,8 @@ async def test_a_server_that_an_abort_leaves_in_error_is_taken_out_of_it(
     """Nova 34 does so a moment after it has shown it as ACTIVE."""
     compute = world(name)
     for server in compute.fill(2):
-        compute.moves.script(server.id, Script(seconds=60, breaks=True, lost_guest=lost))
-    compute.moves.record_lag = 1.0
+        script = Script(seconds=60, breaks=True, lost_guest=lost, record_lag=1.0)
+        compute.moves.script(server.id, script)
     await add_hypervisor(kube, name)
     async with evicting(kubeconfig, compute):
         await add_eviction_of(kube, name)

@@ -263,7 +263,8 @@ async def check_evacuation(kube: Kube, client: Kube, compute: World, dying: Dyin
     assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
     assert all(server.locked for server in elsewhere)
     await unlock(kube, compute)
-    assert not await compute.moves.locked("")
+    assert compute.owners is not None
+    assert not await compute.owners.locked("")
     return deaths
 
 
@@ -272,7 +273,9 @@ async def unlock(kube: Kube, compute: World) -> None:
     compute.moves.on_call = compute.moves.on_done = None
     evictions, hosts = await kube.list(Eviction), await kube.list(Hypervisor)
     uids = {host.metadata.uid for host in hosts.items}
-    await UnlockingReconciler(compute.moves, lambda: evictions.items, lambda: uids).reconcile("all")
+    assert compute.owners is not None
+    unlocking = UnlockingReconciler(compute.owners, lambda: evictions.items, lambda: uids)
+    await unlocking.reconcile("all")
 
 
 async def test_nothing_is_evacuated_twice_wherever_the_operator_dies(

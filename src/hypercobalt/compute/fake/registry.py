@@ -18,6 +18,8 @@ from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.fake.moves import FakeMoves
+from hypercobalt.compute.fake.owners import FakeOwners
+from hypercobalt.compute.fake.recovery import FakeRecovery
 from hypercobalt.compute.model import Host, HostAggregate, ProviderTraits, ServerStatus, TestServer
 from hypercobalt.compute.port import Fleet
 
@@ -370,8 +372,8 @@ class FakeCompute:
         there = set(has)
         self.hosts = FakeHosts(self.world, self.moves)
         self.providers = FakeProviders(self.world) if "providers" in there else None
-        self.recovery = self.moves if "recovery" in there else None
-        self.owners = self.moves if "owners" in there else None
+        self.recovery = FakeRecovery(self.moves) if "recovery" in there else None
+        self.owners = FakeOwners(self.moves) if "owners" in there else None
         self.aggregates = FakeAggregates(self.world) if "aggregates" in there else None
         self.traits = FakeTraits(self.world) if "traits" in there else None
         self.smoke_tests = FakeSmokeTests(self.world) if "smoke_tests" in there else None

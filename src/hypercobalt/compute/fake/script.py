@@ -17,6 +17,7 @@ class Script:
         stuck: so many moves make no progress first, until they are aborted or forced.
         lost: the answers of so many calls are lost; the calls take effect.
         late: seconds until a record shows a call; the server shows it at once.
+        record_lag: seconds between the end of a live move and the end of its record.
         helpless: forcing a stuck move to complete changes nothing.
         stubborn: aborting a stuck move changes nothing.
         breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
@@ -34,6 +35,7 @@ class Script:
     stuck: int = 0
     lost: int = 0
     late: float = 0.0
+    record_lag: float = 0.05
     helpless: bool = False
     stubborn: bool = False
     breaks: bool = False
