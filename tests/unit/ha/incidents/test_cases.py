@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1
 
-from hypercobalt.api.incident import IncidentType, Severity
+from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.incidents.cases import (
     MOST_EVIDENCE,
-    Case,
     DiskErrors,
     Instance,
     Made,
@@ -22,14 +22,7 @@ from hypercobalt.ha.incidents.cases import (
 )
 from hypercobalt.ha.incidents.signals import HOST
 
-CASE = Case(
-    id="11111111-0123456789",
-    type=IncidentType.CRASH,
-    severity=Severity.CRITICAL,
-    start="s",
-    first_seen=NOON,
-    last_seen=NOON,
-)
+CASE = open_case(id="11111111-0123456789")
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,17 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1, Story
 
-from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, Made, State, Step
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.incidents.cases import DiskErrors, Instance, Made, State, Step
 from hypercobalt.ha.incidents.clock import by_this_clock, set_back
 from hypercobalt.ha.incidents.signals import Kind
 
 YEAR = timedelta(days=365)
 AHEAD, BEFORE = NOON + YEAR, NOON - timedelta(minutes=1)
-CASE = Case(
-    id="c1",
-    type=IncidentType.CRASH,
-    severity=Severity.CRITICAL,
-    start="s",
-    first_seen=NOON,
-    last_seen=NOON,
-)
+CASE = open_case()
 
 
 def everything(at: datetime) -> Instance:

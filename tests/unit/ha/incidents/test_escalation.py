@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NODE, NOON, PLENTY, U1, Story, uuid
 
 from hypercobalt.api.eviction import EvictionMode
-from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.api.incident import IncidentType, Reaction
 from hypercobalt.ha.incidents.cases import (
     MOST_TIMES,
     Case,
@@ -17,7 +18,6 @@ from hypercobalt.ha.incidents.cases import (
     State,
     Step,
     eviction_name,
-    key_of,
 )
 from hypercobalt.ha.incidents.config import HaConfig, Limits, ManyCrashes, Span, Thresholds
 from hypercobalt.ha.incidents.escalation import (
@@ -253,19 +253,8 @@ def test_history_of_an_instance_is_bounded() -> None:
 
 def case(type_: IncidentType = IncidentType.CRASH, who: str = U1, **fields: object) -> Case:
     """A case whose recovery is due at noon, and that was not shown yet."""
-    wanted: dict[str, object] = {
-        "id": key_of(who, "", type_),
-        "type": type_,
-        "severity": Severity.CRITICAL,
-        "start": "",
-        "first_seen": NOON,
-        "last_seen": NOON,
-        "step": Step.RECOVER,
-        "due": NOON,
-        "shown": False,
-        **fields,
-    }
-    return Case(**wanted)  # type: ignore[arg-type]
+    due = {"step": Step.RECOVER, "due": NOON, "shown": False}
+    return open_case(type_, who, "", **due | fields)
 
 
 def known(*cases: Case, who: str = U1, **fields: object) -> dict[str, Instance]:

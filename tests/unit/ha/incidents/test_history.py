@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, State, Step, key_of
+from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.history import earliest, record
 from hypercobalt.ha.incidents.signals import Kind, Signal
@@ -51,16 +52,7 @@ def after(
 
 
 def case(type_: IncidentType = IncidentType.CRASH, **fields: object) -> Case:
-    wanted: dict[str, object] = {
-        "id": key_of(U1, "s", type_),
-        "type": type_,
-        "severity": Severity.WARNING,
-        "start": "s",
-        "first_seen": NOON,
-        "last_seen": NOON,
-        **fields,
-    }
-    return Case(**wanted)  # type: ignore[arg-type]
+    return open_case(type_, **{"severity": Severity.WARNING} | fields)
 
 
 def instance(*cases: Case, **fields: object) -> Instance:

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NODE, NOON, PLENTY, U1, Story
 
 from hypercobalt.api.eviction import EvictionMode
-from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.api.incident import IncidentType, Reaction
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import plan
@@ -29,19 +30,8 @@ LATER = NOON + timedelta(hours=1)
 
 
 def case(type_: IncidentType = IncidentType.CRASH, **fields: object) -> Case:
-    wanted: dict[str, object] = {
-        "id": "c1",
-        "type": type_,
-        "severity": Severity.CRITICAL,
-        "start": "1.1",
-        "first_seen": NOON,
-        "last_seen": NOON,
-        "eviction": "ha-c1",
-        "step": Step.RECOVER,
-        "due": NOON,
-        **fields,
-    }
-    return Case(**wanted)  # type: ignore[arg-type]
+    due = {"id": "c1", "eviction": "ha-c1", "step": Step.RECOVER, "due": NOON}
+    return open_case(type_, U1, "1.1", **due | fields)
 
 
 def instance(*cases: Case, who: str = U1, **fields: object) -> Instance:

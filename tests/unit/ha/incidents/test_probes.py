@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed, resumed
 from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
@@ -25,21 +26,10 @@ LOST = InstanceProbe(state=State.RUNNING, control_error=True)
 CLOSED = None
 
 
-def case(type_: IncidentType, **fields: object) -> Case:
+def case(type_: IncidentType) -> Case:
     """A case that was opened at noon, with an instance to probe."""
-    wanted: dict[str, object] = {
-        "id": key_of(U1, "s", type_),
-        "type": type_,
-        "severity": Severity.WARNING,
-        "start": "s",
-        "first_seen": NOON,
-        "last_seen": NOON,
-        "step": Step.PROBE,
-        "due": NOON,
-        "shown": False,
-        **fields,
-    }
-    return Case(**wanted)  # type: ignore[arg-type]
+    grave = Severity.WARNING
+    return open_case(type_, severity=grave, step=Step.PROBE, due=NOON, shown=False)
 
 
 def after(

@@ -6,23 +6,19 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.eviction import EvictionMode
-from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.api.incident import IncidentType, Reaction
 from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.shared_storage import fails_elsewhere, stalled, wait_for_storage
 from hypercobalt.ha.incidents.signals import HOST
 
 CONFIG = HaConfig()
-CASE = Case(
-    id="i",
-    type=IncidentType.IO_ERROR,
-    severity=Severity.CRITICAL,
-    start="s",
-    first_seen=NOON,
-    last_seen=NOON,
+CASE = open_case(
+    IncidentType.IO_ERROR,
     eviction="ha-i",
     step=Step.RECOVER,
     due=NOON,

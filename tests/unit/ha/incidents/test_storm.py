@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON
 
-from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, Step
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.incidents.cases import Instance, Step
 from hypercobalt.ha.incidents.config import HaConfig, Limits
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.storm import admit
@@ -19,14 +20,7 @@ FULL = Instance(uuid=HOST, incidents=(NOON,) * 10)
 
 
 def test_storm_is_one_incident_that_counts() -> None:
-    other = Case(
-        id="host-1",
-        type=IncidentType.STORAGE_DEGRADED,
-        severity=Severity.CRITICAL,
-        start="",
-        first_seen=NOON,
-        last_seen=NOON,
-    )
+    other = open_case(IncidentType.STORAGE_DEGRADED, HOST, "")
     full = replace(FULL, cases=(other,))
     for count in (1, 2):
         now = NOON + timedelta(seconds=count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.duration import short_duration
@@ -58,9 +59,7 @@ def runs(**fields: object) -> Instance:
 
 def fired(ago: float) -> tuple[Case, ...]:
     """The open incident of a watchdog."""
-    then = NOON - ago * S
-    of, grave = IncidentType.WATCHDOG, Severity.WARNING
-    return (Case(id="w", type=of, severity=grave, start="", first_seen=then, last_seen=then),)
+    return (open_case(IncidentType.WATCHDOG, U1, "", NOON - ago * S, severity=Severity.WARNING),)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NODE, U1
 from tests.unit.node_agent.incidents.server import Server
 
@@ -22,9 +23,9 @@ from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.api.incident import IncidentType, Severity
+from hypercobalt.api.incident import IncidentType
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
 from hypercobalt.ha.incidents.config import KEY, hash_of
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.node_agent.incidents.assembly import Incidents
@@ -53,14 +54,8 @@ class Starting:
         self.libvirt.put(
             Domain(U1, "vm1", True, DomainState.PAUSED, reason=PausedReason.IO_ERROR, id=1)
         )
-        case = Case(
-            id=key_of(U1, "1.1", IncidentType.IO_ERROR),
-            type=IncidentType.IO_ERROR,
-            severity=Severity.CRITICAL,
-            start="1.1",
-            first_seen=self.clock.now(),
-            last_seen=self.clock.now(),
-        ).then(Step.RESUME, self.clock.now())
+        now = self.clock.now()
+        case = open_case(IncidentType.IO_ERROR, U1, "1.1", now).then(Step.RESUME, now)
         paused = Instance(uuid=U1, state=State.PAUSED, start="1.1", domain_id=1, cases=(case,))
         Journal(state_dir).close({U1: paused})
 

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NODE, PLENTY, U1, uuid
 
 from hypercobalt.adapters.libvirt.events import (
@@ -211,9 +212,8 @@ async def test_instance_that_its_guest_has_shut_down_meanwhile_is_no_incident(
 
 
 def of_host(type_: IncidentType, step: Step) -> Case:
-    grave, now = Severity.CRITICAL, FakeClock().now()
-    case = Case(id=type_, type=type_, severity=grave, start="b1", first_seen=now, last_seen=now)
-    return case.then(step, now)
+    now = FakeClock().now()
+    return open_case(type_, HOST, "b1", now).then(step, now)
 
 
 @pytest.mark.parametrize(("boot", "left"), [("b1", 4), ("b2", 2)])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import U1, uuid
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
@@ -64,15 +65,7 @@ class Looking:
 
     def open(self, type_: IncidentType, step: Step = Step.PROBE, about: str = "") -> None:
         now = self.clock.now()
-        case = Case(
-            id="c1",
-            type=type_,
-            severity=Severity.WARNING,
-            start="1.1",
-            first_seen=now,
-            last_seen=now,
-            about=about,
-        )
+        case = open_case(type_, U1, "1.1", now, id="c1", severity=Severity.WARNING, about=about)
         self.store.put(self.store.get(U1).with_case(case.then(step, now)))
 
     async def until(self, good: Callable[[], bool]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
@@ -18,8 +19,8 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     RunningReason,
     ShutoffReason,
 )
-from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.incidents.cases import Instance, State
 from hypercobalt.ha.incidents.signals import Kind
 from hypercobalt.node_agent.incidents.translate import found, is_as_remembered, signal_of
 
@@ -28,11 +29,6 @@ RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.SHUT
 
 def known(state: State, domain_id: int = 7) -> Instance:
     return Instance(uuid=U1, state=state, domain_id=domain_id, start=f"{domain_id}.1")
-
-
-def case(type_: IncidentType) -> Case:
-    grave = Severity.CRITICAL
-    return Case(id="c", type=type_, severity=grave, start="", first_seen=NOON, last_seen=NOON)
 
 
 def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
@@ -139,19 +135,19 @@ def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
             id="panicked",
         ),
         pytest.param(
-            known(State.PAUSED).with_case(case(IncidentType.PAUSED)),
+            known(State.PAUSED).with_case(open_case(IncidentType.PAUSED)),
             listed(DomainState.CRASHED, CrashedReason.PANICKED),
             [Kind.PANICKED],
             id="panicked, of which only the pause was seen",
         ),
         pytest.param(
-            known(State.RUNNING).with_case(case(IncidentType.CRASH)),
+            known(State.RUNNING).with_case(open_case(IncidentType.CRASH)),
             listed(DomainState.CRASHED, CrashedReason.PANICKED),
             [],
             id="panicked as before",
         ),
         pytest.param(
-            known(State.RUNNING).with_case(case(IncidentType.RECOVERY_EXHAUSTED)),
+            known(State.RUNNING).with_case(open_case(IncidentType.RECOVERY_EXHAUSTED)),
             listed(DomainState.CRASHED, CrashedReason.PANICKED),
             [],
             id="panicked, and given up",
