@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 from tests.following import background
 from tests.integration.node_agent.conftest import NODE, create
 from tests.integration.runtime.scripted import eventually
+from tests.unit.ha.signs import U1, uuid
+from tests.unit.node_agent.incidents.recovering import Recovering
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
@@ -20,64 +21,19 @@ from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.incidents.cases import Case, Step
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import Memory
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN
-from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.incidents.recovery import Recoveries
-from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import FakeClock, Kube
+from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-U1 = "11111111-0000-4000-8000-000000000001"
-U2 = "22222222-0000-4000-8000-000000000002"
-
-_PAUSED = DomainState.PAUSED
+U2 = uuid(2)
 
 
-class Acting:
+class Acting(Recovering):
     """The recoveries of a host with one paused instance."""
-
-    def __init__(
-        self, kube: Kube, config: HaConfig | None = None, libvirt: FakeLibvirt | None = None
-    ) -> None:
-        self.clock, self.store, self.libvirt = FakeClock(), Store(), libvirt or FakeLibvirt()
-        self.config = config or HaConfig()
-        self.libvirt.put(Domain(U1, "vm1", True, _PAUSED))
-        self.recoveries = Recoveries(
-            kube,
-            self.libvirt,
-            self.store,
-            Settings(node=NODE, label=NODE, namespace="default"),
-            IncidentMetrics(CollectorRegistry()),
-            clock=self.clock,
-            config=lambda: self.config,
-            memory=lambda: Memory(1 << 40),
-        )
-
-    def open(self, type_: IncidentType, step: Step, uuid: str = U1) -> None:
-        now = self.clock.now()
-        case = Case(
-            id=key_of(uuid, "1.1", type_),
-            type=type_,
-            severity=Severity.CRITICAL,
-            start="1.1",
-            first_seen=now,
-            last_seen=now,
-        )
-        self.libvirt.put(self.libvirt.here.get(uuid) or Domain(uuid, "vm1", True, _PAUSED))
-        known = Instance(
-            uuid=uuid,
-            name="vm1",
-            state=State.PAUSED,
-            start="1.1",
-            domain_id=self.libvirt.here[uuid].id,
-        )
-        self.store.put(known.with_case(case.then(step, now)))
 
     @property
     def case(self) -> Case:
@@ -95,7 +51,7 @@ async def nothing_left(kube: Kube) -> AsyncIterator[None]:
 async def test_an_instance_is_resumed(kube: Kube) -> None:
     await create(kube)
     acting = Acting(kube)
-    acting.open(IncidentType.IO_ERROR, Step.RESUME)
+    acting.open(Step.RESUME)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.libvirt.calls["resume"] == 1)
         await eventually(lambda: acting.store.get(U1).resumes == 1)
@@ -111,8 +67,8 @@ async def test_changes_of_an_instance_while_another_is_resumed_are_kept(kube: Ku
 
     await create(kube)
     acting = Acting(kube, libvirt=Meanwhile())
-    for uuid in (U1, U2):
-        acting.open(IncidentType.IO_ERROR, Step.RESUME, uuid)
+    for who in (U1, U2):
+        acting.open(Step.RESUME, who=who)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.store.get(U2).cases[0].step is Step.HELD)
     assert acting.libvirt.calls["resume"] == 1
@@ -124,7 +80,7 @@ async def test_an_instance_of_a_fenced_host_is_not_resumed(kube: Kube) -> None:
     fencing = Fencing(phase=FencingPhase.FENCED, bootID="b1")
     await kube.patch_status(stored, HypervisorStatus(bootID="b1", fencing=fencing))
     acting = Acting(kube)
-    acting.open(IncidentType.IO_ERROR, Step.RESUME)
+    acting.open(Step.RESUME)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.NONE)
     assert acting.libvirt.calls["resume"] == 0
@@ -135,7 +91,7 @@ async def test_a_recovery_waits_until_the_ha_service_gives_the_host_back(kube: K
     await create(kube)
     await kube.merge_patch(Hypervisor, NODE, {"spec": {"maintenance": "ha"}})
     acting = Acting(kube)
-    acting.open(IncidentType.ENDED_BY_BOOT, Step.RECOVER)
+    acting.open(Step.RECOVER, type_=IncidentType.ENDED_BY_BOOT)
     async with background(acting.recoveries.run):
         await eventually(
             lambda: acting.case.evidence[-1:] == ("the HA service is recovering the host",)
@@ -149,7 +105,7 @@ async def test_a_recovery_waits_until_the_ha_service_gives_the_host_back(kube: K
 
 async def test_an_instance_without_hypervisor_is_not_resumed(kube: Kube) -> None:
     acting = Acting(kube)
-    acting.open(IncidentType.IO_ERROR, Step.RESUME)
+    acting.open(Step.RESUME)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.HELD)
     assert acting.libvirt.calls["resume"] == 0
@@ -157,8 +113,8 @@ async def test_an_instance_without_hypervisor_is_not_resumed(kube: Kube) -> None
 
 async def test_a_dry_run_resumes_nothing(kube: Kube) -> None:
     await create(kube)
-    acting = Acting(kube, HaConfig(dry_run=True))
-    acting.open(IncidentType.IO_ERROR, Step.RESUME)
+    acting = Acting(kube, config=HaConfig(dry_run=True))
+    acting.open(Step.RESUME)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.HELD)
     assert acting.libvirt.calls["resume"] == 0
@@ -167,7 +123,7 @@ async def test_a_dry_run_resumes_nothing(kube: Kube) -> None:
 async def ended(kube: Kube, acting: Acting, reason: EvictionReason, message: str = "") -> Eviction:
     """Have the Eviction of the incident made, and ended."""
     await create(kube)
-    acting.open(IncidentType.CRASH, Step.RECOVER)
+    acting.open(Step.RECOVER, type_=IncidentType.CRASH)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.FOLLOW)
     made = await kube.get(Eviction, acting.case.eviction)
@@ -219,7 +175,7 @@ async def test_an_eviction_that_ended_lately_is_not_made_again(
     acting = Acting(kube)
     before = await ended(kube, acting, EvictionReason.SUCCEEDED)
     acting.clock.advance(timedelta(minutes=minutes))
-    acting.open(IncidentType.CRASH, Step.RECOVER)
+    acting.open(Step.RECOVER, type_=IncidentType.CRASH)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.FOLLOW)
     after = await kube.get(Eviction, before.metadata.name)
@@ -231,7 +187,7 @@ async def test_evictions_that_ended_a_day_ago_are_removed_with_the_next(kube: Ku
     acting = Acting(kube)
     old = await ended(kube, acting, EvictionReason.SUCCEEDED)
     acting.clock.advance(timedelta(days=2))
-    acting.open(IncidentType.WATCHDOG, Step.RECOVER)
+    acting.open(Step.RECOVER, type_=IncidentType.WATCHDOG)
     async with background(acting.recoveries.run):
         await eventually(lambda: len(acting.store.host.evictions) == 1)
         await eventually(lambda: acting.case.step is Step.FOLLOW)
@@ -243,11 +199,11 @@ async def test_evictions_that_ended_a_day_ago_are_removed_with_the_next(kube: Ku
 async def test_a_second_incident_waits_for_the_eviction_of_the_first(kube: Kube) -> None:
     await create(kube)
     acting = Acting(kube)
-    acting.open(IncidentType.MONITOR_HUNG, Step.RECOVER)
+    acting.open(Step.RECOVER, type_=IncidentType.MONITOR_HUNG)
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.FOLLOW)
         first = acting.case
-        acting.open(IncidentType.CRASH, Step.RECOVER)
+        acting.open(Step.RECOVER, type_=IncidentType.CRASH)
         crash = acting.case
         acting.store.put(acting.store.get(U1).with_case(first))
         await eventually(
@@ -263,7 +219,7 @@ async def test_incident_held_back_by_maintenance_is_recovered_once_it_is_over(ku
     await create(kube)
     acting = Acting(kube)
     acting.libvirt.put(Domain(U1, "vm1", False, DomainState.SHUTOFF))
-    acting.open(IncidentType.CRASH, Step.RECOVER)
+    acting.open(Step.RECOVER, type_=IncidentType.CRASH)
     await kube.merge_patch(Hypervisor, NODE, {"spec": {"maintenance": "auto"}})
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.case.step is Step.HELD)

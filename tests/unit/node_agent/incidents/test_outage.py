@@ -5,22 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
-from tests.unit.ha.signs import NODE, NOON, PLENTY, uuid
+from tests.unit.ha.signs import NOON, uuid
+from tests.unit.node_agent.incidents.recovering import Recovering
 from tests.unit.node_agent.incidents.server import Server
 
-from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.errors import TransientError
 from hypercobalt.ha.incidents.cases import Instance, State
 from hypercobalt.ha.incidents.classify import classify
-from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.history import record
 from hypercobalt.ha.incidents.signals import Kind, Signal
-from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.incidents.recovery import Recoveries
-from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import FakeClock
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -32,8 +26,9 @@ SOON = 15.0
 
 
 async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_it_is_back() -> None:
-    clock = FakeClock(NOON, source=asyncio.get_running_loop().time)
-    store, server, libvirt, config = Store(), Server(), FakeLibvirt(), HaConfig()
+    clock, server = FakeClock(NOON, source=asyncio.get_running_loop().time), Server()
+    acting = Recovering(server, clock=clock)
+    store, libvirt, config = acting.store, acting.libvirt, acting.config
     began = clock.monotonic()
     attempts: list[float] = []
 
@@ -42,21 +37,11 @@ async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_i
         raise TransientError("the API server does not answer")
 
     server.meanwhile = away
-    recoveries = Recoveries(
-        server,
-        libvirt,
-        store,
-        Settings(node=NODE, label=NODE, namespace="default"),
-        IncidentMetrics(CollectorRegistry()),
-        clock=clock,
-        config=lambda: config,
-        memory=lambda: PLENTY,
-    )
     uuids = [uuid(number) for number in range(10)]
     for who in uuids:
         store.put(Instance(uuid=who, name=who, state=State.RUNNING, start="1.1", domain_id=1))
         libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=1))
-    running = asyncio.create_task(recoveries.run())
+    running = asyncio.create_task(acting.recoveries.run())
     crashed = uuids[: len(CRASHES)]
     for who, at in zip(crashed, CRASHES, strict=True):
         await asyncio.sleep(began + at - clock.monotonic())

@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 from tests.integration.runtime.scripted import eventually
-from tests.unit.ha.signs import NODE, NOON, PLENTY, U1, uuid
+from tests.unit.ha.signs import NODE, NOON, U1, uuid
+from tests.unit.node_agent.incidents.recovering import Recovering
 from tests.unit.node_agent.incidents.server import Server
 
-from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import PausedReason
 from hypercobalt.api.conditions import ConditionStatus, set_condition
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.api.incident import SINCE, IncidentType, Reaction, Severity
+from hypercobalt.api.incident import SINCE, IncidentType, Reaction
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import parse_time
 from hypercobalt.ha.incidents.cases import (
@@ -38,10 +37,6 @@ from hypercobalt.ha.incidents.cases import (
 from hypercobalt.ha.incidents.config import HaConfig, Limits
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.ha.incidents.signals import HOST
-from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.incidents.recovery import Recoveries
-from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import FakeClock, ForbiddenError
 from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.tasks import first
@@ -49,51 +44,12 @@ from hypercobalt.runtime.tasks import first
 U2 = uuid(2)
 
 
-class Acting:
+class Acting(Recovering):
     """The recoveries of a host, by a server that a test moves."""
 
     def __init__(self) -> None:
-        self.clock, self.store, self.libvirt = FakeClock(), Store(), FakeLibvirt()
-        self.server, self.config = Server(), HaConfig()
-        self.recoveries = Recoveries(
-            self.server,
-            self.libvirt,
-            self.store,
-            Settings(node=NODE, label=NODE, namespace="default"),
-            IncidentMetrics(CollectorRegistry()),
-            clock=self.clock,
-            config=lambda: self.config,
-            memory=lambda: PLENTY,
-        )
-
-    def open(
-        self,
-        step: Step,
-        state: State,
-        who: str = U1,
-        type_: IncidentType = IncidentType.IO_ERROR,
-        due_in: timedelta = timedelta(0),
-    ) -> None:
-        """Have an incident of an instance be due."""
-        now = self.clock.now()
-        case = Case(
-            id=key_of(who, "1.1", type_),
-            type=type_,
-            severity=Severity.CRITICAL,
-            start="1.1",
-            first_seen=now,
-            last_seen=now,
-            about=f"/pool/{who}",
-        )
-        self.libvirt.put(Domain(who, who, True, DomainState.PAUSED))
-        known = Instance(
-            uuid=who,
-            state=state,
-            start="1.1",
-            domain_id=self.libvirt.here[who].id,
-            cases=(case.then(step, now + due_in),),
-        )
-        self.store.put(known)
+        self.server = Server()
+        super().__init__(self.server)
 
     async def until(self, good: Callable[[], bool]) -> None:
         await first(self.recoveries.run(), eventually(good, seconds=1.5))
