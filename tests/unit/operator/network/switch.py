@@ -1,4 +1,4 @@
-"""OVSNodes for tables, as the operator's cache has them."""
+"""OVSNodes as the operator's cache has them, and a cache of one."""
 
 from __future__ import annotations
 
@@ -55,3 +55,19 @@ def switch(
             ovnController=ControllerGlance(tunnels=tunnels),
         ),
     )
+
+
+class Cache:
+    """The operator's cache of OVSNodes.
+
+    Attributes:
+        shown: the only one; None for none.
+    """
+
+    namespace = NAMESPACE
+
+    def __init__(self, shown: OVSNodeGlance | None) -> None:
+        self.shown = shown
+
+    def get(self, _name: str) -> OVSNodeGlance | None:
+        return self.shown

@@ -7,11 +7,10 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
-from tests.unit.operator.network.switch import NAMESPACE, switch
+from tests.unit.operator.network.switch import NAMESPACE, Cache, switch
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.api.ovsnode_glance import OVSNodeGlance
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.network.departed import AGAIN, SOON, DepartureReconciler
 from hypercobalt.operator.network.switches import Switches
@@ -31,10 +30,11 @@ class Around:
     def __init__(
         self, seen: LeaseSighting | None, *, node: bool = False, there: bool = True
     ) -> None:
-        self.seen, self.node, self.there, self.written = seen, node, there, False
+        self.seen, self.node, self.written = seen, node, False
         self.deleted: list[tuple[str, str, str | None]] = []
+        cache = Cache(switch(version="33") if there else None)
         self.reconciler = DepartureReconciler(
-            cast("Kube", self), cast("AgentLeases", self), cast("Switches", Known(self))
+            cast("Kube", self), cast("AgentLeases", self), cast("Switches", cache)
         )
 
     async def of(self, _name: str) -> LeaseSighting | None:
@@ -54,18 +54,6 @@ class Around:
 
     async def passes(self) -> Result:
         return await self.reconciler.reconcile(NAME)
-
-
-class Known:
-    """The cache: the OVSNode is there."""
-
-    namespace = NAMESPACE
-
-    def __init__(self, around: Around) -> None:
-        self._around = around
-
-    def get(self, _name: str) -> OVSNodeGlance | None:
-        return switch(version="33") if self._around.there else None
 
 
 @pytest.mark.parametrize("seen", [EXPIRED, ABSENT])

@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.network.switch import NAMESPACE, switch
+from tests.unit.operator.network.switch import NAMESPACE, Cache, switch
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
-from hypercobalt.api.ovsnode_glance import OVSNodeConditions, OVSNodeGlance
+from hypercobalt.api.ovsnode_glance import OVSNodeConditions
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.network.silence import AGAIN, SilenceReconciler, silence, unknown
 from hypercobalt.operator.network.switches import Switches
@@ -43,15 +43,16 @@ class Around:
 
     namespace = NAMESPACE
 
-    def __init__(self, seen: LeaseSighting | None, *stored: Condition, there: bool = True) -> None:
-        self.seen, self.stored, self.there, self.deleted = seen, stored, there, False
+    def __init__(self, seen: LeaseSighting | None, *stored: Condition) -> None:
+        self.seen, self.stored, self.deleted = seen, stored, False
+        self.cache = Cache(switch())
         self.applied: list[OVSNodeConditions] = []
         self.events: list[str] = []
         self.clock = FakeClock(NOW)
         self.reconciler = SilenceReconciler(
             cast("Kube", self),
             cast("AgentLeases", self),
-            cast("Switches", Known(self)),
+            cast("Switches", self.cache),
             clock=self.clock,
             events=cast("Recorder", self),
         )
@@ -84,18 +85,6 @@ class Around:
 
     async def passes(self) -> Result:
         return await self.reconciler.reconcile(NAME)
-
-
-class Known:
-    """The cache: the OVSNode is there."""
-
-    namespace = NAMESPACE
-
-    def __init__(self, around: Around) -> None:
-        self._around = around
-
-    def get(self, _name: str) -> OVSNodeGlance | None:
-        return switch() if self._around.there else None
 
 
 @pytest.mark.parametrize(
@@ -217,9 +206,9 @@ async def test_ovsnode_that_is_deleted_meanwhile_is_no_error() -> None:
 async def test_ovsnode_that_is_gone_is_forgotten() -> None:
     around = Around(EXPIRED, READY)
     await around.passes()
-    around.there = False
+    around.cache.shown = None
     assert await around.passes() == Result()
-    around.there, around.stored = True, (READY,)
+    around.cache.shown, around.stored = switch(), (READY,)
     await around.passes()
     assert len(around.applied) == 2
 
