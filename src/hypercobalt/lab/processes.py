@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -100,9 +100,10 @@ def find(lab_id: str, role: str | None = None) -> tuple[Marked, ...]:
 
 
 class Oldest:
-    """The oldest process of each role of a lab, looked for among all processes of the machine once.
+    """The oldest process of each role of a lab.
 
-    From then on one look at it suffices: while it lives, no other can be older.
+    All processes of the machine are looked at where none of a role is known, and then those of all
+    roles are. From then on one look at each suffices: while it lives, no other can be older.
     """
 
     def __init__(self, lab_id: str) -> None:
@@ -111,15 +112,29 @@ class Oldest:
 
     def find(self, role: str) -> Marked | None:
         """The process, if one of the role runs now."""
-        if role in self._known:
-            process, begun = self._known[role]
-            if _role(process.pid, self._lab_id) == role and _begun(process.pid) == begun:
-                return process
-            del self._known[role]
-        if not (found := find(self._lab_id, role)):
+        return self.running((role,)).get(role)
+
+    def running(self, roles: Collection[str]) -> dict[str, Marked]:
+        """The processes of these roles that run now, by role."""
+        living = {role: found for role in roles if (found := self._living(role))}
+        if all(role in living for role in roles):
+            return living
+        known = self._look()
+        return {role: known[role][0] for role in roles if role in known}
+
+    def _living(self, role: str) -> Marked | None:
+        if role not in self._known:
             return None
-        self._known[role] = (found[0], _begun(found[0].pid))
-        return found[0]
+        process, begun = self._known[role]
+        is_same = _role(process.pid, self._lab_id) == role and _begun(process.pid) == begun
+        return process if is_same else None
+
+    def _look(self) -> dict[str, tuple[Marked, int]]:
+        oldest: dict[str, Marked] = {}
+        for process in find(self._lab_id):
+            oldest.setdefault(process.role, process)
+        self._known = {role: (process, _begun(process.pid)) for role, process in oldest.items()}
+        return self._known
 
 
 def pids() -> Iterator[int]:

@@ -52,3 +52,31 @@ def test_the_oldest_is_looked_for_again_once_its_id_is_anothers(
     shutil.rmtree(tmp_path / "8")
     process(tmp_path, 8, "host/kvm-1", begun=400)
     assert oldest.find("host/kvm-1") == processes.Marked(8, "host/kvm-1")
+
+
+def test_one_look_at_all_processes_finds_those_of_all_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    find = Mock(side_effect=processes.find)
+    monkeypatch.setattr(processes, "find", find)
+    for pid, role in ((7, "api"), (8, "ovn/sb"), (9, "ovn/sb"), (10, "ovn/nb")):
+        process(tmp_path, pid, role, begun=pid)
+    oldest = processes.Oldest("lab")
+    assert oldest.find("api") == processes.Marked(7, "api")
+    wanted = ("ovn/nb", "ovn/sb")
+    assert {role: found.pid for role, found in oldest.running(wanted).items()} == {
+        "ovn/nb": 10,
+        "ovn/sb": 8,
+    }
+    assert find.call_count == 1
+
+    shutil.rmtree(tmp_path / "8")
+    process(tmp_path, 11, "operator", begun=11)
+    running = oldest.running((*wanted, "operator", "rack/switch"))
+    assert {role: found.pid for role, found in running.items()} == {
+        "ovn/nb": 10,
+        "ovn/sb": 9,
+        "operator": 11,
+    }
+    assert find.call_count == 2

@@ -45,15 +45,17 @@ class Watch:
         self._ended: dict[str, int] = {}  # pidfds of dead processes, until it is known how
         self.changed = asyncio.Event()
 
-    def look(self, lab_id: str, wanted: Sequence[str]) -> tuple[frozenset[str], dict[str, str]]:
+    def look(
+        self, oldest: processes.Oldest, wanted: Sequence[str]
+    ) -> tuple[frozenset[str], dict[str, str]]:
         """Look at the processes of a lab once.
 
         Returns:
-            The roles that run, and how those ended that were watched, by role, once it is known.
+            The roles that run, of those wanted or watched, and how those ended that were watched,
+            by role, once it is known.
         """
-        running: dict[str, int] = {}
-        for process in processes.find(lab_id):
-            running.setdefault(process.role, process.pid)
+        found = oldest.running({*wanted, *self._pids})
+        running = {role: process.pid for role, process in found.items()}
         ended: dict[str, str] = {}
         for role, pid in tuple(self._pids.items()):
             if running.get(role) != pid:
@@ -101,10 +103,11 @@ async def supervise(data: Path) -> None:
     layout = Layout.at(data)
     lab_id = Lab.find(data).state.id
     watch, holds, record = Watch(), Holds(layout.holds), journal.load(layout)
+    oldest = processes.Oldest(lab_id)
     while (state := records.load(layout)) is not None and state.id == lab_id:
         how_to = starters(Lab.find(data))
         roles = tuple(how_to)
-        running, ended = watch.look(lab_id, roles)
+        running, ended = watch.look(oldest, roles)
         facts = rules.Facts(roles, running, holds.held(), ended, NEEDS)
         plan = rules.decide(facts, record, datetime.now(UTC))
         _report(layout, record, plan.record)
@@ -112,15 +115,12 @@ async def supervise(data: Path) -> None:
         if plan.start:
             with restarting(layout) as is_alone:
                 # A command may have stopped or started it since.
-                if is_alone and plan.start[0] not in holds.held() | _roles(lab_id):
-                    record = await _start(layout, record, plan.start[0], how_to)
+                role = plan.start[0]
+                if is_alone and role not in holds.held() and oldest.find(role) is None:
+                    record = await _start(layout, record, role, how_to)
             await watch.wait(timedelta() if is_alone else _BUSY)
         else:
             await watch.wait(rules.wake(record, datetime.now(UTC), _RESYNC))
-
-
-def _roles(lab_id: str) -> frozenset[str]:
-    return frozenset(process.role for process in processes.find(lab_id))
 
 
 def _report(layout: Layout, before: rules.RestartRecord, after: rules.RestartRecord) -> None:

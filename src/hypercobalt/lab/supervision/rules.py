@@ -78,7 +78,7 @@ class Facts:
 
     Args:
         wanted: roles that a lab has, each after those that it needs.
-        running: roles of its processes.
+        running: those of them that run, and perhaps others.
         held: roles that a command has stopped.
         ends: how processes ended that were watched, by role; it may come later than the death.
         needs: the role that must run before a role is started.
