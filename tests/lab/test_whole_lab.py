@@ -22,7 +22,6 @@ from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.locks import locked
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.setup import Setup
-from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
 from tests.lab.kit.leftovers import leftovers, named_leftovers
@@ -123,7 +122,7 @@ async def test_mounts_of_a_person_stay_when_the_lab_goes(tmp_path: Path) -> None
         assert mounts.under(data) == points
 
         lab = await Lab.make(data)
-        await share(lab.layout, lab.state)
+        await lab.share()
         assert await down(data)
 
         assert mounts.under(data) == points

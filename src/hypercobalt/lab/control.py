@@ -127,7 +127,7 @@ class ControlPlane:
         await self._start_server()
         async with self.client() as kube:
             await rights.install(kube, "nova" if self._state.openstack else "direct")
-        if not processes.find(self._state.id, TOKENS):
+        if not self._oldest.find(TOKENS):
             await processes.spawn(
                 (sys.executable, "-m", "hypercobalt.lab.tokens", str(self._layout.data)),
                 lab_id=self._state.id,

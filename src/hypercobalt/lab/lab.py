@@ -140,11 +140,11 @@ class Lab:
 
     @property
     def boards(self) -> Boards:
-        return Boards(self.layout, self.state)
+        return Boards(self.layout, self.state, self._oldest)
 
     @property
     def central(self) -> ovn.Central:
-        return ovn.Central(self.layout, self.state)
+        return ovn.Central(self.layout, self.state, self._oldest)
 
     @property
     def rack(self) -> Rack:
@@ -204,8 +204,16 @@ class Lab:
         self._record(planned)  # all at once: an up that is killed here is finished by the next
 
     async def _shared(self, ready: Ready) -> None:
-        await self.step("shared directory", shared_mount.share(self.layout, self.state))
+        await self.step("shared directory", self.share())
         ready.shared.set()
+
+    async def share(self) -> None:
+        """Mount the directory that the hosts share.
+
+        Raises:
+            LabError: it cannot be mounted.
+        """
+        await shared_mount.share(self.layout, self.state, self._oldest)
 
     async def _control_plane(self, ready: Ready, setup: Setup) -> None:
         await self.step("API server", self.control.start())

@@ -123,7 +123,7 @@ class Operator:
 
     @property
     def _boards(self) -> Boards:
-        return Boards(self._layout, self._state)
+        return Boards(self._layout, self._state, self._oldest)
 
     def _command(self) -> tuple[str, ...]:
         return (
@@ -151,6 +151,7 @@ class Operator:
 
     @property
     def _direct(self) -> tuple[str, ...]:
+        central = Central(self._layout, self._state, self._oldest)
         return (
             "--compute=direct",
             f"--definitions-secret={DEFINITIONS_SECRET}",
@@ -160,7 +161,7 @@ class Operator:
             f"--direct-local-roots={LOCAL}",
             f"--direct-console-roots={CONSOLES}",
             f"--direct-kernel-roots={GUESTS}",
-            f"--ovn-northbound={Central(self._layout, self._state).northbound_remote}",
+            f"--ovn-northbound={central.northbound_remote}",
         )
 
     @property

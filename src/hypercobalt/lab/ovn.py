@@ -53,10 +53,10 @@ _NAMES: Final = {
 class Central:
     """The databases and northd of a lab, on its bridge's address."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
+    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
         self._folder = layout.ovn
         self._log = layout.log
-        self._id = state.id
+        self._id, self._oldest = state.id, oldest
         self._address = state.address
         self._holds = Holds(layout.holds)
 
@@ -139,7 +139,7 @@ class Central:
 
     async def _process(self, which: Part, *argv: str) -> None:
         self._holds.release(which.role)
-        if processes.find(self._id, which.role):
+        if self._oldest.find(which.role):
             return
         control, log = self._folder / f"{which}.ctl", self._log / f"ovn-{which}.log"
         await ovs_daemons.start(self._id, which.role, *argv, control=control, log=log)
@@ -153,8 +153,8 @@ class Central:
 
     def answers(self, part: Part) -> bool:
         """Whether a process is there and does not hang."""
-        found = processes.find(self._id, part.role)
-        return bool(found) and not processes.is_stopped(found[0].pid)
+        found = self._oldest.find(part.role)
+        return found is not None and not processes.is_stopped(found.pid)
 
     def expect(self, part: Part) -> None:
         """Refuse what needs a process that is stopped or hangs: it would wait for ever.
@@ -163,7 +163,7 @@ class Central:
             LabError: it is.
         """
         if not self.answers(part):
-            is_there = bool(processes.find(self._id, part.role))
+            is_there = self._oldest.find(part.role) is not None
             what, how = ("hangs", "continues it") if is_there else ("does not run", "starts it")
             raise LabError(f"{part.full_name} {what}; `cobalt lab ovn start {part}` {how}")
 

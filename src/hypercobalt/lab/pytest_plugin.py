@@ -33,7 +33,7 @@ from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
 from hypercobalt.lab.setup import Setup
-from hypercobalt.lab.shared_mount import faults, share
+from hypercobalt.lab.shared_mount import faults
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import AlreadyExistsError, Kube
 
@@ -93,7 +93,7 @@ def lab(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 async def _empty_lab(data: Path) -> Lab:
     made = await Lab.make(data)
-    await share(made.layout, made.state)
+    await made.share()
     return made
 
 

@@ -19,14 +19,14 @@ ROLE = "shared"
 _START = timedelta(seconds=20)  # a tenth of a second on an idle machine
 
 
-async def share(layout: Layout, state: State) -> None:
+async def share(layout: Layout, state: State, oldest: processes.Oldest) -> None:
     """Mount the directory that the hosts share.
 
     Raises:
         LabError: it cannot be mounted.
     """
     if layout.shared in mounts.under(layout.data):
-        if processes.find(state.id, ROLE):
+        if oldest.find(ROLE):
             return
         await mounts.release(layout.shared)  # it died, and left a mount that answers nothing
     for folder in (layout.shared, layout.shared_files, layout.storage_faults):

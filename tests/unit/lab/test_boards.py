@@ -19,13 +19,14 @@ from hypercobalt.lab.bmc.boards import (
 )
 from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.control import node_labels
+from hypercobalt.lab.processes import Oldest
 from hypercobalt.lab.state import MAX_HOSTS, HostRecord, Layout, State
 
 STATE = State("0" * 32, 7, hosts=(HostRecord("kvm-1", 1), HostRecord("kvm-4", 4)))
 
 
 def boards(folder: Path) -> Boards:
-    return Boards(Layout.at(folder), STATE)
+    return Boards(Layout.at(folder), STATE, Oldest(STATE.id))
 
 
 @pytest.mark.parametrize(("index", "agent"), [(1, "fence_redfish"), (4, "fence_ipmilan")])

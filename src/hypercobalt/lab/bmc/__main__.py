@@ -81,10 +81,9 @@ def main() -> None:
     state = records.known(layout)
     if state is None:
         raise LabError(f"there is no lab in {layout.data}")
-    host, boards = (
-        Host(Place(layout, state, processes.Oldest(state.id), ()), state.host(name)),
-        Boards(layout, state),
-    )
+    oldest = processes.Oldest(state.id)
+    host = Host(Place(layout, state, oldest, ()), state.host(name))
+    boards = Boards(layout, state, oldest)
     tls, password = pki.server_context(boards.certificates()), boards.password(name)
     uuid = host.identity.uuid
     storage = Board(name, uuid, password, StoragePath(layout, host), lambda: BoardFault.NONE)

@@ -80,8 +80,8 @@ def labels(index: int) -> dict[str, str]:
 class Boards:
     """The BMCs of a lab; each lives while its host is dead."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
-        self._layout, self._state = layout, state
+    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+        self._layout, self._state, self._oldest = layout, state, oldest
 
     @property
     def _folder(self) -> Path:
@@ -129,7 +129,7 @@ class Boards:
         """
         self.password(name)
         self.certificates()  # by one process, before there are several
-        if not processes.find(self._state.id, role(name)):
+        if not self._oldest.find(role(name)):
             await processes.spawn(
                 (sys.executable, "-m", "hypercobalt.lab.bmc", str(self._layout.data), name),
                 lab_id=self._state.id,

@@ -72,7 +72,7 @@ class Rack:
             LabError: a daemon ends at once or does not answer.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        if not processes.find(self._id, DATABASE):
+        if not self._oldest.find(DATABASE):
             await self._start_database()
         if not self.is_running:
             switch = ("ovs-vswitchd", self._database, "--disable-system")

@@ -16,7 +16,6 @@ from typing import Final, Self
 import yaml
 
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import shared_mount
 from hypercobalt.lab.control import ZONES
 from hypercobalt.lab.errors import LabError, LabRequestError
 from hypercobalt.lab.host import Host
@@ -244,7 +243,7 @@ class OpenStack:
         ready.neutron.set()
 
     async def _shared(self, ready: _Ready) -> None:
-        await shared_mount.share(self.lab.layout, self.lab.state)
+        await self.lab.share()
         ready.lab.shared.set()
 
     async def _seed(self, ready: _Ready) -> None:

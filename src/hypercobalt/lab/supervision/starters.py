@@ -68,7 +68,7 @@ def starters(lab: Lab) -> dict[str, Start]:
 
 
 async def _share(lab: Lab) -> None:
-    await shared_mount.share(lab.layout, lab.state)
+    await lab.share()
     await _on_hosts(lab, lambda host: shared_mount.renew(host, lab.layout))
 
 
