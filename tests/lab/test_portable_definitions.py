@@ -45,9 +45,9 @@ RICH: Final = """
     <controller type='scsi' model='virtio-scsi'/><controller type='virtio-serial'/>
     <interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br-int'/>
       <virtualport type='openvswitch'><parameters interfaceid='{uuid}'/></virtualport>
-      <target dev='tap00000000-01'/><model type='virtio'/><driver name='vhost' queues='2'/>
+      <model type='virtio'/><driver name='vhost' queues='2'/>
       <mtu size='1442'/></interface>
-    <serial type='pty'><log file='{shared}/rich.log' append='off'/></serial>
+    <serial type='pty'><log file='{shared}/rich.log' append='on'/></serial>
     <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
     <input type='tablet' bus='usb'/>
     <graphics type='vnc' port='-1' listen='127.0.0.1' passwd='secret'/>

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from hypercobalt.adapters.libvirt.documents.portable.values import UUID
+
 _COMPONENT: Final = r"[A-Za-z0-9_+@=:~][A-Za-z0-9_.+@=:~-]*"  # neither `.`, nor `..`, nor an option
 _PLAIN: Final = re.compile(rf"(/{_COMPONENT})+")
 _MOST: Final = 1024
@@ -20,6 +22,16 @@ def is_plain(path: str) -> bool:
 def is_below(path: str, roots: Iterable[str]) -> bool:
     """Whether a plain path lies below one of some directories."""
     return is_plain(path) and any(path.startswith(f"{root}/") for root in roots)
+
+
+def own_names(name: str, uuid: str) -> tuple[str, ...]:
+    """Return the names after which files are a domain's own.
+
+    Another domain's UUID is none: whoever defines a domain chooses its name.
+    """
+    own = uuid.lower()
+    foreign = (found := UUID.pattern.match(name)) and found[0].lower() != own
+    return (own,) if foreign else (own, name)
 
 
 def is_own(path: str, names: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.documents.portable import whole
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.documents.portable.errors import NotPortableError
+from hypercobalt.adapters.libvirt.documents.portable.paths import own_names
 from hypercobalt.adapters.libvirt.documents.portable.table.domain import DOMAIN
 from hypercobalt.adapters.libvirt.documents.portable.values import DOMAIN_NAME
 from hypercobalt.adapters.libvirt.documents.portable.walk import Walk
@@ -66,7 +67,7 @@ def rewritten(
     name = root.text_of("name")
     if DOMAIN_NAME.pattern.fullmatch(name) is None:
         raise NotPortableError(f"<name> must be {DOMAIN_NAME.rule}")
-    walk = Walk(allowed, (name, uuid.lower()), copies=copies)
+    walk = Walk(allowed, own_names(name, uuid), copies=copies)
     made = walk.element(root, DOMAIN, ("domain",))
     whole.check(made)
     if mark is not None:

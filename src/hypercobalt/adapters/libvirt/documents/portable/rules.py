@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,18 @@ class Form:
     pattern: re.Pattern[str]
 
 
+_OWN: Final = (
+    "named after the domain, by its UUID or by its name if that begins with no other domain's UUID"
+)
+
+
 class Named(StrEnum):
     """A value that the site allows, by the rule as a message has it, after "must be"."""
 
     DISK_FILE = "a file below a shared root of the site (--direct-shared-roots)"
-    VARIABLES = "a file named after the domain, below a shared root (--direct-shared-roots)"
-    LOG = "a file named after the domain, below a shared root"
-    SOCKET = "a socket named after the domain, below --direct-console-roots"
+    VARIABLES = f"a file {_OWN}, below a shared root (--direct-shared-roots)"
+    LOG = f"a file {_OWN}, below a shared root"
+    SOCKET = f"a socket {_OWN}, below --direct-console-roots"
     KERNEL = "a file below --direct-kernel-roots"
     FIRMWARE = "a file below --direct-firmware-roots"
     NETWORK = "one of --direct-networks"
@@ -47,6 +52,7 @@ class Rule:
         attributes: what it may have.
         required: of these, those that it must have.
         dropped: attributes that are not passed on: libvirt fills them in.
+        fixed: attributes that are written with these values, whatever the definition has.
         text: its text; None for an element without one.
         children: elements that it may have, by tag.
         others_dropped: other children are dropped instead of refused.
@@ -56,6 +62,7 @@ class Rule:
     attributes: Mapping[str, Value] = field(default_factory=dict[str, Value])
     required: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
+    fixed: Mapping[str, str] = field(default_factory=dict[str, str])
     text: Value | None = None
     children: Mapping[str, Entry] = field(default_factory=dict[str, "Entry"])
     others_dropped: bool = False

@@ -90,7 +90,7 @@ class Walk:
     def _attributes(self, found: Element, rule: Rule, path: tuple[str, ...]) -> dict[str, str]:
         made = dict[str, str]()
         for name, value in found.attributes.items():
-            if name in rule.dropped:
+            if name in rule.dropped or name in rule.fixed:
                 continue
             allowed = rule.attributes.get(name)
             if allowed is None:
@@ -102,7 +102,7 @@ class Walk:
             made[name] = value
         if missing := rule.required - made.keys():
             raise NotPortableError(f"{at(path)} lacks the attribute {min(missing)}")
-        return made
+        return {**made, **rule.fixed}
 
     def _text(self, found: Element, rule: Rule, path: tuple[str, ...]) -> str:
         text = found.text.strip()

@@ -6,7 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -235,6 +235,41 @@ def test_log_that_is_not_the_domains_own_is_dropped_and_named() -> None:
         made = rewritten(document(serial), UUID, ALLOWED)
         assert made == Portable(document("<serial type='pty'/>").replace("'", '"'), made.dropped)
         assert made.dropped == ("<devices/serial/log>",)
+
+
+@pytest.mark.parametrize("append", ["", " append='off'", " append='on'"])
+def test_log_is_appended_to_whatever_the_definition_says(append: str) -> None:
+    """Without that, root's virtlogd empties the file as the domain starts."""
+    serial = f"<serial type='pty'><log file='/shared/vm-a.log'{append}/></serial>"
+    assert '<log file="/shared/vm-a.log" append="on"/>' in write(document(serial))
+
+
+THEIRS = "0c1d2e3f-3b07-43c6-9a25-a2b6ba2e3b1e"
+
+
+@pytest.mark.parametrize("name", [THEIRS, THEIRS.upper(), f"{THEIRS}_VARS", f"{THEIRS}.x", UUID])
+def test_name_that_begins_with_the_uuid_of_another_domain_makes_no_file_its_own(name: str) -> None:
+    """A domain's name is its host's choice, so another domain's UUID can be one."""
+
+    def named(devices: str = "", os: str = "") -> str:
+        return document(devices, os=os).replace(f"<name>{NAME}<", f"<name>{name}<")
+
+    socket = f"<source mode='bind' path='/consoles/{name}.sock'/>"
+    log = f"<log file='/shared/{name}/disk' append='on'/>"
+    with nullcontext() if name == UUID else pytest.raises(NotPortableError, match="named after"):
+        write(named(os=f"<nvram>/shared/{name}/disk</nvram>"))
+    with nullcontext() if name == UUID else pytest.raises(NotPortableError, match="named after"):
+        write(named(f"<serial type='unix'>{socket}</serial>"))
+    assert ("<log" in write(named(f"<serial type='pty'>{log}</serial>"))) is (name == UUID)
+    assert "<interface" in write(
+        named("<interface type='bridge'><source bridge='br-int'/></interface>")
+    )
+
+
+def test_tap_is_named_by_the_new_host() -> None:
+    """Another port's would keep that port's instance from starting there."""
+    tap = "<source bridge='br-int'/><target dev='tap00000000-01'/>"
+    assert "tap" not in write(document(f"<interface type='bridge'>{tap}</interface>"))
 
 
 def test_listening_address_and_labels_are_the_new_hosts() -> None:

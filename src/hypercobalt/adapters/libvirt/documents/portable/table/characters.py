@@ -18,9 +18,16 @@ from hypercobalt.adapters.libvirt.documents.portable.rules import (
     element,
 )
 from hypercobalt.adapters.libvirt.documents.portable.table.common import DEVICE
-from hypercobalt.adapters.libvirt.documents.portable.values import ON_OFF, SMALL, TYPE, form, one_of
+from hypercobalt.adapters.libvirt.documents.portable.values import SMALL, TYPE, form, one_of
 
-_LOG: Final = Optional(element(file=Named.LOG, append=ON_OFF, required="file"), noted=True)
+_LOG: Final = Optional(
+    Rule(
+        attributes={"file": Named.LOG},
+        required=frozenset({"file"}),
+        fixed={"append": "on"},  # without it virtlogd empties the file
+    ),
+    noted=True,
+)
 _PORT_NAME: Final = form("the name of a channel", r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _SERIAL_TARGET: Final = element(
     {"model": element(name=TYPE, required="name")}, type=TYPE, port=SMALL

@@ -6,9 +6,9 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.documents.portable.rules import (
     Choice,
+    Dropped,
     Entry,
     Named,
-    Optional,
     Rule,
     element,
 )
@@ -27,12 +27,10 @@ from hypercobalt.adapters.libvirt.documents.portable.values import (
     TOKEN,
     UUID,
     YES_NO,
-    form,
     one_of,
 )
 
 _RATE: Final = element(average=NUMBER, peak=NUMBER, burst=NUMBER, floor=NUMBER)
-_TAP: Final = form("the device of a Nova port", r"tap[0-9a-f]{8}-[0-9a-f]{2}")
 # libvirt passes on the name of any device of QEMU's.
 _MODEL: Final = one_of(
     "virtio virtio-transitional virtio-non-transitional e1000 e1000e igb rtl8139 ne2k_pci pcnet "
@@ -54,7 +52,7 @@ def _interface(type_: str, source: Rule) -> Rule:
         "mac": element(address=MAC, type=one_of("generated static"), check=YES_NO),
         "source": source,
         "virtualport": Choice("type", {"openvswitch": _OPENVSWITCH}),
-        "target": Optional(element(dev=_TAP, required="dev")),  # others are named by libvirt
+        "target": Dropped(1),  # libvirt names it: another port's tap could not be made there
         "model": element(type=_MODEL, required="type"),
         "driver": element(
             {"host": element(None, _HOST), "guest": element(None, _GUEST)},
