@@ -8,14 +8,15 @@ from typing import Final
 
 import pytest
 from tests.contracts.direct import A, B, ended, named, until
-from tests.unit.compute.memory import ALLOWED, BOOT, C, Memory, Present, identity
+from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, identity
 
 from hypercobalt.adapters.libvirt.fake_domains import domain_of
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct import port_claims
-from hypercobalt.compute.direct.claims import disks_taken, ports_taken
+from hypercobalt.compute.direct.claims import files_taken, ports_taken
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.shared_disks import Sharing
@@ -327,16 +328,122 @@ def test_disk_has_one_domain_unless_all_only_read_it(
     mine: Disk, theirs: Disk, *, taken: bool
 ) -> None:
     own, other = guest("a", mine), guest("b", theirs)
-    assert bool(disks_taken(own, {C: (other,)})) is taken
-    assert not disks_taken(own, {C: (own,)}), "itself, as seen elsewhere"
+    assert bool(files_taken(own, {C: (other,)})) is taken
+    assert not files_taken(own, {C: (own,)}), "itself, as seen elsewhere"
 
 
-def test_firmwares_variables_have_one_domain() -> None:
-    own = replace(guest("a"), devices=Devices(nvram="/shared/a.fd"))
-    other = replace(guest("b"), devices=Devices(nvram="/shared/../shared/a.fd"))
-    taken = disks_taken(own, {C: (other,)})
-    assert taken is not None
-    assert (taken.host, "firmware" in taken.text) == (C, True)
+FILE: Final = "/shared/vms/theirs.img"
+USES: Final = {
+    "disk": Devices((THEIRS,)),
+    "medium": Devices((replace(THEIRS, device="cdrom"),)),
+    "backing image": Devices((Disk("vda", backing=(FILE,)),)),
+    "kernel": Devices(kernels=(FILE,)),
+    "variables": Devices(nvram=FILE),
+    "log": Devices(logs=(FILE,)),
+    "socket": Devices(sockets=(FILE,)),
+}
+READ: Final = {"medium", "backing image", "kernel"}
+
+
+@pytest.mark.parametrize("theirs", USES)
+@pytest.mark.parametrize("mine", USES)
+def test_file_has_one_domain_whatever_both_use_it_for(mine: str, theirs: str) -> None:
+    own = replace(guest("a"), devices=USES[mine])
+    other = replace(guest("b"), devices=USES[theirs])
+    taken = files_taken(own, {C: (other,)})
+    assert bool(taken) is not (mine in READ and theirs in READ)
+    assert taken is None or (taken.host, FILE in taken.text, "b on" in taken.text) == (
+        C,
+        True,
+        True,
+    )
+    running = files_taken(own, {C: (other,)}, disks=False)
+    both = {mine, theirs} <= {"disk", "medium"}
+    assert running == (None if both else taken), "guests that run may share a disk"
+
+
+def test_spelling_of_a_path_makes_no_other_file_of_it() -> None:
+    own = replace(guest("a"), devices=Devices(logs=("//shared//vms/./x/../theirs.img",)))
+    taken = files_taken(own, {C: (guest("b", THEIRS),)})
+    assert taken == (C, f"its console log {FILE} is the disk of b on {C}")
+
+
+@pytest.mark.parametrize("what", ["kernel", "disk", "log"])
+def test_directory_named_by_another_domains_uuid_is_written_to_by_that_alone(what: str) -> None:
+    """Not all that lies there is in its definition."""
+    path = f"/shared/vms/{identity('b')}/disk.info"
+    uses = {
+        "kernel": Devices(kernels=(path,)),
+        "disk": Devices((Disk("vda", path=path),)),
+        "log": Devices(logs=(path,)),
+    }
+    own = replace(guest("disk"), devices=uses[what])
+    assert bool(files_taken(own, {C: (guest("b"),)})) is (what != "kernel")
+    assert not files_taken(own, {C: (guest("c"),)})
+    assert not files_taken(replace(own, uuid=identity("b")), {C: (guest("c"),)}), "its own"
+
+
+@pytest.mark.parametrize(
+    ("devices", "taken"),
+    [
+        (Devices(logs=("/shared/vms/b.log",)), True),
+        (Devices(nvram="/shared/vms/b_VARS.fd"), True),
+        (Devices(sockets=("/consoles/b.sock",)), True),
+        (Devices(logs=(f"/shared/vms/{identity('a')}.log",)), False),
+        (Devices((OWN,)), False),
+    ],
+)
+def test_name_that_another_domain_has_names_no_file(devices: Devices, *, taken: bool) -> None:
+    own = replace(guest("a"), name="b", devices=devices)
+    assert bool(files_taken(own, {C: (guest("b"),)})) is taken
+    assert not files_taken(own, {C: (guest("c"),)})
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pytest.param(Devices((OWN,), logs=("/shared/vms/attacker/disk",)), id="log"),
+        pytest.param(Devices((OWN,), nvram="/shared/vms/attacker/disk"), id="variables"),
+        pytest.param(
+            Devices((Disk("vda", path="/shared/vms/b.fd"),)), id="its variables as a disk"
+        ),
+    ],
+)
+async def test_file_of_another_hosts_guest_is_opened_by_nothing_of_a_dead_host(
+    world: Memory, devices: Devices, *, runs: bool
+) -> None:
+    disk = "/shared/vms/attacker/disk"
+    world.daemons.shared.add("/shared/vms/attacker")
+    world.daemons.shared_files |= {disk, "/shared/vms/b.fd"}
+    world.daemons.shared_files.add(f"/shared/vms/attacker/{MARK}")
+    victim = guest("victim", Disk("vda", path=disk), runs=runs)
+    world.host(C).put(replace(victim, devices=replace(victim.devices, nvram="/shared/vms/b.fd")))
+    world.host(A).put(replace(guest("attacker"), devices=devices))
+    await world.lose(A)
+    made = service(world)
+    move = await evacuated(made, "attacker")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
+    assert f"of victim on {C}" in move.message
+    assert not world.host(B).defined
+
+
+async def test_name_of_a_stored_definition_is_the_one_that_it_is_defined_by(world: Memory) -> None:
+    """Not the one that its agent has written beside it."""
+    world.host(C).put(guest("victim", THEIRS))
+    devices = Devices((OWN,), logs=("/shared/vms/victim.log",))
+    world.host(A).put(replace(guest("attacker"), name="victim", devices=devices))
+    world.store(A)
+    (kept,) = world.stored[A].domains.values()
+    told = DomainDefinition(name="attacker", xml=kept.xml, active=True)
+    world.stored[A] = HostDefinitions(BOOT, MARK, {identity("attacker"): told})
+    world.cut(A)
+    world.fence(A)
+    made = service(world)
+    move = await evacuated(made, "attacker")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
 
 
 def test_port_has_one_domain() -> None:

@@ -213,6 +213,7 @@ _DOCUMENT = """\
 
 def test_the_document_has_the_devices() -> None:
     assert parse(_DOCUMENT) == Definition(
+        name="a",
         memory_bytes=160 * 1024**2,
         vcpus=2,
         devices=Devices(

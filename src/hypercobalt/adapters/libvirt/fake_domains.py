@@ -52,6 +52,11 @@ def document_of(domain: Domain) -> str:
         f"<disk type='{'block' if disk.block else 'file'}' device='{disk.device}'>"
         f"<driver name='qemu' type='raw'/>"
         + (f"<source {'dev' if disk.block else 'file'}={quoteattr(disk.path)}/>" * bool(disk.path))
+        + "".join(
+            f"<backingStore type='file'><format type='raw'/><source file={quoteattr(layer)}/>"
+            for layer in disk.backing
+        )
+        + "</backingStore>" * len(disk.backing)
         + f"<target dev={quoteattr(disk.target)}/>{'<readonly/>' * disk.readonly}</disk>"
         for disk in devices.disks
     )
@@ -59,6 +64,12 @@ def document_of(domain: Domain) -> str:
         "<interface type='bridge'><source bridge='br-int'/><virtualport type='openvswitch'>"
         f"<parameters interfaceid={quoteattr(port)}/></virtualport></interface>"
         for port in devices.ports
+    )
+    serials = "".join(
+        f"<serial type='pty'><log file={quoteattr(log)}/></serial>" for log in devices.logs
+    ) + "".join(
+        f"<serial type='unix'><source mode='bind' path={quoteattr(socket)}/></serial>"
+        for socket in devices.sockets
     )
     metadata = ""
     if mark := domain.evacuated:
@@ -71,7 +82,7 @@ def document_of(domain: Domain) -> str:
     return (
         f"<domain type='kvm'><name>{escape(domain.name)}</name><uuid>{domain.uuid}</uuid>"
         f"{metadata}<memory unit='b'>{domain.memory_bytes}</memory><vcpu>{domain.vcpus}</vcpu>"
-        f"<os><type>hvm</type>{nvram}</os><devices>{disks}{ports}</devices></domain>"
+        f"<os><type>hvm</type>{nvram}</os><devices>{disks}{ports}{serials}</devices></domain>"
     )
 
 

@@ -145,6 +145,9 @@ class Devices:
         bound: what ties it to its host, such as `host device pci 0000:3b:00.0`: every part of the
             definition that is not known to be portable (`documents.portable`).
         nvram: file of its firmware's variables; "" without one.
+        kernels: files of the kernel and the initial RAM disk that it boots directly.
+        logs: files that keep what its serial ports, consoles and channels print.
+        sockets: sockets of these on the host.
     """
 
     disks: tuple[Disk, ...] = ()
@@ -152,6 +155,9 @@ class Devices:
     plugged: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     nvram: str = ""
+    kernels: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
 
 
 MIGRATION_IN: Final = 4

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Final
 
+from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.documents.portable.errors import NotPortableError
 from hypercobalt.adapters.libvirt.documents.portable.rewriting import MOST_CHARACTERS, rewritten
-from hypercobalt.adapters.libvirt.model import Evacuated
+from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 
@@ -25,6 +27,17 @@ _REMEMBERED: Final = 4096
 
 class NotCarriedError(TransientError):
     """No other host is given the definition; the message names the element and the rule."""
+
+
+def as_carried(domain: Domain, xml: str) -> Domain:
+    """Return a domain with the name and the devices that another host gets.
+
+    Args:
+        domain: as its host lists it, or has stored it.
+        xml: the document for the other host.
+    """
+    found = parse(xml)
+    return replace(domain, name=found.name, devices=found.devices)
 
 
 class Carrying:

@@ -1,6 +1,6 @@
-"""Finds the disks, ports or UUID of a domain that another domain has as well. Pure.
+"""Finds the files or ports of a domain that another domain has as well. Pure.
 
-A host defines any domain it likes, and a captured one names disks or ports of another host's
+A host defines any domain it likes, and a captured one names files or ports of another host's
 guests: started elsewhere, or bound in the network, its domain would take those from them. Which of
 two definitions is the true one cannot be known from here. So neither is started on another host,
 nor gets the ports, and the message names both; each may be started on its own host.
@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from hypercobalt.adapters.libvirt.documents.portable.paths import is_own
 from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.compute.direct.obstacles import layers
 from hypercobalt.errors import TransientError
 
 Everywhere = Mapping[str, Iterable[Domain]]
@@ -52,23 +54,83 @@ class Taken(NamedTuple):
     text: str
 
 
-def disks_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
-    """Return the disk that another domain has as well; None for none.
+class _Use(NamedTuple):
+    """What a domain uses a file for.
 
-    Media that no domain writes to may have many readers.
+    Args:
+        what: for people.
+        written: the guest, its QEMU or libvirt writes to it, or replaces it.
     """
-    own = {name: disk for disk in domain.devices.disks if (name := _name(disk))}
-    nvram = _path(domain.devices.nvram)
+
+    what: str
+    written: bool = True
+
+
+_DISK: Final = "disk"
+_VARIABLES: Final = _Use("file of firmware variables")
+_LOG: Final = _Use("console log")
+_SOCKET: Final = _Use("socket")
+_NAMED: Final = frozenset({_VARIABLES, _LOG, _SOCKET})
+"""What is named after its domain: `documents.portable`."""
+
+
+def files_taken(domain: Domain, everywhere: Everywhere, *, disks: bool = True) -> Taken | None:
+    """Return the file of a domain that is another's as well, whatever either uses it for.
+
+    What neither writes to may have many readers: media, images under disks, kernels.
+
+    Args:
+        domain: as the other host gets it.
+        everywhere: the other domains.
+        disks: also a disk that is the other's disk; domains that run may share one on purpose.
+    """
+    own = dict[str, _Use]()
+    for path, use in _files(domain):
+        if use.written or path not in own:
+            own[path] = use
+    written = [path for path, use in own.items() if use.written and (disks or use.what != _DISK)]
+    places = {part: path for path in written for part in path.split("/")}
+    by_name = [path for path, use in own.items() if use in _NAMED and not _is_by_uuid(path, domain)]
     for host, other in _others(domain, everywhere):
-        for disk in other.devices.disks:
-            mine = own.get(_name(disk))
-            if mine is not None and not (_is_only_read(mine) and _is_only_read(disk)):
-                what = f"its disk {_name(disk)[:200]} is that of {_called(other, host)}"
-                return Taken(host, what)
-        if nvram and nvram == _path(other.devices.nvram):
-            what = f"its firmware's variables are those of {_called(other, host)}"
-            return Taken(host, what)
+        if other.uuid in places:
+            what = f"it would write to {places[other.uuid][:200]}, by its UUID a file"
+            return Taken(host, f"{what} of {_called(other, host)}")
+        if by_name and other.name == domain.name:
+            what = f"its name, after which {by_name[0][:200]} is named, is that"
+            return Taken(host, f"{what} of {_called(other, host)}, too")
+        for path, theirs in _files(other):
+            mine = own.get(path)
+            if mine is None or not (mine.written or theirs.written):
+                continue
+            if mine.what != theirs.what:
+                what = f"its {mine.what} {path[:200]} is the {theirs.what}"
+                return Taken(host, f"{what} of {_called(other, host)}")
+            if disks or mine.what != _DISK:
+                what = f"its {mine.what} {path[:200]} is that"
+                return Taken(host, f"{what} of {_called(other, host)}, too")
     return None
+
+
+def _files(domain: Domain) -> Iterator[tuple[str, _Use]]:
+    """Yield all files that a definition names, and volumes on the network."""
+    devices = domain.devices
+    for disk in devices.disks:
+        if name := _name(disk):
+            yield name, _Use(_DISK, not _is_only_read(disk))
+    for layer in layers(domain):
+        yield _path(layer.path), _Use("backing image", written=False)
+    for kernel in devices.kernels:
+        yield _path(kernel), _Use("kernel", written=False)
+    if devices.nvram:
+        yield _path(devices.nvram), _VARIABLES
+    for log in devices.logs:
+        yield _path(log), _LOG
+    for socket in devices.sockets:
+        yield _path(socket), _SOCKET
+
+
+def _is_by_uuid(path: str, domain: Domain) -> bool:
+    return is_own(path, (domain.uuid,))
 
 
 def ports_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
@@ -76,7 +138,7 @@ def ports_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
     own = frozenset(domain.devices.ports)
     for host, other in _others(domain, everywhere) if own else ():
         if taken := own.intersection(other.devices.ports):
-            what = f"its port {min(taken)[:64]} is that of {_called(other, host)}"
+            what = f"its port {min(taken)[:64]} is that of {_called(other, host)}, too"
             return Taken(host, what)
     return None
 
@@ -89,7 +151,7 @@ def _others(domain: Domain, everywhere: Everywhere) -> Iterator[tuple[str, Domai
 
 
 def _called(domain: Domain, host: str) -> str:
-    return f"{domain.name} on {host}, too"
+    return f"{domain.name} on {host}"
 
 
 def _name(disk: Disk) -> str:

@@ -15,7 +15,8 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
-from hypercobalt.compute.direct.claims import ClaimedError, claimant, disks_taken
+from hypercobalt.compute.direct.carrying import as_carried
+from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_taken
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
@@ -108,7 +109,7 @@ class Evacuation:
                 await site.daemon(place).undefine(uuid)
 
     async def _claimed(self, source: Place, looked: Sequence[Look]) -> tuple[str, str]:
-        """Return why the domain or its disks may be another host's, and which host's; "" twice."""
+        """Return why the domain or its files may be another host's, and which host's; "" twice."""
         site, uuid = self._site, self._domain.uuid
         there = {place.name: domain for place, _, domain in looked if domain is not None}
         found = await site.marks.only_ours(there.values())
@@ -129,7 +130,8 @@ class Evacuation:
         why, by = self._is_recorded_twice(has, own)
         if why:
             return why, by
-        by, why = disks_taken(self._domain, everywhere) or ("", "")
+        carried = as_carried(self._domain, site.carrying.written(self._dead.xml, uuid))
+        by, why = files_taken(carried, everywhere) or ("", "")
         return why, by
 
     def _is_anothers(

@@ -16,7 +16,10 @@ from hypercobalt.adapters.libvirt.documents.portable.judging import unportable
 from hypercobalt.adapters.libvirt.documents.tree import Element
 from hypercobalt.adapters.libvirt.model import Devices, Disk
 
-WANTED: Final = frozenset({"os", "devices/disk", "devices/interface"})
+_CHARACTERS: Final = ("serial", "parallel", "console", "channel")
+WANTED: Final = frozenset(
+    {"os", "devices/disk", "devices/interface", *(f"devices/{tag}" for tag in _CHARACTERS)}
+)
 """The parts of a domain's document that are read in each case."""
 
 _MAX_DEVICES: Final = 1024  # of a kind; QEMU has room for some 500, and each disk costs calls
@@ -42,6 +45,9 @@ def of(root: Element, *, whole: bool) -> Devices:
         plugged=_few("interfaces", _plugged(root)),
         bound=_bound(root) if whole else ("more parts than are read",),
         nvram=_nvram(root),
+        kernels=tuple(filter(None, map(root.text_of, ("os/kernel", "os/initrd")))),
+        logs=_few("logs", _logs(root)),
+        sockets=_few("sockets", _sources(root, "unix")),
     )
 
 
@@ -102,6 +108,22 @@ def _nvram(root: Element) -> str:
     if source is None:
         return root.text_of("os/nvram")
     return source.get("file") or source.get("dev")
+
+
+def _logs(root: Element) -> Iterator[str]:
+    """Files that are written to for the ports: beside what each is, or as what it is."""
+    for tag in _CHARACTERS:
+        yield from (log.get("file") for log in root.all(f"devices/{tag}/log") if log.get("file"))
+    yield from _sources(root, "file")
+
+
+def _sources(root: Element, type_: str) -> Iterator[str]:
+    """What is behind the ports of a type; that of a pseudoterminal is the host's alone."""
+    for tag in _CHARACTERS:
+        for port in root.all(f"devices/{tag}"):
+            source = port.first("source") if port.get("type") == type_ else None
+            if source is not None and (path := source.get("path")):
+                yield path
 
 
 def _layers(disk: Element) -> Iterator[str]:

@@ -30,7 +30,7 @@ from hypercobalt.adapters.libvirt.documents.tree import (
 from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState, Evacuated, MemoryNode
 
 _WANTED = (
-    frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"})
+    frozenset({"name", "memory", "vcpu", "cputune", "numatune", "cpu"})
     | devices.WANTED
     | {evacuated.WANTED}
 )
@@ -55,6 +55,7 @@ class Definition:
         problem: which parts could not be read, and why.
         evacuated: see `Domain`.
         earlier: see `Domain`.
+        name: `<name>`.
     """
 
     memory_bytes: int = 0
@@ -65,6 +66,7 @@ class Definition:
     problem: str | None = None
     evacuated: Evacuated | None = None
     earlier: tuple[Evacuated, ...] = ()
+    name: str = ""
 
     def domain(self, uuid: str, name: str, state: DomainState, *, active: bool) -> Domain:
         """A domain that is defined so."""
@@ -101,6 +103,7 @@ def parse(document: str | bytes) -> Definition:
         problem="; ".join(reader.problems[:3]) or None,
         evacuated=evacuated.of(root),
         earlier=evacuated.earlier_of(root),
+        name=root.text_of("name"),
     )
 
 

@@ -144,7 +144,7 @@ class TestDomain:
         floppy = Disk("fda", "floppy", "/srv/guests/boot.img", readonly=True)
 
         assert domain.parse(sample("domain-tcg")) == Definition(
-            memory_bytes=1024**2, vcpus=1, devices=Devices((floppy,))
+            memory_bytes=1024**2, vcpus=1, devices=Devices((floppy,)), name="one"
         )
 
     def test_interfaces_are_ports_of_open_vswitch_or_plugged_by_another_tool(self) -> None:
@@ -164,6 +164,7 @@ class TestDomain:
 
     def test_nova_guest_is_on_the_host_cells_that_its_nodesets_name(self) -> None:
         assert domain.parse(sample("domain-nova")) == Definition(
+            name="instance-0000002a",
             memory_bytes=128 * GIB,
             vcpus=4,
             pins={

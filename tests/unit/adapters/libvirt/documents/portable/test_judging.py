@@ -315,6 +315,23 @@ def test_each_image_that_a_disk_is_built_upon_is_read() -> None:
     assert (found.path, found.backing) == ("/shared/a", ("/local/b", "/local/c"))
 
 
+def test_files_of_ports_and_of_direct_boot_are_read() -> None:
+    ports = (
+        "<serial type='pty'><source path='/dev/pts/0'/><log file='/shared/a'/></serial>"
+        "<parallel type='file'><source path='/shared/b'/></parallel>"
+        "<console type='unix'><source path='/c/d.sock'/><log file='/shared/c'/></console>"
+        "<channel type='unix'><source path='/c/e.sock'/></channel><channel type='unix'/>"
+        "<serial type='pty'><log/></serial>"
+    )
+    boot = "<kernel>/k/linux</kernel><initrd>/k/initrd</initrd>"
+    found = parse(document(ports, os=boot)).devices
+    assert found.logs == ("/shared/a", "/shared/c", "/shared/b")
+    assert found.sockets == ("/c/d.sock", "/c/e.sock")
+    assert found.kernels == ("/k/linux", "/k/initrd")
+    many = "<controller type='usb'><address type='pci'/></controller>" * 60_000
+    assert parse(document(ports + many, os=boot)).devices.logs == found.logs
+
+
 # -- cost ------------------------------------------------------------------------------------------
 
 
