@@ -19,7 +19,7 @@ from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
 from tests.unit.compute.memory import ALLOWED, C, Fixed, Memory, identity, place
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import DomainState
+from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason, Suspended
 from hypercobalt.compute.direct.directory import Place
@@ -338,8 +338,36 @@ async def test_a_disk_of_another_vm_is_not_written_over(world: Memory) -> None:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
         move = await ended(service, server)
-    assert "/local/vms/a.img is a disk of other" in move.message
+    assert "/local/vms/a.img is that of other on kvm-2" in move.message
     assert await world.local_files("a") == [A, B]
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        Devices((Disk("vda", path="/local/vms/b.img", backing=("/local/vms/a.img",)),)),
+        Devices((Disk("vda", path="/local//vms/x/../a.img"),)),
+        Devices(nvram="/local/vms/a.img"),
+        Devices(logs=("/local/vms/a.img",)),
+        Devices(kernels=("/local/vms/a.img",)),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+async def test_no_file_of_another_vm_is_written_over(
+    world: Memory, uses: Devices, exists: bool
+) -> None:
+    await world.add("a", disk="local")
+    other = replace(world.host(A).here[identity("a")], uuid=identity("other"), name="other")
+    world.host(B).put(replace(other, devices=uses, active=False, state=DomainState.SHUTOFF))
+    if exists:
+        world.host(B).files.add("/local/vms/a.img")
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        move = await ended(service, server)
+    assert "/local/vms/a.img" in move.message
+    assert (move.status, move.claimed_by) == ("error", ""), "another target may do"
+    assert world.host(A).migrations == []
 
 
 async def test_a_definition_that_stayed_behind_is_removed_not_moved(world: Memory) -> None:

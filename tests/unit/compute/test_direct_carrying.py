@@ -229,6 +229,48 @@ async def test_target_gets_what_was_written_anew_and_not_the_sources_document(
     assert "<domain" not in repr(options)
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["live", "cold"])
+async def test_log_of_a_definition_that_moves_is_no_file_of_another_instance(
+    world: Memory, runs: bool
+) -> None:
+    """By the document that the new host would get, whatever the source lists."""
+    await world.add("a", disk="shared", runs=runs)
+    source, path = world.host(A), "/shared/vms/a/disk"
+    own = source.here[VM]
+    victim = replace(own, uuid=identity("v"), name="v", devices=Devices((Disk("vda", path=path),)))
+    world.host(C).put(victim)
+    devices = replace(own.devices, logs=(path,))
+    source.documents[VM] = document_of(replace(own, devices=devices))
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        move = service.moves.live_migrate if runs else service.moves.cold_migrate
+        await move(server, B)
+        found = await ended(service, server)
+    assert (found.status, found.claimed_by) == ("error", C)
+    assert f"its console log {path} is the disk of v on {C}" in found.message
+    assert touched(world) == [identity("v")]
+    assert source.migrations == []
+
+
+async def test_disk_that_only_the_document_has_writes_over_no_file(world: Memory) -> None:
+    """A captured source lists its own disk, and hands out a document with another's."""
+    await world.add("a", disk="local")
+    source = world.host(A)
+    theirs = Disk("vda", path="/local/vms/theirs.img")
+    own = source.here[VM]
+    source.files.add(theirs.path)
+    world.host(B).files.add(theirs.path)
+    devices = Devices((theirs,))
+    world.host(B).put(replace(own, uuid=identity("v"), name="v", devices=devices))
+    source.documents[VM] = document_of(replace(own, devices=devices))
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        found = await ended(service, server)
+    assert (found.status, source.migrations) == ("error", [])
+    assert f"its disk {theirs.path} is that of v on {B}" in found.message
+
+
 async def test_source_that_takes_a_domain_back_gets_its_own_document(world: Memory) -> None:
     """It is its own: what another host may not have stays where it was."""
     await world.add("a", disk="shared", runs=False)

@@ -66,7 +66,6 @@ class _Use(NamedTuple):
     written: bool = True
 
 
-_DISK: Final = "disk"
 _VARIABLES: Final = _Use("file of firmware variables")
 _LOG: Final = _Use("console log")
 _SOCKET: Final = _Use("socket")
@@ -74,7 +73,9 @@ _NAMED: Final = frozenset({_VARIABLES, _LOG, _SOCKET})
 """What is named after its domain: `documents.portable`."""
 
 
-def files_taken(domain: Domain, everywhere: Everywhere, *, disks: bool = True) -> Taken | None:
+def files_taken(
+    domain: Domain, everywhere: Everywhere, *, only_named: bool = False
+) -> Taken | None:
     """Return the file of a domain that is another's as well, whatever either uses it for.
 
     What neither writes to may have many readers: media, images under disks, kernels.
@@ -82,14 +83,13 @@ def files_taken(domain: Domain, everywhere: Everywhere, *, disks: bool = True) -
     Args:
         domain: as the other host gets it.
         everywhere: the other domains.
-        disks: also a disk that is the other's disk; domains that run may share one on purpose.
+        only_named: only of what is named after the domain; disks may be shared on purpose.
     """
     own = dict[str, _Use]()
     for path, use in _files(domain):
-        if use.written or path not in own:
+        if (use.written or path not in own) and (use in _NAMED or not only_named):
             own[path] = use
-    written = [path for path, use in own.items() if use.written and (disks or use.what != _DISK)]
-    places = {part: path for path in written for part in path.split("/")}
+    places = {part: path for path, use in own.items() if use.written for part in path.split("/")}
     by_name = [path for path, use in own.items() if use in _NAMED and not _is_by_uuid(path, domain)]
     for host, other in _others(domain, everywhere):
         if other.uuid in places:
@@ -100,14 +100,11 @@ def files_taken(domain: Domain, everywhere: Everywhere, *, disks: bool = True) -
             return Taken(host, f"{what} of {_called(other, host)}, too")
         for path, theirs in _files(other):
             mine = own.get(path)
-            if mine is None or not (mine.written or theirs.written):
-                continue
-            if mine.what != theirs.what:
-                what = f"its {mine.what} {path[:200]} is the {theirs.what}"
-                return Taken(host, f"{what} of {_called(other, host)}")
-            if disks or mine.what != _DISK:
-                what = f"its {mine.what} {path[:200]} is that"
-                return Taken(host, f"{what} of {_called(other, host)}, too")
+            if mine is not None and (mine.written or theirs.written):
+                what, same = f"its {mine.what} {path[:200]}", mine.what == theirs.what
+                whose = f"that of {_called(other, host)}, too"
+                of = f"the {theirs.what} of {_called(other, host)}"
+                return Taken(host, f"{what} is {whose if same else of}")
     return None
 
 
@@ -116,7 +113,7 @@ def _files(domain: Domain) -> Iterator[tuple[str, _Use]]:
     devices = domain.devices
     for disk in devices.disks:
         if name := _name(disk):
-            yield name, _Use(_DISK, not _is_only_read(disk))
+            yield name, _Use("disk", not _is_only_read(disk))
     for layer in layers(domain):
         yield _path(layer.path), _Use("backing image", written=False)
     for kernel in devices.kernels:

@@ -22,8 +22,8 @@ from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
-from hypercobalt.compute.direct.carrying import NotCarriedError
-from hypercobalt.compute.direct.claims import ClaimedError, claimant
+from hypercobalt.compute.direct.carrying import NotCarriedError, as_carried
+from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_taken
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.shared_disks import files
@@ -129,6 +129,9 @@ class ColdMove:
                 raise ColdMoveError(f"{target.name} does not see {disk.path}")
         definition = await site.daemon(source).document(uuid)
         carried = replace(definition, xml=self._written(definition.xml))
+        listed = await site.listed(site.hosts.others(source.name))
+        if taken := files_taken(as_carried(self._domain, carried.xml), listed, only_named=True):
+            raise ColdMoveError(taken.text, taken.host)
         # Started with its host only where it belongs: nothing starts it on both.
         copy = replace(definition, xml=self._written(definition.xml, self._mark), autostart=False)
         await site.daemon(target).define(copy)

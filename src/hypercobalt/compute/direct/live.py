@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState, MigrationOptions
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, MigrationOptions
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import obstacles, port_claims
-from hypercobalt.compute.direct.claims import ClaimedError, claimant
+from hypercobalt.compute.direct.carrying import as_carried
+from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_taken
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide
 from hypercobalt.compute.direct.records import BytesLeft
@@ -98,14 +100,12 @@ class LiveMove:
             if view in {HostView.OFF, HostView.RUNS, HostView.HELD}:
                 raise ClaimedError(also_on(self._domain, place), place.name)
         running, defined = await self._documents()
-        for layer in obstacles.layers(self._domain):
+        carried = as_carried(self._domain, running)
+        for layer in obstacles.layers(carried):
             if not await site.sharing.shares(layer, source, target, fresh=True):
                 raise ConflictError(f"{target.name} does not see {layer.path}")
-        disks = [disk for disk in self._domain.devices.disks if disk.path]
-        shared = [await site.sharing.shares(disk, source, target) for disk in disks]
-        self._copied = tuple(
-            disk for disk, is_shared in zip(disks, shared, strict=True) if not is_shared
-        )
+        self._copied = await self._local(carried)
+        await self._check_files(carried, as_carried(self._domain, defined))
         for disk in self._copied:
             await self._make_room(disk)
         await port_claims.bind(site, self._domain, (source.name, target.name))
@@ -126,16 +126,39 @@ class LiveMove:
         written = partial(self._site.carrying.written, uuid=uuid, copies=True)
         return written(running.xml), written(defined.xml)
 
+    async def _local(self, domain: Domain) -> tuple[Disk, ...]:
+        """Return the disks that the target does not share."""
+        disks = [disk for disk in domain.devices.disks if disk.path]
+        shared = [
+            await self._site.sharing.shares(disk, self._source, self._target) for disk in disks
+        ]
+        return tuple(disk for disk, is_shared in zip(disks, shared, strict=True) if not is_shared)
+
+    async def _check_files(self, *carried: Domain) -> None:
+        """Check that no file which the target writes to, or copies to, is another domain's.
+
+        Args:
+            carried: as the target gets it, running and defined.
+
+        Raises:
+            ClaimedError: a file is that of a domain on any other host.
+            LibvirtError: it is on the target alone, so another target may do.
+        """
+        listed = await self._site.listed(self._site.hosts.others(self._source.name))
+        there = {self._target.name: listed.get(self._target.name, ())}
+        for domain in carried:
+            local = replace(domain, devices=Devices(await self._local(domain)))
+            if taken := files_taken(local, there):
+                raise LibvirtError(f"{domain.name}: {taken.text}")
+            if taken := files_taken(domain, listed, only_named=True):
+                raise ClaimedError(taken.text, taken.host)
+
     async def _make_room(self, disk: Disk) -> None:
         daemon = self._site.daemon(self._target)
         directory, name = posixpath.split(disk.path)
         await daemon.make_directory(directory)
         if not await daemon.has_file(directory, name):
             self._made.append(disk)
-            return
-        for other in await daemon.domains():
-            if other.uuid != self._domain.uuid and _uses(other, disk):
-                raise LibvirtError(f"{self._target.name}: {disk.path} is a disk of {other.name}")
 
     async def _observe(self) -> tuple[MoveOutcome, dict[str, HostView]]:
         site, uuid = self._site, self._domain.uuid
@@ -224,7 +247,3 @@ def progress(domain: Domain) -> BytesLeft:
         return value if isinstance(value, int) else 0
 
     return BytesLeft(count("memory_total"), count("memory_remaining"), count("disk_remaining"))
-
-
-def _uses(domain: Domain, disk: Disk) -> bool:
-    return any(other.path == disk.path for other in domain.devices.disks)
