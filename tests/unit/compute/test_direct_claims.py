@@ -11,9 +11,19 @@ from tests.contracts.direct import A, B, ended, named, until
 from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, identity
 
 from hypercobalt.adapters.libvirt.fake_domains import domain_of
-from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
+from hypercobalt.adapters.libvirt.model import (
+    MIGRATION_IN,
+    MIGRATION_OUT,
+    Devices,
+    Disk,
+    Domain,
+    DomainState,
+    Evacuated,
+    JobStats,
+    JobType,
+)
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
-from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.claims import files_taken, ports_taken
@@ -443,6 +453,95 @@ async def test_name_of_a_stored_definition_is_the_one_that_it_is_defined_by(worl
     move = await evacuated(made, "attacker")
     await made.close()
     assert (move.status, move.claimed_by) == ("error", C)
+
+
+BETWEEN: Final = {"held": None, "arrives": MIGRATION_IN, "leaves": MIGRATION_OUT}
+"""Operations of the jobs of a domain that is between two hosts."""
+
+
+def between(world: Memory, host: str, state: str) -> None:
+    """Have a host's libvirtd report that `victim` is on its way, or was left there by a move."""
+    paused = {"state": DomainState.PAUSED, "reason": PausedReason.MIGRATION}
+    world.host(host).put(replace(guest("victim", THEIRS), **paused))  # type: ignore[arg-type]
+    if operation := BETWEEN[state]:
+        job = JobStats(JobType.UNBOUNDED, {"operation": operation})
+        world.host(host).jobs[identity("victim")] = job
+
+
+@pytest.mark.parametrize("state", BETWEEN)
+async def test_host_that_has_a_dead_ones_guest_between_two_hosts_is_named(
+    world: Memory, state: str
+) -> None:
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    between(world, C, state)
+    made = service(world)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
+    assert f"a migration has left it on host {C} ({state})" in move.message
+
+
+@pytest.mark.parametrize("state", BETWEEN)
+async def test_host_that_has_a_guest_that_moves_between_two_hosts_is_named(
+    world: Memory, state: str
+) -> None:
+    world.host(A).put(guest("victim", OWN, runs=False))
+    between(world, C, state)
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.cold_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", C)
+
+
+@pytest.mark.parametrize("there", [B, C], ids=["the target", "a third host"])
+@pytest.mark.parametrize("state", ["held", "leaves"])
+async def test_live_move_meets_no_host_that_has_its_guest_between_two(
+    world: Memory, state: str, there: str
+) -> None:
+    """What leaves the target would count as a move under way, without end."""
+    world.host(A).put(guest("victim", OWN))
+    between(world, there, state)
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", there)
+    assert not world.host(A).calls["migrate"]
+
+
+async def test_live_move_that_has_not_begun_is_not_under_way(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*about: object, **more: object) -> bool:
+        raise LibvirtRefusedError(f"{about}: the storage has failed {more}")
+
+    monkeypatch.setattr(Sharing, "shares", refuse)
+    world.host(A).put(guest("victim", OWN))
+    between(world, B, "arrives")
+    made = service(world)
+    server = await named(made, A, "victim")
+    await made.moves.live_migrate(server, B)
+    move = await ended(made, server)
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", B)
+
+
+async def test_host_that_is_silent_claims_nothing(world: Memory) -> None:
+    world.host(A).put(guest("victim", OWN))
+    world.host(A).put(guest("idle", OWN, runs=False))
+    world.host(C).disconnect("no route to host")
+    made = service(world)
+    server = await named(made, A, "idle")
+    await made.moves.cold_migrate(server, B)
+    assert (await ended(made, server)).claimed_by == ""
+    await world.lose(A)
+    move = await evacuated(made, "victim")
+    await made.close()
+    assert (move.status, move.claimed_by) == ("error", "")
 
 
 def test_port_has_one_domain() -> None:

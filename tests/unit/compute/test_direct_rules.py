@@ -62,6 +62,8 @@ _S, _O = HostView, MoveOutcome
         (_S.ABSENT, _S.ARRIVES, _O.UNKNOWN),
         (_S.ABSENT, _S.ABSENT, _O.LOST),
         (_S.RUNS, _S.RUNS, _O.TWICE),
+        (_S.RUNS, _S.LEAVES, _O.TWICE),
+        (_S.ABSENT, _S.LEAVES, _O.UNDER_WAY),  # it has arrived, and moves on
     ],
 )
 def test_outcome_of_a_move_follows_from_source_and_target(

@@ -114,7 +114,8 @@ class ColdMove:
             if is_off and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
             elif view not in {HostView.ABSENT, HostView.OFF, HostView.FENCED}:
-                raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}")
+                by = "" if view is HostView.SILENT else place.name
+                raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}", by)
         return False
 
     def _has_left(self, place: Place) -> bool:

@@ -20,7 +20,7 @@ from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_take
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import HostView, why_not
+from hypercobalt.compute.direct.outcome import HostView, holder, why_not
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.shared_disks import files
@@ -97,7 +97,7 @@ class Evacuation:
         why = why_not(views, target.name)
         if not why and views.get(started) is HostView.ABSENT:
             why = f"it was removed on {started}, where it was started"
-        by = next((place.name for place, view, _ in looked if view is HostView.RUNS), "")
+        by = holder(views)
         if not why:
             why, by = await self._claimed(source, looked)
         if why:

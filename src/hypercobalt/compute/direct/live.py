@@ -97,7 +97,7 @@ class LiveMove:
         for place, view, _ in await site.look_everywhere(
             self._domain.uuid, site.hosts.others(source.name)
         ):
-            if view in {HostView.OFF, HostView.RUNS, HostView.HELD}:
+            if view in {HostView.OFF, HostView.RUNS, HostView.HELD, HostView.LEAVES}:
                 raise ClaimedError(also_on(self._domain, place), place.name)
         running, defined = await self._documents()
         carried = as_carried(self._domain, running)
@@ -185,7 +185,7 @@ class LiveMove:
             outcome: by the views of both hosts.
             here: the domain on the source.
         """
-        if outcome is MoveOutcome.TWICE:
+        if outcome in {MoveOutcome.TWICE, MoveOutcome.UNDER_WAY}:
             return not self._begun
         if outcome is not MoveOutcome.ARRIVED or (here is not None and here.active):
             return False

@@ -74,8 +74,10 @@ def decide(source: HostView, target: HostView) -> MoveOutcome:
         # Also when the target runs it: by post-copy, which an operator may have started, a
         # part of its memory is still on the source.
         return MoveOutcome.UNDER_WAY
+    if source is HostView.RUNS and target in {HostView.RUNS, HostView.LEAVES}:
+        return MoveOutcome.TWICE
     if target is HostView.RUNS:
-        return MoveOutcome.TWICE if source is HostView.RUNS else MoveOutcome.ARRIVED
+        return MoveOutcome.ARRIVED
     if target is HostView.LEAVES:
         return MoveOutcome.UNDER_WAY
     if source is HostView.RUNS:
@@ -92,6 +94,12 @@ def decide(source: HostView, target: HostView) -> MoveOutcome:
     return MoveOutcome.UNKNOWN
 
 
+def holder(views: Mapping[str, HostView]) -> str:
+    """Return the first host that reports an active domain, in whatever state; "" for none."""
+    without = {*_GONE, HostView.SILENT}
+    return next((host for host, view in sorted(views.items()) if view not in without), "")
+
+
 def why_not(views: Mapping[str, HostView], target: str) -> str:
     """Return why a domain must not start on a host; "" when it runs nowhere, and can run nowhere.
 
@@ -99,11 +107,11 @@ def why_not(views: Mapping[str, HostView], target: str) -> str:
         views: how every host of the site has it, by the host's name.
         target: the host; it has to answer.
     """
+    if host := holder(views):
+        if views[host] is HostView.RUNS:
+            return f"it runs on host {host}"
+        return f"a migration has left it on host {host} ({views[host]})"
     for host, view in sorted(views.items()):
         if view is HostView.SILENT:
             return f"host {host} does not answer and is not fenced: it may run there"
-        if view is HostView.RUNS:
-            return f"it runs on host {host}"
-        if view not in _GONE:
-            return f"a migration has left it on host {host} ({view})"
     return "" if views.get(target) in _OFF else f"host {target} does not answer"
