@@ -264,6 +264,7 @@ _IDS: Final = st.sampled_from(
 _MORE: Final[Mapping[str, str]] = {
     "arguments": guests.HVM + guests.ARGUMENTS,
     "kernel": guests.KERNEL,
+    "their disk as variables": guests.VARIABLES,
     "a mark": guests.HVM + guests.MARK.format(host="${victim}", boot="${their boot}"),
 }
 """What a hostile definition has beside its devices."""
@@ -276,7 +277,8 @@ def hostile(what: str, uuid: str, called: str, host: str) -> str:
     """A definition with what another host must not be told to use."""
     more = _MORE.get(what, guests.HVM)
     devices = (guests.HOSTILE[what],) if what in guests.HOSTILE else ()
-    return guests.document(uuid, called, host, devices=devices, more=more)
+    taken = guests.CALLED.get(what, called)
+    return guests.document(uuid, taken, host, devices=devices, more=more, disk=called)
 
 
 def definitions(

@@ -37,7 +37,7 @@ class Deed:
         what: `off`, `on`, `login`, `define`, `boot`, `destroy`, `undefine`, `migrate`, `disable`,
             `enable`, `force_down`, `remove`, `evacuate`, `live_migrate` …
         about: UUID of an instance, or of a service.
-        text: a definition.
+        text: a definition that a host is given, or those that a move takes to one.
     """
 
     at: float
@@ -117,7 +117,7 @@ class NotedLibvirt(FakeLibvirt):
         await super().destroy(uuid)
 
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
-        self._deeds.note(self.name, "migrate", uuid)
+        self._deeds.note(self.name, "migrate", uuid, f"{options.running}{options.defined}")
         await super().migrate(uuid, options)
 
     async def delete_file(self, directory: str, name: str) -> None:

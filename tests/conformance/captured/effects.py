@@ -26,6 +26,12 @@ _REST: Final = 15.0
 _LOOKS: Final = 20
 
 _OWNERS: Final = {guests.guest(host, number): host for host in HOSTS for number in range(2)}
+_DISKS: Final = {
+    guests.image(guests.name(host, number)): guests.guest(host, number)
+    for host in OTHERS
+    for number in range(2)
+}
+"""Files of the other hosts' guests, and whose each is."""
 _OF_GUESTS: Final = frozenset(
     {
         *("define", "undefine", "boot", "destroy", "migrate"),
@@ -177,6 +183,10 @@ class Effects:
     def _of_definition(self, deed: Deed) -> str:
         if deed.what == "define" and deed.host != CAPTURED and guests.CAPTURED in deed.text:
             return f"{deed.host} was given a hostile definition: {deed.text[:600]}"
+        given = deed.what == "migrate" or (deed.what == "define" and deed.host != CAPTURED)
+        for path, uuid in _DISKS.items() if given else ():
+            if path in deed.text and deed.about != uuid:
+                return f"{path}, of another guest, was opened by {deed.what} on {deed.host}"
         if deed.what == "delete_file" and ".hypercobalt-" not in deed.about:
             return f"{deed.about} was deleted by way of {deed.host}"
         return ""

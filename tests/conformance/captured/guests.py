@@ -12,8 +12,18 @@ from tests.conformance.captured.arrangements import CONSOLE, SHARED
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.documents.portable.writing import written
 from hypercobalt.adapters.libvirt.documents.tree import read
-from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState, Evacuated
-from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.adapters.libvirt.model import (
+    MIGRATION_IN,
+    MIGRATION_OUT,
+    Devices,
+    Disk,
+    Domain,
+    DomainState,
+    Evacuated,
+    JobStats,
+    JobType,
+)
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 
 CAPTURED: Final = "captured"
@@ -24,6 +34,23 @@ MARK: Final = (
 )
 """A mark that the operator has not sealed."""
 
+
+def guest(host: str, number: int) -> str:
+    """The UUID of a guest."""
+    return str(uuid5(NAMESPACE_DNS, f"{host} {number}"))
+
+
+def name(host: str, number: int) -> str:
+    return f"{host}-vm-{number}"
+
+
+def image(called: str) -> str:
+    """The file of the disk of a guest of that name."""
+    return f"{SHARED}/{called}.img"
+
+
+_THEIRS: Final = name("kvm-b", 0)
+"""A guest of another host, which runs."""
 HOSTILE: Final[dict[str, str]] = {
     "a file of the host": (
         "<serial type='file'><source path='/etc/cron.d/captured'/><target port='0'/></serial>"
@@ -43,8 +70,14 @@ HOSTILE: Final[dict[str, str]] = {
         "<source file='/shared/vms/../../etc/captured'/>"
         "<target dev='vdz'/></disk>"
     ),
+    "their disk as a log": (
+        f"<serial type='pty'><log file='{image(_THEIRS)}' append='off'/></serial>"
+    ),
 }
 """What a hostile definition has among its devices."""
+VARIABLES: Final = f"<os><type>hvm</type><nvram>{image(_THEIRS)}</nvram></os>"
+CALLED: Final = {"their disk as a log": _THEIRS, "their disk as variables": _THEIRS}
+"""Names of hostile definitions: a file of that name is their own, but for the other guest."""
 
 ARGUMENTS: Final = (
     "<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>"
@@ -60,8 +93,13 @@ COPIES: Final[Mapping[str, tuple[bool, DomainState, int]]] = {
     "is off": (False, DomainState.SHUTOFF, ShutoffReason.UNKNOWN),
     "was destroyed": (False, DomainState.SHUTOFF, ShutoffReason.DESTROYED),
     "has moved on": (False, DomainState.SHUTOFF, ShutoffReason.MIGRATED),
+    "is held": (True, DomainState.PAUSED, PausedReason.MIGRATION),
+    "arrives": (True, DomainState.PAUSED, PausedReason.MIGRATION),
+    "leaves": (True, DomainState.RUNNING, 0),
 }
 """States of a domain that a captured host gives the UUID of another host's guest."""
+_JOBS: Final = {"arrives": MIGRATION_IN, "leaves": MIGRATION_OUT}
+"""What its libvirt says that the domain does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +131,15 @@ def copied(copy: Copy, host: str, boot: str, seal: str) -> Domain:
         seal: of a mark that the captured host was once given, or any text.
     """
     active, state, reason = COPIES[copy.state]
-    made = replace(domain(host, copy.number), active=active, state=state, reason=reason)
+    operation = _JOBS.get(copy.state)
+    job = JobStats(JobType.UNBOUNDED, {"operation": operation}) if operation else None
+    made = replace(domain(host, copy.number), active=active, state=state, reason=reason, job=job)
     if not copy.marked:
         return made
     mark = Evacuated(host, boot, copy.pending, seal)
     if copy.earlier:
         return replace(made, evacuated=Evacuated("kvm-gone", "its boot"), earlier=(mark,))
     return replace(made, evacuated=mark)
-
-
-def guest(host: str, number: int) -> str:
-    """The UUID of a guest."""
-    return str(uuid5(NAMESPACE_DNS, f"{host} {number}"))
-
-
-def name(host: str, number: int) -> str:
-    return f"{host}-vm-{number}"
 
 
 def domain(host: str, number: int) -> Domain:
@@ -121,20 +152,35 @@ def domain(host: str, number: int) -> Domain:
         active=runs,
         memory_bytes=1024**3,
         vcpus=1,
-        devices=Devices((Disk("vda", path=f"{SHARED}/{name(host, number)}.img"),)),
+        devices=Devices((Disk("vda", path=image(name(host, number))),)),
     )
 
 
 def document(
-    uuid: str, called: str, host: str, *, devices: Iterable[str] = (), more: str = HVM
+    uuid: str,
+    called: str,
+    host: str,
+    *,
+    devices: Iterable[str] = (),
+    more: str = HVM,
+    disk: str = "",
 ) -> str:
-    """A definition as libvirt gives it, with the password of its console."""
+    """A definition as libvirt gives it, with the password of its console.
+
+    Args:
+        uuid: of the guest.
+        called: its name.
+        host: its own.
+        devices: more of them.
+        more: what is beside them.
+        disk: the guest whose disk it has; "" for its own.
+    """
     password = CONSOLE.format(host=host)
     return (
         f"<domain type='kvm'><name>{called}</name><uuid>{uuid}</uuid>"
         f"<memory unit='b'>{1024**3}</memory><vcpu>1</vcpu>{more}<devices>"
         "<disk type='file' device='disk'><driver name='qemu' type='raw'/>"
-        f"<source file='{SHARED}/{called}.img'/>"
+        f"<source file='{image(disk or called)}'/>"
         f"<target dev='vda'/></disk>"
         f"<graphics type='vnc' port='-1' autoport='yes' passwd='{password}'/>"
         f"{''.join(devices)}</devices></domain>"

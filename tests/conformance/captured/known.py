@@ -127,6 +127,17 @@ def _by_a_true_death(machine: CapturedHost) -> None:
     machine.passes(240)
 
 
+def _files_of_another_by_a_true_death(machine: CapturedHost) -> None:
+    """All lies where the site allows it, named after the guest, which has the other one's name."""
+    theirs = (
+        ("$guest", "their disk as a log", True),
+        ("$idle guest", "their disk as variables", True),
+    )
+    machine.writes_definitions_of(Definitions("$own", theirs))
+    machine.falls_silent(CAPTURED)
+    machine.passes(240)
+
+
 def _by_a_cold_move(machine: CapturedHost) -> None:
     machine.lies_about_definitions("a file of the host")
     _recovers(machine, attacks.EVICTION_NAMES[1], "cold", "$idle guest")
@@ -194,6 +205,15 @@ def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
     machine.has_a_copy(OTHERS[1], guests.Copy(0, "runs"))
     machine.has_a_copy(OTHERS[1], guests.Copy(1, "is off", marked=True))
     _dies_and_is_recovered(machine, OTHERS[1])
+
+
+def _recovery_of_a_guest_on_its_way(machine: CapturedHost) -> None:
+    """The captured host has it as one that a migration brings, takes away, or has left there."""
+    if machine.silent:
+        return  # one host fails at a time
+    for name, state in zip((OTHERS[0], OTHERS[3]), ("leaves", "is held"), strict=True):
+        machine.has_a_copy(name, guests.Copy(0, state))
+        _dies_and_is_recovered(machine, name)
 
 
 def _amounts_of_no_host(machine: CapturedHost) -> None:
@@ -287,6 +307,10 @@ KNOWN: Final = (
         Known("very many Evictions", 8, "direct", NODE_AGENT, _very_many_evictions),
         Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
         Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
+    ),
+    (
+        Known("a guest on its way", 9, "direct", NODE_AGENT, _recovery_of_a_guest_on_its_way),
+        Known("files of another", 1, "direct", NODE_AGENT, _files_of_another_by_a_true_death),
     ),
     (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
     (

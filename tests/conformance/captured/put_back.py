@@ -187,6 +187,10 @@ def _mark(mark: Evacuated) -> str:
     )
 
 
+def _files_of_anyone(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(evacuation, "files_taken", lambda *_: None)
+
+
 def _devices_by_labels(patched: pytest.MonkeyPatch) -> None:
     ports = (*(arrangements.port(number) for number in range(1, 6)), LISTENER)
     labels = arrangements.labels(1)
@@ -270,6 +274,14 @@ MUTANTS: Final = (
         "was given a hostile definition",
         ("by a true death", "by a cold move"),
         rules=_definitions_as_they_are,
+    ),
+    Mutant(
+        "files of other instances are opened",
+        1,
+        NODE_AGENT,
+        "of another guest, was opened",
+        ("files of another",),
+        rules=_files_of_anyone,
     ),
     Mutant(
         "a copy elsewhere proves that an instance has left",
