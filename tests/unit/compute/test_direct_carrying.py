@@ -233,7 +233,7 @@ async def test_target_gets_what_was_written_anew_and_not_the_sources_document(
 async def test_log_of_a_definition_that_moves_is_no_file_of_another_instance(
     world: Memory, runs: bool
 ) -> None:
-    """By the document that the new host would get, whatever the source lists."""
+    """The document that the new host would get decides, whatever the source lists."""
     await world.add("a", disk="shared", runs=runs)
     source, path = world.host(A), "/shared/vms/a/disk"
     own = source.here[VM]

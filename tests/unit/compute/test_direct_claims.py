@@ -377,6 +377,14 @@ def test_spelling_of_a_path_makes_no_other_file_of_it() -> None:
     assert taken == (C, f"its console log {FILE} is the disk of b on {C}")
 
 
+def test_log_has_the_names_that_virtlogd_gives_it_when_it_is_full() -> None:
+    own = replace(guest("disk"), devices=Devices(logs=("/shared/vms/disk",)))
+    for number in (0, 2, 9):
+        other = guest("b", Disk("vda", path=f"/shared/vms/disk.{number}"))
+        assert files_taken(own, {C: (other,)})
+    assert not files_taken(own, {C: (guest("b", Disk("vda", path="/shared/vms/disk.img")),)})
+
+
 @pytest.mark.parametrize("what", ["kernel", "disk", "log"])
 def test_directory_named_by_another_domains_uuid_is_written_to_by_that_alone(what: str) -> None:
     """Not all that lies there is in its definition."""

@@ -69,6 +69,8 @@ class _Use(NamedTuple):
 _VARIABLES: Final = _Use("file of firmware variables")
 _LOG: Final = _Use("console log")
 _SOCKET: Final = _Use("socket")
+_BACKUPS: Final = 10
+"""Files that virtlogd renames a full log to: `.0` and so on, three by default (`max_backups`)."""
 _NAMED: Final = frozenset({_VARIABLES, _LOG, _SOCKET})
 """What is named after its domain: `documents.portable`."""
 
@@ -85,27 +87,41 @@ def files_taken(
         everywhere: the other domains.
         only_named: only of what is named after the domain; disks may be shared on purpose.
     """
+    own = _own(domain, only_named=only_named)
+    written = [path for path, use in own.items() if use.written]
+    places = {part: path for path in written for part in path.split("/")}
+    by_name = _named_by_name(domain)
+    for host, other in _others(domain, everywhere):
+        called = f"{other.name} on {host}"
+        if other.uuid in places:
+            path = places[other.uuid]
+            return Taken(host, f"it would write to {path[:200]}, by its UUID a file of {called}")
+        if by_name and other.name == domain.name:
+            what = f"its name, after which {by_name[:200]} is named"
+            return Taken(host, f"{what}, is that of {called}, too")
+        for path, theirs in _files(other):
+            mine = own.get(path)
+            if mine is not None and (mine.written or theirs.written):
+                same = f"that of {called}, too"
+                whose = same if mine.what == theirs.what else f"the {theirs.what} of {called}"
+                return Taken(host, f"its {mine.what} {path[:200]} is {whose}")
+    return None
+
+
+def _own(domain: Domain, *, only_named: bool) -> dict[str, _Use]:
+    """Return the files of a domain, each with the use that writes to it if one does."""
     own = dict[str, _Use]()
     for path, use in _files(domain):
         if (use.written or path not in own) and (use in _NAMED or not only_named):
             own[path] = use
-    places = {part: path for path, use in own.items() if use.written for part in path.split("/")}
-    by_name = [path for path, use in own.items() if use in _NAMED and not _is_by_uuid(path, domain)]
-    for host, other in _others(domain, everywhere):
-        if other.uuid in places:
-            what = f"it would write to {places[other.uuid][:200]}, by its UUID a file"
-            return Taken(host, f"{what} of {_called(other, host)}")
-        if by_name and other.name == domain.name:
-            what = f"its name, after which {by_name[0][:200]} is named, is that"
-            return Taken(host, f"{what} of {_called(other, host)}, too")
-        for path, theirs in _files(other):
-            mine = own.get(path)
-            if mine is not None and (mine.written or theirs.written):
-                what, same = f"its {mine.what} {path[:200]}", mine.what == theirs.what
-                whose = f"that of {_called(other, host)}, too"
-                of = f"the {theirs.what} of {_called(other, host)}"
-                return Taken(host, f"{what} is {whose if same else of}")
-    return None
+    full = (f"{path}.{old}" for path, use in own.items() if use == _LOG for old in range(_BACKUPS))
+    return dict.fromkeys(full, _LOG) | own
+
+
+def _named_by_name(domain: Domain) -> str:
+    """Return a file that is a domain's own by its name alone; "" for none."""
+    named = (path for path, use in _files(domain) if use in _NAMED)
+    return next((path for path in named if not is_own(path, (domain.uuid,))), "")
 
 
 def _files(domain: Domain) -> Iterator[tuple[str, _Use]]:
@@ -124,10 +140,6 @@ def _files(domain: Domain) -> Iterator[tuple[str, _Use]]:
         yield _path(log), _LOG
     for socket in devices.sockets:
         yield _path(socket), _SOCKET
-
-
-def _is_by_uuid(path: str, domain: Domain) -> bool:
-    return is_own(path, (domain.uuid,))
 
 
 def ports_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
