@@ -371,6 +371,23 @@ def test_file_has_one_domain_whatever_both_use_it_for(mine: str, theirs: str) ->
     assert files_taken(own, {C: (other,)}, only_named=True) == named
 
 
+@pytest.mark.parametrize(
+    "mine",
+    [
+        Devices((THEIRS,), kernels=(FILE,)),
+        Devices((Disk("vda", backing=(FILE,)),), logs=(FILE,)),
+    ],
+)
+def test_file_that_a_domain_reads_and_writes_to_is_written_to(mine: Devices) -> None:
+    own = replace(guest("a"), devices=mine)
+    assert files_taken(own, {C: (replace(guest("b"), devices=Devices(kernels=(FILE,))),)})
+
+
+def test_claim_names_what_both_use_the_file_for() -> None:
+    taken = files_taken(guest("a", THEIRS), {C: (guest("b", THEIRS),)})
+    assert taken == (C, f"its disk {FILE} is that of b on {C}, too")
+
+
 def test_spelling_of_a_path_makes_no_other_file_of_it() -> None:
     own = replace(guest("a"), devices=Devices(logs=("//shared//vms/./x/../theirs.img",)))
     taken = files_taken(own, {C: (guest("b", THEIRS),)})

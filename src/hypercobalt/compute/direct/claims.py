@@ -145,9 +145,9 @@ def _files(domain: Domain) -> Iterator[tuple[str, _Use]]:
 def ports_taken(domain: Domain, everywhere: Everywhere) -> Taken | None:
     """Return the port that another domain has as well; None for none."""
     own = frozenset(domain.devices.ports)
-    for host, other in _others(domain, everywhere) if own else ():
+    for host, other in _others(domain, everywhere):
         if taken := own.intersection(other.devices.ports):
-            what = f"its port {min(taken)[:64]} is that of {_called(other, host)}, too"
+            what = f"its port {min(taken)[:64]} is that of {other.name} on {host}, too"
             return Taken(host, what)
     return None
 
@@ -157,10 +157,6 @@ def _others(domain: Domain, everywhere: Everywhere) -> Iterator[tuple[str, Domai
         for other in there:
             if other.uuid != domain.uuid:
                 yield host, other
-
-
-def _called(domain: Domain, host: str) -> str:
-    return f"{domain.name} on {host}"
 
 
 def _name(disk: Disk) -> str:
