@@ -435,6 +435,8 @@ class Making:
         more = self._draw(st.sets(st.sampled_from(others), max_size=3)) if others else set[str]()
         for name in sorted(rule.required | more):
             made.set(name, self._value(rule.attributes[name]))
+        for name in rule.fixed:
+            made.set(name, self._draw(st.sampled_from(HOSTILE_VALUES)).replace("\0", ""))
         if rule.text is not None:
             made.text = self._value(rule.text)
         tags = sorted(rule.children)
@@ -479,6 +481,9 @@ def _fits(element: ET.Element, entry: Entry, path: str) -> None:
             _fits(element, entry.rule, path)
         case Rule():
             for name, value in element.attrib.items():
+                if name in entry.fixed:
+                    assert value == entry.fixed[name], (path, name)
+                    continue
                 allowed = entry.attributes[name]
                 if isinstance(allowed, Form):
                     assert allowed.pattern.fullmatch(value), (path, name)
