@@ -2,8 +2,9 @@
 
 A Lease has run out when no renewal was seen for its duration, by this process's clock alone: an
 agent's own clock may be wrong, so `renewTime` is only shown. Time in which this process could not
-have seen a renewal does not count: after the watch broke, or a read failed, every count begins
-again, and before a Lease counts as run out it is read once more.
+have seen a renewal does not count: after the watch broke, or the API server did not answer a read,
+every count begins again, and before a Lease counts as run out it is read once more. What a Lease
+holds, or when it is renewed, prolongs no count but its own.
 
 Each renewal costs a comparison and an assignment. A Lease has one timer, which checks for a renewal
 since it was set; only a change of the state leads to a pass.
@@ -23,7 +24,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from hypercobalt.api.coordination import LeaseGlance
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Informer, Kube, Metrics, Source
 from hypercobalt.runtime.client.requests import Selection
@@ -313,9 +314,12 @@ class Follower:
                 LeaseGlance, self.namespace, fields=f"metadata.name={name}"
             )
         except HypercobaltError as error:
-            # Where this process cannot read, the agent may not have been able to renew either.
             log.warning("lease_not_read", lease=f"{self.namespace}/{name}", error=str(error))
-            self._since = self._time().time()
+            entry.seen = self._time().time()
+            if isinstance(error, TransientError):
+                # Where this process cannot read, no agent may have been able to renew either.
+                # Any other error is about what this Lease holds, which its host has written.
+                self._since = entry.seen
             self._arm(node, entry, _lasts(entry.lease))
             return
         if entry.timer is not None or self._entries.get(node) is not entry:
@@ -326,7 +330,8 @@ class Follower:
         elif found.spec == entry.lease.spec:
             entry.state = LeaseState.EXPIRED
         else:
-            self._since = self._time().time()  # the watch lags behind for the others as well
+            # The watch may lag behind for the others as well, but each is read before it counts
+            # as run out; a host can renew so that every read of its Lease is ahead of the watch.
             self._changed(node, entry, found)
 
 

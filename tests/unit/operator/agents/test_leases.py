@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.operator.samples import NOW
 
+from hypercobalt.api.codec import DecodeError
 from hypercobalt.api.coordination import GlanceMeta, GlanceSpec, LeaseGlance
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.runtime import (
@@ -23,7 +24,7 @@ from hypercobalt.runtime import (
     key_of,
 )
 
-NODE, NAMESPACE = "kvm-a", "agents"
+NODE, OTHER, NAMESPACE = "kvm-a", "kvm-b", "agents"
 
 
 @dataclass
@@ -66,6 +67,7 @@ class Server(Kube):
     def __init__(self) -> None:
         self.leases: dict[str, LeaseGlance] = {}
         self.away, self.reads = False, 0
+        self.undecodable = ""  # the Lease whose list cannot be decoded
         self.meanwhile: Callable[[], None] = lambda: None
 
     async def list(  # type: ignore[override]
@@ -75,15 +77,19 @@ class Server(Kube):
         if self.away:
             raise ConnectionFailedError("the API server is away")
         name = str(options["fields"]).removeprefix("metadata.name=")
+        if name == self.undecodable:
+            raise DecodeError(f"list of Lease: {name}")
         found = self.leases.get(f"{namespace}/{name}")
         self.meanwhile()
         return ListResult([found] if found else [], "9", {})
 
 
-def lease(number: int, *, holder: str = "agent", duration: int | None = 40) -> LeaseGlance:
+def lease(
+    number: int, *, holder: str = "agent", duration: int | None = 40, node: str = NODE
+) -> LeaseGlance:
     """The Lease as its agent's renewal of that number left it."""
     meta = GlanceMeta(
-        name=f"node-agent-{NODE}", namespace=NAMESPACE, uid="u", resourceVersion=str(number)
+        name=f"node-agent-{node}", namespace=NAMESPACE, uid=node, resourceVersion=str(number)
     )
     spec = GlanceSpec(
         holderIdentity=holder, leaseDurationSeconds=duration, renewTime=f"2026-11-22T10:{number}"
@@ -126,13 +132,13 @@ class World:
     def _keep(self, one: LeaseGlance) -> None:
         self.server.leases[f"{one.metadata.namespace}/{one.metadata.name}"] = one
 
-    async def seen(self) -> LeaseSighting:
-        found = await self.leases.of(NODE)
+    async def seen(self, node: str = NODE) -> LeaseSighting:
+        found = await self.leases.of(node)
         assert found is not None
         return found
 
-    async def state(self) -> LeaseState:
-        return (await self.seen()).state
+    async def state(self, node: str = NODE) -> LeaseState:
+        return (await self.seen(node)).state
 
 
 async def test_lease_is_unknown_before_the_leases_were_read() -> None:
@@ -196,16 +202,52 @@ async def test_renewal_after_a_silence_is_reported_at_once() -> None:
     assert await world.state() is LeaseState.EXPIRED
 
 
-async def test_renewal_that_the_watch_has_not_shown_is_no_silence_and_starts_all_counts_again() -> (
-    None
-):
+async def test_renewal_that_the_watch_has_not_shown_is_no_silence() -> None:
     world = World()
-    world.starts(lease(10))
-    world.changes(lease(11), seen=False)
+    world.starts(lease(10), lease(10, node=OTHER))
+    for node in (NODE, OTHER):
+        world.changes(lease(11, node=node), seen=False)
     world.loop.advance(40)
-    assert await world.state() is LeaseState.RENEWED
+    for node in (NODE, OTHER):
+        assert await world.state(node) is LeaseState.RENEWED
     world.loop.advance(40)
     assert await world.state() is LeaseState.EXPIRED
+
+
+async def test_renewals_of_one_host_that_the_watch_shows_late_prolong_no_other_lease() -> None:
+    """A host can renew so that each of its Leases runs out before the watch shows the next."""
+    world = World()
+    world.starts(lease(10, duration=1), lease(10, node=OTHER))
+    for second in range(40):
+        world.changes(lease(11 + second, duration=1), seen=False)
+        world.loop.advance(1)
+        assert await world.state() is LeaseState.RENEWED
+    assert await world.state(OTHER) is LeaseState.EXPIRED
+    assert world.server.reads == 41
+
+
+async def test_read_that_fails_for_what_one_lease_holds_prolongs_no_other_lease() -> None:
+    world = World()
+    world.starts(lease(10, duration=1), lease(10, node=OTHER))
+    world.server.undecodable = f"node-agent-{NODE}"
+    for _ in range(40):
+        world.loop.advance(1)
+        assert await world.state() is LeaseState.UNRENEWED
+    assert await world.state(OTHER) is LeaseState.EXPIRED
+
+
+async def test_read_that_fails_starts_all_counts_again() -> None:
+    """The API that is away for the operator may have been so for every agent."""
+    world = World()
+    world.starts(lease(10), lease(10, duration=60, node=OTHER))
+    world.server.away = True
+    world.loop.advance(40)
+    assert await world.state() is LeaseState.UNRENEWED
+    world.server.away = False
+    world.loop.advance(59)
+    assert await world.state(OTHER) is LeaseState.UNRENEWED
+    world.loop.advance(1)
+    assert await world.state(OTHER) is LeaseState.EXPIRED
 
 
 async def test_time_in_which_the_api_is_away_does_not_count() -> None:
