@@ -29,7 +29,7 @@ from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.compute.direct.directory import distinct, place
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.ha.host_failure.guard import census
+from hypercobalt.ha.host_failure.census import census
 from hypercobalt.operator.agents import reporting
 from hypercobalt.operator.definitions.reader import DefinitionsUnreadableError, opened
 from hypercobalt.operator.eviction.observing.networks import network_of

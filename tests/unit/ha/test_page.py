@@ -14,7 +14,8 @@ from tests.pages import ROOT, broken_links, first_cells, proven, section, unknow
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.drills.catalogue import DRILLS
-from hypercobalt.ha.host_failure.guard import Limits, ObserverState, Subject, census, gates
+from hypercobalt.ha.host_failure.census import census
+from hypercobalt.ha.host_failure.guard import Limits, ObserverState, Subject, gates
 from hypercobalt.ha.incidents.config import KEY, Document, HaConfig, parse
 from hypercobalt.ha.incidents.signals import EventType
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics

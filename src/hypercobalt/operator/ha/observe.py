@@ -22,8 +22,9 @@ from hypercobalt.compute.model import Host, Move
 from hypercobalt.compute.port import ComputeService, Fleet
 from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.host_failure.assertions import LastReports
+from hypercobalt.ha.host_failure.census import HostState
 from hypercobalt.ha.host_failure.doubts import Latest, held
-from hypercobalt.ha.host_failure.guard import Gate, HostState, ObserverState, Subject, gates
+from hypercobalt.ha.host_failure.guard import Gate, ObserverState, Subject, gates
 from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.ha.devices.fences import Fences, vanished

@@ -9,17 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.cost import cpu
 
+from hypercobalt.ha.host_failure.census import Census, HostState, Lost, census
 from hypercobalt.ha.host_failure.guard import (
     SEPARATOR,
-    Census,
     Gate,
-    HostState,
     Limits,
-    Lost,
     ObserverState,
     Subject,
     allowed,
-    census,
     gates,
     is_open,
     summary,

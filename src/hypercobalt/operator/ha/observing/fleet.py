@@ -19,8 +19,8 @@ from hypercobalt.api.hypervisor import (
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.quantity import units
 from hypercobalt.api.recovery import RecoveryPhase
+from hypercobalt.ha.host_failure.census import Census, HostState, census
 from hypercobalt.ha.host_failure.facts import healthy_since
-from hypercobalt.ha.host_failure.guard import Census, HostState, census
 from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
 from hypercobalt.runtime import Clock
 

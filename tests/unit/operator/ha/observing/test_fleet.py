@@ -17,8 +17,8 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.recovery import Recovery
+from hypercobalt.ha.host_failure.census import HostState
 from hypercobalt.ha.host_failure.facts import healthy_since
-from hypercobalt.ha.host_failure.guard import HostState
 from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
 from hypercobalt.operator.ha.observing.fleet import Fleet, instances, memory_mib, state
 from hypercobalt.operator.ha.observing.peers import choose
