@@ -262,7 +262,7 @@ class HaFlags:
     ha_max_instances
         Instances that are recovered at once; one host alone may have more.
     ha_cool_down
-        How long recovery pauses after too many hosts were unwell.
+        How long recovery pauses at most after too many hosts were unwell.
     ha_reboot_fenced
         Reboot a host that was fenced wrongly and is empty by its fence device.
     ha_domain_labels

@@ -143,6 +143,23 @@ async def test_number_that_a_host_in_recovery_reports_stops_no_other_recovery(
         await recovered(site, name)
 
 
+async def test_host_that_is_unwell_for_a_moment_stops_no_recovery_for_long(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """With the limits that a site has by default: one of five hosts may be unwell."""
+    site = failing_site(kube, name, hosts=5)
+    captured = site.hosts[1]
+    usual = dataclasses.replace(SOON, limits=Limits())
+    async with operator(kubeconfig, site.compute, site.fences, ha=usual, lifecycle=QUICK):
+        victim = await start(site)
+        await captured.node("False")
+        await victim.dies()
+        await victim.until("RecoveryBlocked", "True/ManyHosts")
+        await captured.node("True")
+        await recovered(site, name)
+    assert captured.device.orders == []
+
+
 async def test_host_that_claims_an_instance_of_a_dead_one_is_named_on_both(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

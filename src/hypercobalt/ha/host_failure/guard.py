@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import IntEnum, auto
 from typing import Final
 
 from hypercobalt.ha.host_failure.census import Census, Lost
@@ -40,7 +41,8 @@ class Limits:
         cliff_hosts: see there.
         interval: see `cliff`.
         hold: how long a cliff closes the gate.
-        cool_down: how long recovery pauses after a gate about many hosts has opened again.
+        cool_down: how long recovery pauses at most after a gate about many hosts has opened again;
+            see `storms`.
         contact: oldest contact with the API server that still counts.
     """
 
@@ -63,13 +65,14 @@ class ObserverState:
         leads: this process holds the lease of the election.
         contact: age of the last contact of each watch, by its kind; None: not read yet.
         compute: why the compute service cannot be used; "" when it has just been read.
-        storm_over: when a gate about many hosts was last closed; None: not in this process's time.
+        pauses: until when recovery pauses since a gate about many hosts was closed, by failure
+            domain; `FLEET` for all hosts.
     """
 
     leads: bool
     contact: Mapping[str, timedelta | None]
     compute: str = ""
-    storm_over: datetime | None = None
+    pauses: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,20 @@ class Subject:
     fence: str = ""
     boot: str = ""
     opened: bool = False
+
+
+FLEET: Final = ""
+"""Stands for all hosts among the names of failure domains."""
+
+
+class Closure(IntEnum):
+    """Whether a gate about many hosts is closed, for whichever host."""
+
+    OPEN = auto()
+    BY_ONE = auto()
+    """It would be open if any single one of the hosts were well."""
+    BY_MANY = auto()
+    """No single host could open it, and none has closed it."""
 
 
 OPEN_GATES: Final = "kvm.cloud.sap/open-gates"
@@ -136,10 +153,35 @@ def gates(
         Gate("FenceSetUp", not subject.fence, subject.fence or "the host can be fenced"),
         _samples(fleet),
         *storm,
-        _opened(_cool_down(observer, limits, now, closed=closed), subject, unless=closed),
+        _opened(_cool_down(subject, observer, now, closed=closed), subject, unless=closed),
         _in_flight(subject, fleet, limits),
         _capacity(subject, fleet),
     )
+
+
+def closures(
+    subject: Subject, fleet: Census, limits: Limits, now: datetime
+) -> Mapping[str, Closure]:
+    """Return how the gates about many hosts are closed: of the fleet, and of the host's domains."""
+    # Every host that reports opens the gate about everyone.
+    everyone = Closure.OPEN if fleet.stale < fleet.total else Closure.BY_ONE
+    most = _most_at_once(fleet, limits, now)
+    cliff = _closure(_is_cliff(most, fleet, limits), _is_cliff(most - 1, fleet, limits))
+    found = {FLEET: max(everyone, cliff, _lost(fleet.lost, limits))}
+    for name in subject.domains:
+        found[name] = _lost(fleet.domains.get(name, Lost()), limits)
+    return found
+
+
+def _lost(lost: Lost, limits: Limits) -> Closure:
+    beyond = len(lost.names) - _most(lost, limits)
+    return _closure(beyond > 0, beyond > 1)
+
+
+def _closure(closed: bool, without_one: bool) -> Closure:
+    if not closed:
+        return Closure.OPEN
+    return Closure.BY_MANY if without_one else Closure.BY_ONE
 
 
 def is_open(answers: Iterable[Gate]) -> bool:
@@ -192,14 +234,15 @@ def _everyone(fleet: Census) -> Gate:
 
 
 def _max_unhealthy(subject: Subject, fleet: Census, limits: Limits) -> Gate:
-    passed, text = _may_be_lost(fleet.lost, "", subject, limits)
+    passed, text = _few_are_lost(fleet.lost, "", subject, limits)
     return Gate("MaxUnhealthy", passed, text, storm=True)
 
 
 def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
     texts: list[str] = []
     for name in subject.domains:
-        passed, text = _may_be_lost(fleet.domains.get(name, Lost()), f" of {name}", subject, limits)
+        lost = fleet.domains.get(name, Lost())
+        passed, text = _few_are_lost(lost, f" of {name}", subject, limits)
         if not passed:
             return Gate("FailureDomain", False, text, storm=True)
         texts.append(text)
@@ -208,16 +251,18 @@ def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
     )
 
 
-def _may_be_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tuple[bool, str]:
-    """Return whether so many hosts may be unwell, and the numbers; if not, also the names."""
+def _most(lost: Lost, limits: Limits) -> int:
+    """Return how many hosts may be unwell, with those that are evacuated."""
     most = allowed(lost.size, limits)
-    ceiling = lost.size * CEILING // 100
-    more = max(most, min(most + 1, ceiling)) if lost.evacuated else most
-    passed = len(lost.names) - lost.evacuated <= most and len(lost.names) <= more
-    text = f"{lost}{of} are unhealthy, {more} are allowed"
+    return max(most, min(most + 1, lost.size * CEILING // 100)) if lost.evacuated else most
+
+
+def _few_are_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tuple[bool, str]:
+    """Return whether so many hosts may be unwell, and the numbers; if not, also the names."""
+    text = f"{lost}{of} are unhealthy, {_most(lost, limits)} are allowed"
     if lost.evacuated:
         text = f"{text}, {lost.evacuated} of them are dead and evacuated"
-    if passed:
+    if len(lost.names) <= _most(lost, limits):
         return True, text
     way = f"{OPEN_GATES}={subject.boot} of Hypervisor {subject.name}"
     return False, f"{text}: {lost.named}, bring them back or set the annotation {way}"
@@ -230,27 +275,37 @@ def _opened(gate: Gate, subject: Subject, *, unless: bool = False) -> Gate:
     return replace(gate, passed=True, text=f"{gate.text}, opened by the annotation {OPEN_GATES}")
 
 
-def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
+def _most_at_once(fleet: Census, limits: Limits, now: datetime) -> int:
+    """Return how many hosts were lost within one interval, at most."""
     recent = fleet.since[bisect_left(fleet.since, now - limits.hold) :]
     most, first = 0, 0
     for last, at in enumerate(recent):
         while at - recent[first] > limits.interval:
             first += 1
         most = max(most, last - first + 1)
-    falls = most >= limits.cliff_hosts and 100 * most >= limits.cliff * fleet.total
+    return most
+
+
+def _is_cliff(number: int, fleet: Census, limits: Limits) -> bool:
+    return number >= limits.cliff_hosts and 100 * number >= limits.cliff * fleet.total
+
+
+def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
+    most = _most_at_once(fleet, limits, now)
     text = (
         f"{most} of {fleet.total} hosts were lost within {_s(limits.interval)}, "
         f"{limits.cliff} % and at least {limits.cliff_hosts} close it for {_s(limits.hold)}"
     )
-    return Gate("Cliff", not falls, text, storm=True)
+    return Gate("Cliff", not _is_cliff(most, fleet, limits), text, storm=True)
 
 
-def _cool_down(observer: ObserverState, limits: Limits, now: datetime, *, closed: bool) -> Gate:
+def _cool_down(subject: Subject, observer: ObserverState, now: datetime, *, closed: bool) -> Gate:
     if closed:
         return Gate("CoolDown", False, "a gate about many hosts is closed")
-    if observer.storm_over is None:
+    about = (FLEET, *subject.domains)
+    over = max((observer.pauses[one] for one in about if one in observer.pauses), default=None)
+    if over is None:
         return Gate("CoolDown", True, "no gate about many hosts was closed")
-    over = observer.storm_over + limits.cool_down
     text = f"a gate about many hosts was closed, recovery pauses until {over:%Y-%m-%dT%H:%M:%SZ}"
     return Gate("CoolDown", now >= over, text)
 

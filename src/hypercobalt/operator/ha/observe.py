@@ -24,8 +24,9 @@ from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.census import HostState
 from hypercobalt.ha.host_failure.doubts import Latest, held
-from hypercobalt.ha.host_failure.guard import Gate, ObserverState, Subject, gates
+from hypercobalt.ha.host_failure.guard import Gate, ObserverState, Subject, closures, gates
 from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
+from hypercobalt.ha.host_failure.storms import Storms, followed, inherited, pauses
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.ha.devices.fences import Fences, vanished
 from hypercobalt.operator.ha.devices.power import PowerReader
@@ -114,8 +115,7 @@ class Observation:
         self._sources, self._peers = sources, peers
         self._settings, self._clock = settings, clock
         self.fleet = fleet.Fleet(self._states, clock, self._counted)
-        self._storm_over: datetime | None = None
-        self._began = False
+        self._storms: Storms | None = None  # before the first look
         self._listing: tuple[float, Fleet] | None = None
         self._hindrance = ""  # of the compute service, as of that listing
         self._lock, self._looks = asyncio.Lock(), Looks(clock)
@@ -281,23 +281,34 @@ class Observation:
         )
 
     def _gates(self, subject: Subject, problem: str, now: datetime) -> tuple[Gate, ...]:
-        """Return every gate's answer; a closed one about many hosts restarts the cool-down.
+        """Return every gate's answer; a closed one about many hosts pauses recovery.
 
         Args:
             subject: the host.
             problem: why the compute service cannot be read; "" when it was.
             now: the clock of the decision.
         """
-        answers = gates(
-            subject,
-            self.fleet.census(),
-            self._observer(problem or self._hindrance, now),
-            self._settings.limits,
-            now,
+        census, limits = self.fleet.census(), self._settings.limits
+        before = self._storms if self._storms is not None else self._inherited(now)
+        storms = followed(before, closures(subject, census, limits, now), limits, now)
+        self._storms = storms
+        observer = ObserverState(
+            self._sources.leads(),
+            self._sources.contact(),
+            problem or self._hindrance,
+            pauses(storms),
         )
-        if any(gate.storm and not gate.passed for gate in answers):
-            self._storm_over = now
-        return answers
+        return gates(subject, census, observer, limits, now)
+
+    def _inherited(self, now: datetime) -> Storms:
+        """Return the storms of the last leader, which may have found a gate closed."""
+        blocked = (
+            get_condition(hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
+            for hypervisor in self._sources.hypervisors.all()
+        )
+        reasons = {condition.reason for condition in blocked if condition is not None}
+        many = RecoveryBlockedReason.MANY_HOSTS in reasons
+        return inherited(self._settings.limits, now) if many else {}
 
     def _signs(
         self,
@@ -357,22 +368,6 @@ class Observation:
             return 0
         host = _listed(self._listing[1], hypervisor)
         return len(host.servers) if host is not None else 0
-
-    def _observer(self, problem: str, now: datetime) -> ObserverState:
-        if not self._began:
-            # The last leader may have closed a gate about many hosts.
-            self._began = True
-            many = any(
-                condition.reason == RecoveryBlockedReason.MANY_HOSTS
-                for hypervisor in self._sources.hypervisors.all()
-                for condition in hypervisor.conditions
-            )
-            self._storm_over = now if many else None
-        if self._storm_over is not None:  # never ahead of a clock that has gone back
-            self._storm_over = min(self._storm_over, now)
-        return ObserverState(
-            self._sources.leads(), self._sources.contact(), problem, self._storm_over
-        )
 
     def _states(self) -> Iterable[HostState]:
         sources, labels = self._sources, self._settings.domain_labels

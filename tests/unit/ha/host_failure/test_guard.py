@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from tests.cost import cpu
+from tests.unit.ha.host_failure.fleets import NOW, OBSERVER, SUBJECT, S, fleet
 
 from hypercobalt.ha.host_failure.census import Census, HostState, Lost, census
 from hypercobalt.ha.host_failure.guard import (
+    FLEET,
     SEPARATOR,
+    Closure,
     Gate,
     Limits,
     ObserverState,
     Subject,
     allowed,
+    closures,
     gates,
     is_open,
     summary,
 )
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMITS = Limits()
-S = timedelta(seconds=1)
-OBSERVER = ObserverState(True, {"nodes": 5 * S, "hypervisors": 60 * S})
-SUBJECT = Subject("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240, boot="b0")
 WAY_OUT = "bring them back or set the annotation kvm.cloud.sap/open-gates=b0 of Hypervisor h0"
-FREE = 4096
-
-
-def fleet(
-    size: int,
-    lost: Iterable[int] = (),
-    *,
-    apart: timedelta = timedelta(minutes=10),
-    evacuated: Iterable[int] = (),
-) -> list[HostState]:
-    """Hosts in racks of ten, the lost ones one after the other."""
-    done = set(evacuated)
-    when = {number: NOW - apart * at for at, number in enumerate(lost)}
-    return [
-        HostState(
-            f"h{number}",
-            unwell=number in when,
-            evacuated=number in done,
-            stale=number in when,
-            since=when.get(number),
-            free_mib=FREE,
-            domains=("zone a", f"rack {number // 10}"),
-        )
-        for number in range(size)
-    ]
 
 
 def closed(
@@ -120,7 +94,7 @@ def test_host_in_no_known_domain_is_judged_by_the_fleet() -> None:
     ("change", "gate"),
     [
         pytest.param({"observer": replace(OBSERVER, contact={"nodes": 90 * S})}, "", id="contact"),
-        pytest.param({"observer": replace(OBSERVER, storm_over=NOW - 300 * S)}, "", id="rest over"),
+        pytest.param({"observer": replace(OBSERVER, pauses={FLEET: NOW})}, "", id="pause over"),
         pytest.param({"limits": Limits(max_unhealthy=10)}, "", id="as many as are allowed"),
     ],
 )
@@ -157,7 +131,7 @@ def test_observer_that_may_be_cut_off_does_nothing(observer: ObserverState, text
         ({"subject": replace(SUBJECT, silenced="paused: upgrade")}, "Silenced", "paused: upgrade"),
         ({"subject": replace(SUBJECT, fence="no device")}, "FenceSetUp", "no device"),
         (
-            {"observer": replace(OBSERVER, storm_over=NOW - 299 * S)},
+            {"observer": replace(OBSERVER, pauses={FLEET: NOW + S, "zone a": NOW})},
             "CoolDown",
             "a gate about many hosts was closed, recovery pauses until 2026-11-21T12:00:01Z",
         ),
@@ -215,7 +189,7 @@ def test_host_that_is_dead_and_evacuated_gives_its_place_to_one_more(
 
 
 def test_person_opens_the_gates_about_many_hosts_and_no_others() -> None:
-    shut = ObserverState(True, {}, compute="Nova does not answer", storm_over=NOW)
+    shut = ObserverState(True, {}, compute="Nova does not answer", pauses={FLEET: NOW + S})
     hosts = fleet(10, range(6), apart=S)
     opened = replace(SUBJECT, opened=True)
     assert {"MaxUnhealthy", "FailureDomain", "Cliff", "CoolDown"} <= closed(hosts).keys()
@@ -297,6 +271,53 @@ def test_cliff_is_found_wherever_the_interval_begins() -> None:
 def test_fleet_without_a_loss_has_no_cliff() -> None:
     loose = Limits(cliff_hosts=0, cliff=100)
     assert "Cliff" not in closed(fleet(1), limits=loose)
+
+
+def test_host_pauses_by_the_closings_of_the_fleet_and_of_its_own_domains() -> None:
+    paused = replace(OBSERVER, pauses={"rack 5": NOW + S})
+    assert closed(fleet(100, [0]), observer=paused) == {}
+    other = replace(SUBJECT, domains=("zone a", "rack 5"))
+    assert set(closed(fleet(100, [0]), observer=paused, subject=other)) == {"CoolDown"}
+
+
+@pytest.mark.parametrize(
+    ("size", "lost", "evacuated", "expected"),
+    [
+        pytest.param(10, 2, 0, Closure.OPEN, id="as many as are allowed"),
+        pytest.param(10, 3, 0, Closure.BY_ONE, id="one more"),
+        pytest.param(10, 4, 0, Closure.BY_MANY, id="two more"),
+        pytest.param(5, 2, 0, Closure.BY_ONE, id="two of five"),
+        pytest.param(5, 2, 1, Closure.OPEN, id="of which one is evacuated"),
+        pytest.param(5, 3, 1, Closure.BY_ONE, id="and one more"),
+        pytest.param(2, 2, 0, Closure.BY_ONE, id="everyone"),
+        pytest.param(3, 3, 0, Closure.BY_MANY, id="everyone of three"),
+    ],
+)
+def test_gate_is_closed_by_one_host_while_any_single_one_could_open_it(
+    size: int, lost: int, evacuated: int, expected: Closure
+) -> None:
+    counted = census(fleet(size, range(lost), evacuated=range(evacuated)))
+    found = closures(replace(SUBJECT, domains=("zone a",)), counted, LIMITS, NOW)
+    assert found == {FLEET: expected, "zone a": expected}
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected"), [(2, Closure.OPEN), (3, Closure.BY_ONE), (4, Closure.BY_MANY)]
+)
+def test_cliff_is_closed_by_one_host_while_any_single_one_could_open_it(
+    lost: int, expected: Closure
+) -> None:
+    loose = Limits(max_unhealthy=49)
+    counted = census(fleet(10, range(lost), apart=S))
+    assert closures(replace(SUBJECT, domains=()), counted, loose, NOW) == {FLEET: expected}
+
+
+def test_one_host_that_reports_opens_the_gate_about_everyone() -> None:
+    silent = [replace(one, unwell=False, stale=True, since=None) for one in fleet(5)]
+    subject = replace(SUBJECT, domains=("nowhere",))
+    found = closures(subject, census(silent), LIMITS, NOW)
+    assert found == {FLEET: Closure.BY_ONE, "nowhere": Closure.OPEN}
+    assert closures(subject, census(silent[1:] + fleet(1)), LIMITS, NOW)[FLEET] is Closure.OPEN
 
 
 def test_hosts_that_were_not_observed_stop_everything() -> None:
