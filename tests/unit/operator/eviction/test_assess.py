@@ -227,7 +227,7 @@ def test_move_that_failed_before_another_way_was_taken_is_not_the_reason() -> No
     """The newest record is the owner's: the failure before it is no longer waited for."""
     owners = move("reverted", id="2", kind="resize")
     found = assessed(seen(server(), owners, move("error", id="1", target="x")))
-    assert found.state == Ready(Mode.LIVE, "", frozenset({"x"}))
+    assert found.state == Ready(Mode.LIVE, "", frozenset({"x"}), latest="x")
 
 
 def test_call_that_was_made_after_a_failed_move_is_not_repeated() -> None:

@@ -156,4 +156,5 @@ def attempt(case: Case, mode: Mode, *, interrupted: bool = False) -> Found:
     if at < track.not_before:
         return Waiting(why), track
     failed = frozenset(move.target for move in case.failed if move.target)
-    return Ready(mode, why, failed | track.refused, interrupted), track
+    latest = case.failed[0].target if case.failed else ""
+    return Ready(mode, why, failed | track.refused, interrupted, latest), track

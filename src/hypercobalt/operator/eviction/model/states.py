@@ -101,6 +101,7 @@ class Ready:
 
     Args:
         avoid: hosts where a move has failed.
+        latest: that of them where the last one has failed; "" for none.
         interrupted: it is shown as being rebuilt, but the rebuild ended with the host that did it.
     """
 
@@ -108,6 +109,7 @@ class Ready:
     message: str = ""
     avoid: frozenset[str] = frozenset()
     interrupted: bool = False
+    latest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,6 +288,7 @@ def choose_starts(
                 taking,
                 reservations,
                 avoid=state.avoid,
+                latest=state.latest,
                 last=networks.unbound,
                 per_target=limit,
                 limits=shown,

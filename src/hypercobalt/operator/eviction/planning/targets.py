@@ -53,19 +53,22 @@ def choose(
     reservations: Reservations,
     *,
     avoid: Collection[str] = (),
+    latest: str = "",
     last: Collection[str] = (),
     per_target: int = 0,
     limits: Mapping[str, int] | None = None,
 ) -> str | None:
     """Return the host with most memory left among those that fit; None if there is none.
 
-    A host in `last` is still better than one in `avoid`, where a move has failed already.
+    A host in `last` is still better than one in `avoid`, where a move has failed already. Of
+    those to avoid the one of the last failure comes last: no host alone decides how moves end.
 
     Args:
         server: to be moved.
         candidates: hosts that could take it.
         reservations: made since the candidates were read.
         avoid: hosts not to go to, unless no other fits.
+        latest: the one of them to which the last move has failed.
         last: hosts to go to where no other fits but those to avoid.
         per_target: most moves to one host at once; 0 for any number.
         limits: the same of hosts that bear another number.
@@ -77,8 +80,9 @@ def choose(
 
     fitting = [each for each in candidates if reservations.fits(server, each) and bears(each)]
 
-    def key(each: Capacity) -> tuple[bool, bool, int]:
-        return each.host not in avoid, each.host not in last, reservations.free_mib(each)
+    def key(each: Capacity) -> tuple[bool, bool, bool, int]:
+        host = each.host
+        return host not in avoid, host not in last, host != latest, reservations.free_mib(each)
 
     best = max(fitting, key=key, default=None)
     return best.host if best else None

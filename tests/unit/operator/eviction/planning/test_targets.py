@@ -80,6 +80,25 @@ def test_less_suitable_hosts_come_last_but_before_none(
     assert choose(server(), candidates, Reservations(), avoid=avoid, last=last) == chosen
 
 
+@pytest.mark.parametrize(
+    ("latest", "last", "chosen"),
+    [
+        pytest.param("", "", "x", id="most memory"),
+        pytest.param("x", "", "y", id="failed there last"),
+        pytest.param("y", "", "x", id="or on another"),
+        pytest.param("x", "yz", "x", id="the only one whose network binds ports"),
+    ],
+)
+def test_where_all_have_failed_the_last_one_is_not_tried_again_at_once(
+    latest: str, last: str, chosen: str
+) -> None:
+    """One host would have every attempt, and be the only one to report on them."""
+    candidates = [capacity("x", 9000), capacity("y", 8000), capacity("z", 7000)]
+    avoid = {one.host for one in candidates}
+    place = choose(server(), candidates, Reservations(), avoid=avoid, latest=latest, last=last)
+    assert place == chosen
+
+
 PAIR = (capacity("x", 9000), capacity("y", 6000))
 
 
