@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.ha.host_failure.node_failure import Contradicted, Returned, Well
-from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.act import RecoveryActions
 from hypercobalt.operator.ha.decide import decide
 from hypercobalt.operator.ha.metrics import HaMetrics
@@ -22,12 +21,11 @@ from hypercobalt.operator.ha.recording.attempts import Attempts
 from hypercobalt.operator.ha.recording.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.ha.store import RecoveryStore
+from hypercobalt.operator.ha.unconfirmed import Unconfirmed
 from hypercobalt.operator.shared.evictions import FINALIZER, is_recovery
 from hypercobalt.operator.shared.status_writer import StatusWriter
 from hypercobalt.runtime import Clock, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
-
-log = get_logger(__name__)
 
 NAME: Final = "host-failure"
 
@@ -61,7 +59,7 @@ class HostFailureReconciler:
         metrics: HaMetrics,
     ) -> None:
         self._sources, self._observation, self._peers = sources, observation, peers
-        self._settings, self._events, self._metrics = settings, events, metrics
+        self._settings, self._metrics = settings, metrics
         metrics.count_unhealthy(lambda: observation.fleet.census().unwell)
         kube, fleet = sources.kube.as_manager(NAME), observation.fleet
         self._finalizer = Finalizer(FINALIZER, kube, sources.hypervisors)
@@ -81,8 +79,7 @@ class HostFailureReconciler:
         self._store = RecoveryStore(
             sources, kube, statuses, fleet, self._attempts, clock=clock, events=events
         )
-        self._doubted: dict[str, datetime] = {}
-        """Requests for which doubted answers were reported, by host."""
+        self._unconfirmed = Unconfirmed(sources.hypervisors, events)
 
     async def reconcile(self, name: str, /) -> Result:
         try:
@@ -94,6 +91,7 @@ class HostFailureReconciler:
     async def _pass(self, name: str) -> Result:
         if self._observation.is_quiet(name):
             self._metrics.judged(name, ())
+            self._unconfirmed.forget(name)
             await self._peers.forget(name)
             return Result()
         facts = await self._observation.facts(name, self._attempts.get(name))
@@ -110,7 +108,7 @@ class HostFailureReconciler:
         self._metrics.judged(name, () if over else facts.gates)
         if over:
             await self._peers.forget(name)
-        self._report_peers(facts)
+        self._unconfirmed.report(facts)
         done = await self._actions.take(facts, plan)
         done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._store.write(facts, done)
@@ -118,25 +116,6 @@ class HostFailureReconciler:
         if is_over(facts):
             await self._let_go(facts)
         return Result(done.look_again)
-
-    def _report_peers(self, facts: RecoveryFacts) -> None:
-        """Name peers whose report on a silent host does not count, once for each question."""
-        question, name = facts.question, facts.hypervisor.metadata.name
-        if question is None or not facts.is_silent:
-            self._doubted.pop(name, None)
-            return
-        doubted = (*question.contradicted, *question.alone)
-        if not doubted or self._doubted.get(name) == question.sent:
-            return
-        self._doubted[name] = question.sent
-        for answer in doubted:
-            log.warning("peer_doubted", hypervisor=name, peer=answer.peer, text=answer.text)
-            text = (
-                f"{answer.peer} alone reports that {name} answers: {answer.text or 'no evidence'}"
-            )
-            peer = self._sources.hypervisors.get(answer.peer)
-            for about in (facts.hypervisor, *((peer,) if peer is not None else ())):
-                self._events.record(about, "Warning", "PeerDoubted", text, action="RecoveringHost")
 
     async def _let_go(self, facts: RecoveryFacts) -> None:
         """Let a Hypervisor go, with the Evictions that were made while it was being deleted."""
