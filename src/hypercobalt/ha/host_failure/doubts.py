@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import Enum, auto
 from typing import Final
 
@@ -55,23 +55,57 @@ LOCKS_LAST: Final = timedelta(minutes=2)
 """How long the locks of a dead host may be held: NFS 4 gives it 90 s to come back."""
 
 
-def held(failed: Iterable[tuple[str, datetime, str]], proven_at: datetime) -> tuple[str, ...]:
+_ENOUGH: Final = 2
+"""Targets that have to report a lock: one may be captured, and lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockRefusal:
+    """A start of an instance elsewhere that a lock of its disks has stopped.
+
+    Args:
+        instance: UUID.
+        target: host that reports the lock.
+        after: time from the proof until the report.
+        text: of the report.
+    """
+
+    instance: str
+    target: str
+    after: timedelta
+    text: str
+
+
+def held(refusals: Iterable[LockRefusal]) -> tuple[str, ...]:
     """Return what shows that a host proven dead still has its disks in use; () for nothing.
 
     Args:
-        failed: instances that were last refused a lock elsewhere: UUID, time and text of the
-            refusal.
-        proven_at: when the host was proven dead.
+        refusals: of instances that no host has started.
     """
-    return tuple(
-        f"{(at - proven_at).total_seconds():.0f} s later a disk of instance {id_} is in use: "
-        f"{_refusal(why)}"
-        for id_, at, why in failed
-        if at - proven_at >= LOCKS_LAST
-    )[:1]
+    late = _late(refusals)
+    targets = tuple(dict.fromkeys(one.target for one in late))
+    if len(targets) < _ENOUGH:
+        return ()
+    first = late[0]
+    return (
+        f"{first.after.total_seconds():.0f} s later a disk of instance "
+        f"{first.instance} is in use, as {' and '.join(targets[:_ENOUGH])} report: "
+        f"{refusal(first.text)}",
+    )
 
 
-def _refusal(text: str) -> str:
+def unconfirmed(refusals: Iterable[LockRefusal]) -> LockRefusal | None:
+    """Return the first refusal that would count if another target confirmed it."""
+    late = _late(refusals)
+    alone = len({one.target for one in late}) < _ENOUGH
+    return late[0] if late and alone else None
+
+
+def _late(refusals: Iterable[LockRefusal]) -> tuple[LockRefusal, ...]:
+    return tuple(one for one in refusals if one.after >= LOCKS_LAST)
+
+
+def refusal(text: str) -> str:
     """Return the part of a refusal that people need: QEMU's own text begins with its command line.
 
     The Eviction's entry of the instance has the whole text.

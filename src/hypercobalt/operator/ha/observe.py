@@ -14,16 +14,16 @@ from typing import Final
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended
-from hypercobalt.api.fencing import FencingPhase, only_word
+from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.compute.errors import ComputeError
-from hypercobalt.compute.model import Host, Move
+from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService, Fleet
 from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.census import HostState
-from hypercobalt.ha.host_failure.doubts import Latest, held
+from hypercobalt.ha.host_failure.doubts import Latest, held, unconfirmed
 from hypercobalt.ha.host_failure.guard import Gate, ObserverState, Subject, closures, gates
 from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.ha.host_failure.storms import Storms, followed, inherited, pauses
@@ -32,6 +32,7 @@ from hypercobalt.operator.ha.devices.fences import Fences, vanished
 from hypercobalt.operator.ha.devices.power import PowerReader
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.observing import fleet
+from hypercobalt.operator.ha.observing.locks import lock_refusals
 from hypercobalt.operator.ha.observing.looks import Looks
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.observing.signs import (
@@ -184,6 +185,7 @@ class Observation:
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
         unfit = (no_boot or fence.problem) if needs_fence else ""
         unstored = await self._unstored(hypervisor, compute.host)
+        refusals = await lock_refusals(hypervisor, sources.compute)
         subject = self._subject(hypervisor, silence, unfit)
         return RecoveryFacts(
             hypervisor=hypervisor,
@@ -194,7 +196,7 @@ class Observation:
                 lease.renewed_at if lease is not None else None,
                 power,
                 agent=signs.agent is Agent.ALIVE,
-                in_use=await self._in_use(hypervisor),
+                in_use=held(refusals),
             ),
             silenced=silence,
             abandoned=bool(silence) and not compute.problem,
@@ -209,6 +211,7 @@ class Observation:
             mine=mine,
             now=now,
             question=signs.question,
+            refusal=unconfirmed(refusals),
             unstored=unstored,
             fell=self._fell() if is_fenced(hypervisor) and evictions else {},
         )
@@ -233,28 +236,6 @@ class Observation:
             if hypervisor.status.unhealthySince is not None and is_fenced(hypervisor)
             for name in host_names(hypervisor)
         }
-
-    async def _in_use(self, hypervisor: Hypervisor) -> tuple[str, ...]:
-        """Return what shows that disks are in use of a host that one device alone has proven dead.
-
-        Nova does not report why a rebuild has failed.
-        """
-        stored, compute = hypervisor.fencing, self._sources.compute
-        if stored is None or stored.fencedAt is None or compute.counts_servers:
-            return ()
-        if not is_fenced(hypervisor) or not only_word(stored):
-            return ()
-        try:
-            moves = await compute.moves.moves(hypervisor.metadata.name)
-        except ComputeError:
-            return ()
-        newest: dict[str, Move] = {}
-        for move in moves:
-            newest.setdefault(move.server, move)
-        failed = [
-            (move.server, move.updated, move.message) for move in newest.values() if move.in_use
-        ]
-        return held(failed, stored.fencedAt)
 
     async def _unstored(self, hypervisor: Hypervisor, host: Host | None) -> frozenset[str] | None:
         """Return what the Hypervisor must not be deleted for yet; see `RecoveryFacts`."""

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.ha.host_failure.doubts import refusal
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.runtime import Recorder
@@ -29,10 +30,12 @@ class _Silence:
 
     Args:
         question: the last one whose doubted answers were reported.
+        targets: hosts whose refusals were reported.
         noted: Events by reason.
     """
 
     question: datetime | None = None
+    targets: set[str] = field(default_factory=set[str])
     noted: Counter[str] = field(default_factory=Counter[str])
 
 
@@ -55,6 +58,7 @@ class Unconfirmed:
             return
         silence = self._silences.setdefault(facts.hypervisor.metadata.name, _Silence())
         self._report_peers(facts, silence)
+        self._report_lock(facts, silence)
 
     def forget(self, name: str) -> None:
         """Forget what was reported: the host is silent no more."""
@@ -72,6 +76,20 @@ class Unconfirmed:
                 f"{answer.peer} alone reports that {name} answers: {answer.text or 'no evidence'}"
             )
             self._note(facts, silence, answer.peer, "PeerDoubted", text)
+
+    def _report_lock(self, facts: RecoveryFacts, silence: _Silence) -> None:
+        """Name a target that alone was refused the lock of a disk, once."""
+        found, name = facts.refusal, facts.hypervisor.metadata.name
+        if found is None or found.target in silence.targets:
+            return
+        silence.targets.add(found.target)
+        log.warning("lock_doubted", hypervisor=name, target=found.target, server=found.instance)
+        text = (
+            f"{found.target} alone reports that a disk of instance {found.instance} is in use "
+            f"{found.after.total_seconds():.0f} s after {name} was proven dead: "
+            f"{refusal(found.text)}. Other hosts are tried; make sure that {name} does not run"
+        )
+        self._note(facts, silence, found.target, "LockDoubted", text)
 
     def _note(
         self, facts: RecoveryFacts, silence: _Silence, by: str, reason: str, text: str

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.doubts import Latest, doubts, held
+from hypercobalt.ha.host_failure.doubts import Latest, LockRefusal, doubts, held, unconfirmed
 from hypercobalt.ha.host_failure.fencing_record import Answer, answered, overtaken, proven
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -18,6 +18,14 @@ ATTEMPT = Fencing(
 )
 PROVEN = replace(ATTEMPT, phase=FencingPhase.FENCED, fencedAt=NOW, forcedDownAt=NOW)
 WHY = 'Failed to get "write" lock'
+
+
+def refused(seconds: int, *, by: str = "kvm-b", why: str = WHY) -> LockRefusal:
+    return LockRefusal(f"vm-{seconds}", by, seconds * S, why)
+
+
+def by_two(seconds: int, why: str = WHY) -> tuple[LockRefusal, LockRefusal]:
+    return refused(seconds, why=why), refused(seconds, by="kvm-c", why=why)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +38,35 @@ WHY = 'Failed to get "write" lock'
     ],
 )
 def test_locks_count_once_they_are_held_too_long(seconds: tuple[int, ...], expected: int) -> None:
-    found = held([(f"vm-{s}", NOW + s * S, WHY) for s in seconds], NOW)
+    found = held([one for s in seconds for one in by_two(s)])
     assert len(found) == expected
     assert all(WHY in text and "of instance vm-" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("late", "early", "counts"),
+    [
+        pytest.param(("kvm-b",), (), False, id="one target"),
+        pytest.param(("kvm-b", "kvm-b"), (), False, id="of any number of instances"),
+        pytest.param(("kvm-b",), ("kvm-c",), False, id="the other one by a lock left over"),
+        pytest.param(("kvm-b", "kvm-c"), (), True, id="two targets"),
+    ],
+)
+def test_word_of_one_target_voids_no_proof(
+    late: tuple[str, ...], early: tuple[str, ...], *, counts: bool
+) -> None:
+    """A captured host is a target, too, and refuses with whatever text it likes."""
+    refusals = [
+        *(refused(20, by=by) for by in early),
+        *(refused(130 + number, by=by) for number, by in enumerate(late)),
+    ]
+    assert bool(held(refusals)) is counts
+    assert unconfirmed(refusals) == (None if counts else refused(130))
+
+
+def test_early_refusals_are_nothing_to_report() -> None:
+    assert unconfirmed([refused(20)]) is None
+    assert unconfirmed([]) is None
 
 
 @pytest.mark.parametrize(
@@ -50,12 +84,15 @@ def test_locks_count_once_they_are_held_too_long(seconds: tuple[int, ...], expec
 )
 def test_refusal_of_a_lock_is_shown_in_a_line(why: str, shown: str) -> None:
     """The line stands in RecoveryBlocked and in `cobalt explain`, before what to do."""
-    (text,) = held([("vm-1", NOW + 130 * S, why)], NOW)
-    assert text == f"130 s later a disk of instance vm-1 is in use: {shown}"
+    (text,) = held(by_two(130, why))
+    assert (
+        text
+        == f"130 s later a disk of instance vm-130 is in use, as kvm-b and kvm-c report: {shown}"
+    )
 
 
 def test_locks_that_are_held_too_long_void_the_word_of_one_device() -> None:
-    (text,) = held([("vm-1", NOW + 130 * S, WHY)], NOW)
+    (text,) = held(by_two(130))
     assert doubts(PROVEN, Latest("b1", in_use=(text,))) == (text,)
     record = overtaken(PROVEN, (text,), NOW, contradicted=text)
     assert (record.livesSince, record.contradictedBy) == (NOW, text)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import cast
 
-from tests.unit.operator.ha.made import FACTS
+from tests.unit.operator.ha.made import FACTS, S
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.ha.host_failure.doubts import LockRefusal
 from hypercobalt.ha.host_failure.node_failure import PeerAnswer, Question, Well
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.unconfirmed import MOST_NOTED, Unconfirmed
@@ -19,6 +20,7 @@ from hypercobalt.runtime import Recorder
 from hypercobalt.runtime.write_cache import WriteCache
 
 LIAR = Hypervisor(metadata=ObjectMeta(name="kvm-b", uid="b"))
+REFUSAL = LockRefusal("vm-1", "kvm-b", 130 * S, 'Failed to get "write" lock')
 
 
 class Events:
@@ -33,9 +35,9 @@ class Events:
         self.text = text
 
 
-def reports() -> tuple[Unconfirmed, Events]:
+def reports(*, gone: bool = False) -> tuple[Unconfirmed, Events]:
     events = Events()
-    found = {"kvm-b": LIAR}
+    found = {} if gone else {"kvm-b": LIAR}
     return Unconfirmed(cast("WriteCache[Hypervisor]", found), cast("Recorder", events)), events
 
 
@@ -72,3 +74,20 @@ def test_next_silence_of_a_host_has_events_of_its_own() -> None:
     unconfirmed.forget("kvm-a")
     unconfirmed.report(asked(100))
     assert events.counts["kvm-a PeerDoubted"] == MOST_NOTED + 2
+
+
+def test_target_that_alone_is_refused_a_lock_is_named_on_both_hosts_once() -> None:
+    unconfirmed, events = reports()
+    for seconds in (130, 190):
+        unconfirmed.report(replace(FACTS, refusal=replace(REFUSAL, after=seconds * S)))
+    assert events.counts == {"kvm-a LockDoubted": 1, "kvm-b LockDoubted": 1}
+    assert events.text == (
+        "kvm-b alone reports that a disk of instance vm-1 is in use 130 s after kvm-a was proven "
+        'dead: Failed to get "write" lock. Other hosts are tried; make sure that kvm-a does not run'
+    )
+
+
+def test_report_of_a_host_that_has_left_is_named_on_the_other_one() -> None:
+    unconfirmed, events = reports(gone=True)
+    unconfirmed.report(replace(FACTS, refusal=REFUSAL))
+    assert events.counts == {"kvm-a LockDoubted": 1}

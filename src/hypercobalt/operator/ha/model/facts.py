@@ -9,6 +9,7 @@ from datetime import datetime
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Assertion
 from hypercobalt.compute.model import Host
+from hypercobalt.ha.host_failure.doubts import LockRefusal
 from hypercobalt.ha.host_failure.facts import HostFacts
 from hypercobalt.ha.host_failure.node_failure import Question
 
@@ -26,6 +27,7 @@ class RecoveryFacts(HostFacts):
         rejected: why an assertion that its boot is dead does not count; "" for none.
         assertion: the record of an assertion that the host is dead; None for none.
         question: to peers, with their answers; None: none counts.
+        refusal: the lock of a disk that one target alone has reported; None for none.
         unstored: servers that have left the host, and are recorded with it alone; None: not known.
             Read only while the Hypervisor is being deleted.
         fell: other hosts that are proven dead, and when each fell silent; {} unless this one is.
@@ -39,5 +41,6 @@ class RecoveryFacts(HostFacts):
     rejected: str
     assertion: Assertion | None
     question: Question | None = None
+    refusal: LockRefusal | None = None
     unstored: frozenset[str] | None = frozenset()
     fell: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
