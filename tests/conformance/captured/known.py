@@ -249,6 +249,15 @@ def _very_many_evictions(machine: CapturedHost) -> None:
     machine.sends(*(Request("DELETE", f"{EVICTIONS}/{name}") for name in names))
 
 
+def _renewals_ahead_of_the_watch(machine: CapturedHost) -> None:
+    """Silence is counted for the Leases of all hosts together."""
+    if machine.silent:
+        return  # one host fails at a time
+    machine.renews_ahead(ahead=True)
+    _dies_and_is_recovered(machine, OTHERS[3])
+    machine.renews_ahead(ahead=False)
+
+
 def _drain_that_copies_meet(machine: CapturedHost) -> None:
     """Nothing has moved to the captured host because that runs something of the UUID."""
     name = OTHERS[3]
@@ -305,6 +314,7 @@ KNOWN: Final = (
         Known("amounts of no host", 7, "direct", NODE_AGENT, _amounts_of_no_host),
         Known("fields without end", 7, "direct", NODE_AGENT, _fields_without_end),
         Known("very many Evictions", 8, "direct", NODE_AGENT, _very_many_evictions),
+        Known("renewals ahead", 6, "direct", NODE_AGENT, _renewals_ahead_of_the_watch),
         Known("a device of another host", 3, "direct", KUBELET, _device_of_another),
         Known("by a true death", 1, "direct", NODE_AGENT, _by_a_true_death),
     ),

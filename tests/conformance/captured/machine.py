@@ -90,6 +90,11 @@ _AGAIN: Final = 10.0
 """Seconds between two writes of what persists: as often as an agent renews its Lease."""
 _LONGEST_AGAIN: Final = 640.0
 """The same, doubled each time while all are refused: such a write changes nothing."""
+_AHEAD: Final = 1.3
+"""Seconds between two renewals of a Lease of one second, which the operator's watch shows half a
+second later where something else has changed just before: when the Lease has run out, and is read,
+the next one is there.
+"""
 _PERSISTING: Final = 2
 """Most writes that persist in one run: each costs as much as a host does."""
 PATIENCE: Final = 180
@@ -124,7 +129,7 @@ class CapturedHost(RuleBasedStateMachine):
         self.running: Site | None = None
         self.credential, self.failed, self.leaving = "", False, False
         self.last: tuple[tuple[Request, ...], str] | None = None
-        self.persisting = 0
+        self.persisting, self.ahead = 0, False
 
     def _do(self, work: Coroutine[None, None, T]) -> T:
         return self.runner.run(work)
@@ -275,6 +280,24 @@ class CapturedHost(RuleBasedStateMachine):
         path, user = f"{LEASES}/node-agent-{CAPTURED}", self.users[self._agent]
         answer = await self.site.rest.send_text("PATCH", path, _DEEP, user=user)
         self.codes[f"{self._agent} nests {answer.code}"] += 1
+
+    def renews_ahead(self, *, ahead: bool) -> None:
+        """Renew its Lease so that each read of it shows more than the watch, until it stops."""
+        self.ahead = ahead
+        if ahead:
+            self.site.run(self._renew_ahead())
+
+    async def _renew_ahead(self) -> None:
+        path, user = f"{LEASES}/node-agent-{CAPTURED}", self.users[self._agent]
+        number = 0
+        while self.ahead:
+            number += 1
+            at = f"{self.site.clock.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+            renewal = {"leaseDurationSeconds": 1, "holderIdentity": "agent", "renewTime": at}
+            for spec in ({"leaseTransitions": number}, renewal):
+                answer = await self.site.rest.send("PATCH", path, {"spec": spec}, user=user)
+                self.codes[f"{self._agent} renews {answer.code}"] += 1
+            await asyncio.sleep(_AHEAD)
 
     @precondition(lambda self: self.is_direct and self.site.has_power(CAPTURED))
     @rule(

@@ -32,6 +32,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.node_failure import Question
 from hypercobalt.lab import rights
+from hypercobalt.operator.agents.leases import Follower, _Entry
 from hypercobalt.operator.eviction.turns import HostTurns, Turn
 from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.act import RecoveryActions
@@ -249,6 +250,18 @@ def _turns_for_all(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(HostTurns, "begin", lambda *_: Turn.NOW)
 
 
+def _counts_of_all_leases(patched: pytest.MonkeyPatch) -> None:
+    read_again = Follower._read_again
+
+    async def read(self: Follower, node: str, entry: _Entry) -> None:
+        before = entry.lease
+        await read_again(self, node, entry)
+        if entry.lease is not before:
+            self._since = self._time().time()
+
+    patched.setattr(Follower, "_read_again", read)
+
+
 MUTANTS: Final = (
     Mutant(
         "an agent writes the operator's fields",
@@ -339,6 +352,14 @@ MUTANTS: Final = (
         "not recovered within",
         ("a recovery that a peer stops",),
         rules=_one_peer_suffices,
+    ),
+    Mutant(
+        "a late renewal starts all counts again",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("renewals ahead",),
+        rules=_counts_of_all_leases,
     ),
     Mutant(
         "agents take the names of recoveries",
