@@ -196,7 +196,7 @@ class EvictionFlags:
         service, and begins two moves for each host that could take the next instance, more once it
         has shown that it bears them.
     max_parallel
-        Moves at once, over all Evictions.
+        Moves at once, over all Evictions, and as many evacuations, which copy nothing.
     eviction_order
         Which instances go first: those with most memory, with least, or the running ones.
     eviction_doubt

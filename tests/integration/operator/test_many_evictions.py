@@ -14,8 +14,10 @@ from tests.integration.operator.eviction_world import (
     add_eviction_of,
     add_hypervisor,
     evicting,
+    fence,
     state,
     until_ended,
+    until_it,
     world,
 )
 from tests.integration.runtime.scripted import eventually
@@ -23,13 +25,14 @@ from tests.integration.runtime.scripted import eventually
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import ORIGIN, SERVER, Migration, MigrationSpec, MigrationStatus
 from hypercobalt.compute.fake.registry import FakeHosts
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.model.claims import MOST_NOTED
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.turns import AT_ONCE
-from hypercobalt.runtime import Kube
+from hypercobalt.runtime import Kube, SystemClock
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
@@ -119,3 +122,48 @@ async def test_claims_on_many_instances_leave_room_for_other_events_of_their_hos
         ]
         assert len(noted) == MOST_NOTED, noted
         assert "further instances" in "".join(noted)
+
+
+async def migrates(kube: Kube, host: str, uuid: str) -> None:
+    """Report a live migration that goes on, as the agent of its host may at any time."""
+    meta = ObjectMeta(
+        name=f"{uuid}-20260101-000000",
+        namespace="default",
+        labels={SERVER: uuid, ORIGIN: host},
+    )
+    made = await kube.create(Migration(metadata=meta, spec=MigrationSpec()))
+    now = SystemClock().now()
+    await kube.patch_status(
+        made, MigrationStatus(origin=host, started=now, type="unbounded", memRemaining="9.0 GiB")
+    )
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["emptied", "recovered"])
+async def test_moves_that_a_host_alone_reports_hold_no_other_host_up(
+    kube: Kube, kubeconfig: Path, name: str, dead: bool
+) -> None:
+    captured, compute = f"{name}-a", world(name)
+    compute.also(captured)
+    compute.fill(3)
+    servers = compute.fill(12, on=captured)
+    for server in servers:
+        compute.moves.script(server.id, Script(seconds=3600))
+    compute.moves.disabled.add(captured)
+    for host in (name, captured):
+        await add_hypervisor(kube, host)
+    if dead:
+        compute.moves.dead.add(name)
+        await fence(kube, name)
+    async with evicting(kubeconfig, compute, replace(QUICK, per_cluster=len(servers))):
+        await add_eviction_of(kube, captured)
+        await until_it(kube, captured, lambda e: "Migrating" in phases(e))
+        for server in servers:
+            await migrates(kube, captured, server.id)
+        await until_it(kube, captured, lambda e: set(phases(e)) == {"Migrating"})
+        await add_eviction_of(kube, name)
+        assert state(await until_ended(kube, name)) == "False/Succeeded"
+        assert not compute.moves.on(name)
+
+
+def phases(eviction: Eviction) -> list[str | None]:
+    return [entry.phase for entry in eviction.status.instances]

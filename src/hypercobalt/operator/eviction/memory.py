@@ -156,8 +156,14 @@ class Memories:
             if memory is not None and memory.uid == eviction.metadata.uid and memory.load:
                 loads.append(memory.load)
             else:
-                loads.append(Load(eviction.spec.hypervisor, _moving(eviction.status)))
+                loads.append(self._by_status(eviction))
         return tuple(load for load in loads if load.servers)
+
+    def _by_status(self, eviction: Eviction) -> Load:
+        spec, under_way = eviction.spec, _moving(eviction.status)
+        evacuates = any(each.evacuates for each in under_way.values())
+        policy = self._policy.for_evacuation if evacuates else self._policy
+        return Load(spec.hypervisor, under_way, most=spec.parallelism or policy.per_source)
 
     def ended(self, moves: Iterable[EndedMove], at: float) -> None:
         """Record ended moves of any Eviction, to learn how many their targets bear."""
@@ -172,7 +178,7 @@ class Memories:
 
 def _moving(status: EvictionStatus) -> Mapping[str, Going]:
     return {
-        entry.id: Going(entry.target or "")
+        entry.id: Going(entry.target or "", evacuates=entry.phase == InstancePhase.EVACUATING)
         for entry in status.instances
         if entry.phase in {InstancePhase.MIGRATING, InstancePhase.EVACUATING}
     }

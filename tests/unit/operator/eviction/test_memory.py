@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.operator.eviction.made import POLICY, move, server
+from tests.unit.operator.eviction.made import POLICY, entry, eviction, move, server
 
+from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.compute.model import Move
 from hypercobalt.operator.eviction.memory import Listing, Memories, Memory
+from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.tracks import Begun, Recorded, Track
 from hypercobalt.operator.eviction.planning.target_limits import EndedMove
 
@@ -85,3 +87,18 @@ def test_target_that_one_eviction_has_tried_is_known_to_the_others() -> None:
     ended = [EndedMove("x", "live-migration", 1024, 2.0, 0.0) for _ in range(2)]
     memories.ended(ended, 2.0)
     assert memories.limits(2.0) == {"x": 4}
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "load"),
+    [
+        ("Migrating", {}, Load("here", {"a": Going("x")}, most=10)),
+        ("Migrating", {"parallelism": 30}, Load("here", {"a": Going("x")}, most=30)),
+        ("Evacuating", {}, Load("here", {"a": Going("x", evacuates=True)}, most=20)),
+    ],
+)
+def test_eviction_that_was_not_looked_at_yet_counts_by_its_status(
+    phase: str, spec: dict[str, object], load: Load
+) -> None:
+    status = EvictionStatus(instances=(entry("a", phase, target="x"), entry("b")))
+    assert Memories(POLICY).others([eviction(status, **spec)], "another") == (load,)

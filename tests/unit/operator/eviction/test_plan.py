@@ -59,6 +59,7 @@ from hypercobalt.operator.eviction.model.states import (
     Restarting,
     Stranded,
     Unaffected,
+    Unconfirmed,
 )
 from hypercobalt.operator.eviction.model.tracks import Begun
 from hypercobalt.operator.eviction.plan import plan, questions
@@ -234,7 +235,7 @@ def test_plan_of_a_host_that_was_not_read_is_refused() -> None:
 def test_load_names_the_targets_of_what_begins() -> None:
     of = read(chooses_target=False, candidates={Need(SIZE, ""): (capacity("x"),)})
     found = planned(of, assessed(server()))
-    assert found.load == Load("here", {"a": Going("x", server())})
+    assert found.load == Load("here", {"a": Going("x", server())}, most=POLICY.per_source)
 
 
 @pytest.mark.parametrize(
@@ -341,8 +342,8 @@ def test_server_is_locked_for_its_evacuation_unless_its_owner_has_locked_it(
 def test_moves_of_another_eviction_of_the_host_count_by_the_name_in_nova() -> None:
     of = read(host=Host("in-nova", "h", "s", enabled=False))
     full = {str(n): Going() for n in range(100, 100 + POLICY.per_source - 1)}
-    assert len(planned(of, *FOUR, others=(Load("in-nova", full),)).actions) == 1
-    assert len(planned(of, *FOUR, others=(Load("here", full),)).actions) == 4
+    assert len(planned(of, *FOUR, others=(Load("in-nova", full, most=10),)).actions) == 1
+    assert len(planned(of, *FOUR, others=(Load("here", full, most=10),)).actions) == 4
 
 
 def test_an_instance_without_a_target_is_reported() -> None:
@@ -354,8 +355,15 @@ def test_an_instance_without_a_target_is_reported() -> None:
 
 
 def test_moves_of_others_under_way_count() -> None:
-    others = (Load("else", {str(n): Going() for n in range(100, 100 + POLICY.per_cluster - 1)}),)
+    others = (
+        Load("else", {str(n): Going() for n in range(100, 100 + POLICY.per_cluster - 1)}, most=99),
+    )
     assert len(planned(read(targets=hosts(99)), *FOUR, others=others).actions) == 1
+
+
+def test_move_by_the_report_of_its_host_alone_is_no_load_of_others() -> None:
+    found = planned(read(), assessed(server("b"), Unconfirmed()), assessed(server("c"), Moving()))
+    assert found.load == Load("here", {"c": Going("", server("c"))}, most=POLICY.per_source)
 
 
 @pytest.mark.parametrize(

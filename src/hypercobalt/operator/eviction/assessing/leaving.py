@@ -33,6 +33,7 @@ from hypercobalt.operator.eviction.model.states import (
     Stranded,
     Stuck,
     Unaffected,
+    Unconfirmed,
 )
 from hypercobalt.operator.eviction.model.tracks import Unrecoverable
 
@@ -209,7 +210,7 @@ def _moved_unnoticed(case: Case) -> Found | None:
         return None
     if at - track.view.since > case.policy.stall.total_seconds():
         return None
-    return Moving("libvirt reports a migration, the compute service does not; waiting"), track
+    return Unconfirmed("libvirt reports a migration, the compute service does not; waiting"), track
 
 
 # -- on the host, after a move that has failed -------------------------------------------------

@@ -69,11 +69,13 @@ class Going:
         target: "" where none is known.
         server: None where only its UUID is known.
         claimed: the target's capacity shows it.
+        evacuates: it is an evacuation, which copies nothing.
     """
 
     target: str = ""
     server: Server | None = None
     claimed: bool = False
+    evacuates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,12 @@ class Load:
     Args:
         host: that it empties.
         servers: by UUID.
+        most: that its host may have under way; the rest takes no place of other hosts.
     """
 
     host: str
     servers: Mapping[str, Going]
+    most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

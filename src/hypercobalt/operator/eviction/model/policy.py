@@ -54,7 +54,7 @@ class Policy:
             has shown that it bears more; to each of them where the targets are ours to name.
             `spec.parallelism` goes before it.
         most_per_possible_target: limit to which `per_possible_target` may rise.
-        per_cluster: moves at once, over all Evictions.
+        per_cluster: moves at once, over all Evictions; and as many evacuations, which count apart.
         order: which instances go first; a shutdown of the host is always urgent.
         doubt: what to do when preflight is in doubt.
         stuck_help: what to do first for a live migration without progress.

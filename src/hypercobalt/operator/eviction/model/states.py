@@ -137,6 +137,11 @@ class Moving(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class Unconfirmed(Moving):
+    """It is on its way by its host's report alone: that takes no place of other hosts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stuck:
     """It is on its way without progress.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -14,7 +15,13 @@ from hypercobalt.operator.eviction.model.actions import Start
 from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.facts import Need, Networks, need
 from hypercobalt.operator.eviction.model.policy import Order, Policy
-from hypercobalt.operator.eviction.model.states import Assessment, Mode, Ready
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Evacuating,
+    Mode,
+    Ready,
+    Unconfirmed,
+)
 from hypercobalt.operator.eviction.planning.targets import Reservations, choose
 
 _NOT_CLAIMED: Final = "accepted"
@@ -23,10 +30,12 @@ _NOT_CLAIMED: Final = "accepted"
 
 def going(instance: Assessment) -> Going:
     """Return where an instance that is on its way goes."""
-    move = instance.move
+    move, evacuates = instance.move, isinstance(instance.state, Evacuating)
     if move is None or move.ended:
-        return Going(instance.observed.entry.target or "", instance.server)
-    return Going(move.target, instance.server, claimed=move.status != _NOT_CLAIMED)
+        target = instance.observed.entry.target or ""
+        return Going(target, instance.server, evacuates=evacuates)
+    claimed = move.status != _NOT_CLAIMED
+    return Going(move.target, instance.server, claimed=claimed, evacuates=evacuates)
 
 
 def as_of(before: Iterable[Load], situation: Iterable[Load]) -> tuple[Load, ...]:
@@ -85,6 +94,7 @@ def starts(situation: Situation, instances: Sequence[Assessment], others: Sequen
         networks=facts.networks,
         others=others,
         limits=_limits(situation),
+        evacuates=_evacuates(situation),
     )
     return replace(begin, chosen=tuple(_locking(start, situation) for start in begin.chosen))
 
@@ -106,11 +116,14 @@ def next_ready(situation: Situation, instances: Iterable[Assessment]) -> Server 
 
 
 def load_of(situation: Situation, instances: Iterable[Assessment]) -> Load:
-    """Return the moves under way, for the other Evictions."""
+    """Return the moves under way, for the other Evictions; none by the host's report alone."""
     _, host = situation.host()
-    return Load(
-        host.name, {instance.id: going(instance) for instance in instances if instance.occupies}
-    )
+    under_way = {
+        instance.id: going(instance)
+        for instance in instances
+        if instance.occupies and not isinstance(instance.state, Unconfirmed)
+    }
+    return Load(host.name, under_way, most=situation.most_at_once)
 
 
 def _places(
@@ -124,6 +137,7 @@ def _places(
         host=host.name,
         parallelism=situation.facts.eviction.spec.parallelism,
         borne=_borne(situation) if _is_limited_by_targets(situation) else None,
+        evacuates=_evacuates(situation),
     )
 
 
@@ -146,7 +160,11 @@ def _borne(situation: Situation) -> int | None:
 
 def _limits(situation: Situation) -> Mapping[str, int]:
     """Return the limits that targets have shown; none for an evacuation, which copies nothing."""
-    return {} if situation.course is Course.EVACUATE else situation.facts.limits
+    return {} if _evacuates(situation) else situation.facts.limits
+
+
+def _evacuates(situation: Situation) -> bool:
+    return situation.course is Course.EVACUATE
 
 
 def _locking(start: Start, situation: Situation) -> Start:
@@ -189,10 +207,12 @@ def places(
     host: str,
     parallelism: int | None,
     borne: int | None = None,
+    evacuates: bool = False,
 ) -> Places:
     """Count the moves that may begin now.
 
     Each host that could take instances takes some moves, whether Nova or the operator selects it.
+    Evacuations, which copy nothing, and other moves leave each other their places.
 
     Args:
         instances: all.
@@ -202,14 +222,25 @@ def places(
         parallelism: moves away from it at once; None takes the policy's.
         borne: moves that the hosts that could take the next instance bear together; None where that
             sets no limit.
+        evacuates: the moves are evacuations.
     """
     busy = sum(instance.occupies for instance in instances)
     same = sum(len(load.servers) for load in others if load.host == host)
-    everywhere = sum(len(load.servers) for load in others)
+    everywhere = _elsewhere(others, evacuates=evacuates)
     own = (parallelism or policy.per_source) - busy - same
     if borne is not None:
         own = min(own, max(borne - busy - everywhere, 0 if busy else 1))
     return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
+
+
+def _elsewhere(others: Sequence[Load], *, evacuates: bool) -> int:
+    """Count the moves of others; what a host has beyond its own limit holds no other host up."""
+    under_way, most = Counter[str](), dict[str, int]()
+    for load in others:
+        alike = sum(each.evacuates is evacuates for each in load.servers.values())
+        under_way[load.host] += alike
+        most[load.host] = max(load.most, most.get(load.host, 0))
+    return sum(min(count, most[host]) for host, count in under_way.items())
 
 
 def per_target(policy: Policy, *, chooses: bool) -> int:
@@ -256,6 +287,7 @@ def choose_starts(
     networks: Networks,
     others: Sequence[Load],
     limits: Mapping[str, int],
+    evacuates: bool = False,
 ) -> Starts:
     """Choose the moves that begin now.
 
@@ -269,9 +301,11 @@ def choose_starts(
         networks: hosts whose networks keep instances out.
         others: what other Evictions have under way; they keep their servers.
         limits: moves at once that targets have shown to bear, where the site sets no limit.
+        evacuates: the moves are evacuations.
     """
     taken = {server for load in others for server in load.servers}
-    reservations, limit = _reserved(instances, others), per_target(policy, chooses=chooses)
+    reservations = _reserved(instances, others, evacuates=evacuates)
+    limit = per_target(policy, chooses=chooses)
     shown: Mapping[str, int] = limits if limit and not policy.per_target else {}
     waiting = {id_: pair for id_, pair in ready(instances).items() if id_ not in taken}
     chosen: list[Start] = []
@@ -326,15 +360,17 @@ def _is_named(state: Ready, policy: Policy, *, chooses: bool) -> bool:
     return not chooses or policy.per_target > 0 or bool(state.avoid)
 
 
-def _reserved(instances: Sequence[Assessment], others: Sequence[Load]) -> Reservations:
+def _reserved(
+    instances: Sequence[Assessment], others: Sequence[Load], *, evacuates: bool
+) -> Reservations:
     reservations = Reservations()
     under_way = [each for load in others for each in load.servers.values()]
     under_way += [going(instance) for instance in instances if instance.occupies]
     for each in under_way:
         if not each.target:
             continue
-        if each.server is None or each.claimed:
+        if each.evacuates is evacuates:
             reservations.moves[each.target] += 1
-        else:
-            reservations.add(each.server, each.target)
+        if each.server is not None and not each.claimed:
+            reservations.claim(each.server, each.target)
     return reservations

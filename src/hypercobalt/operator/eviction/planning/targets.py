@@ -25,6 +25,10 @@ class Reservations:
     def add(self, server: Server, host: str) -> None:
         """Reserve capacity of a host, and one of its moves."""
         self.moves[host] += 1
+        self.claim(server, host)
+
+    def claim(self, server: Server, host: str) -> None:
+        """Reserve capacity of a host, and none of its moves."""
         self._sizes.setdefault(host, []).append(server.size)
         if _must_part(server.group):
             self._apart.add((_members(server), host))

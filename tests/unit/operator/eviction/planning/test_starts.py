@@ -22,7 +22,14 @@ from hypercobalt.operator.eviction.model.actions import Start
 from hypercobalt.operator.eviction.model.decision import Going, Load
 from hypercobalt.operator.eviction.model.facts import Networks, need
 from hypercobalt.operator.eviction.model.policy import Order, Policy
-from hypercobalt.operator.eviction.model.states import Assessment, Mode, Moving, Observed, Ready
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Evacuating,
+    Mode,
+    Moving,
+    Observed,
+    Ready,
+)
 from hypercobalt.operator.eviction.planning.starts import (
     Places,
     as_of,
@@ -158,14 +165,39 @@ def test_an_instance_without_a_target_is_reported_and_does_not_hold_up_smaller_o
         pytest.param(3, None, (), 7, id="some under way"),
         pytest.param(12, None, (), 0, id="more than allowed under way"),
         pytest.param(
-            0, 60, (Load("else", {str(n): Going() for n in range(30)}),), 20, id="the cluster's"
+            0,
+            60,
+            (Load("else", {str(n): Going() for n in range(30)}, most=99),),
+            20,
+            id="the cluster's",
         ),
         pytest.param(
             0,
             None,
-            (Load("here", {"x": Going(), "y": Going()}),),
+            (Load("here", {"x": Going(), "y": Going()}, most=99),),
             8,
             id="another Eviction of the host",
+        ),
+        pytest.param(
+            0,
+            60,
+            tuple(Load("else", {f"{n}-{i}": Going() for i in range(30)}, most=10) for n in "ab"),
+            40,
+            id="of one host its own share counts, whatever its Evictions have",
+        ),
+        pytest.param(
+            0,
+            60,
+            tuple(Load(host, {f"{host}-{i}": Going() for i in range(9)}, most=10) for host in "ab"),
+            32,
+            id="two hosts",
+        ),
+        pytest.param(
+            0,
+            None,
+            (Load("else", {str(n): Going(evacuates=True) for n in range(60)}, most=99),),
+            10,
+            id="evacuations leave the moves their places",
         ),
     ],
 )
@@ -175,6 +207,18 @@ def test_places_are_limited_by_source_and_targets(
     moving = [assessed(server(str(n)), Moving()) for n in range(busy)]
     found = places(moving, others, POLICY, host="here", parallelism=parallelism)
     assert (found.free, found.busy) == (free, busy)
+
+
+def test_moves_of_living_hosts_hold_no_evacuation_up() -> None:
+    moves = Load("x", {f"x{n}": Going() for n in range(60)}, most=99)
+    evacuations = Load("y", {f"y{n}": Going(evacuates=True) for n in range(45)}, most=99)
+
+    def free(*others: Load) -> int:
+        policy = POLICY.for_evacuation
+        found = places((), others, policy, host="here", parallelism=None, borne=20, evacuates=True)
+        return found.free
+
+    assert (free(moves), free(moves, evacuations)) == (20, 1)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +237,7 @@ def test_moves_at_once_are_what_source_and_possible_targets_bear(
     borne: int | None, busy: int, elsewhere: int, free: int
 ) -> None:
     moving = [assessed(server(str(n)), Moving()) for n in range(busy)]
-    others = (Load("else", {f"x{n}": Going() for n in range(elsewhere)}),)
+    others = (Load("else", {f"x{n}": Going() for n in range(elsewhere)}, most=99),)
     found = places(moving, others, POLICY, host="here", parallelism=None, borne=borne)
     assert found.free == free
 
@@ -210,7 +254,7 @@ def test_a_target_that_we_name_takes_no_more_than_it_bears(
 
 
 def test_an_instance_that_another_eviction_moves_is_left_to_it() -> None:
-    others = (Load("here", {"a": Going("x")}),)
+    others = (Load("here", {"a": Going("x")}, most=99),)
     chosen = started([assessed(server("a")), assessed(server("b"))], others=others)
     assert [start.server.id for start in chosen] == ["b"]
 
@@ -222,14 +266,20 @@ LAST = (capacity("x", 1024),)
     ("others", "found"),
     [
         pytest.param((), ["x"], id="no other Eviction"),
-        pytest.param((Load("else", {"b": Going("x", server("b"))}),), [], id="not shown yet"),
         pytest.param(
-            (Load("else", {"b": Going("x", server("b"), claimed=True)}),),
+            (Load("else", {"b": Going("x", server("b"))}, most=99),), [], id="not shown yet"
+        ),
+        pytest.param(
+            (Load("else", {"b": Going("x", server("b"), claimed=True)}, most=99),),
             ["x"],
             id="shown",
         ),
-        pytest.param((Load("else", {"b": Going("y", server("b"))}),), ["x"], id="elsewhere"),
-        pytest.param((Load("else", {"b": Going("x")}),), ["x"], id="of a size that is not known"),
+        pytest.param(
+            (Load("else", {"b": Going("y", server("b"))}, most=99),), ["x"], id="elsewhere"
+        ),
+        pytest.param(
+            (Load("else", {"b": Going("x")}, most=99),), ["x"], id="of a size that is not known"
+        ),
     ],
 )
 def test_capacity_that_another_eviction_has_claimed_is_not_claimed_again(
@@ -241,21 +291,21 @@ def test_capacity_that_another_eviction_has_claimed_is_not_claimed_again(
 def test_members_of_a_group_that_must_part_do_not_meet_from_two_hosts() -> None:
     apart = ServerGroup("anti-affinity", ("b",)), ServerGroup("anti-affinity", ("a",))
     one, other = server("a", group=apart[0]), server("b", group=apart[1])
-    others = (Load("else", {"b": Going("x", other)}),)
+    others = (Load("else", {"b": Going("x", other)}, most=99),)
     candidates = (capacity("x", 99_999), capacity("y", 9_999))
     assert targets(started([assessed(one)], candidates, chooses=False, others=others)) == ["y"]
 
 
 def test_claims_made_after_the_read_are_subtracted_from_capacities() -> None:
-    before = (Load("else", {"old": Going("x", server("old"), claimed=True)}),)
-    now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}),)
+    before = (Load("else", {"old": Going("x", server("old"), claimed=True)}, most=99),)
+    now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}, most=99),)
     (load,) = as_of(before, now)
     assert {i for i, each in load.servers.items() if each.claimed} == {"old"}
 
 
 def test_capacities_that_do_not_show_a_move_yet_do_not_show_it_later() -> None:
-    before = (Load("else", {"a": Going("x", server("a"), claimed=True)}),)
-    (load,) = as_of(before, (Load("else", {"a": Going("x", server("a"))}),))
+    before = (Load("else", {"a": Going("x", server("a"), claimed=True)}, most=99),)
+    (load,) = as_of(before, (Load("else", {"a": Going("x", server("a"))}, most=99),))
     assert not load.servers["a"].claimed
 
 
@@ -279,6 +329,36 @@ def test_target_of_a_move_under_way_is_read_from_its_records(
     assert going(Assessment(seen, Moving())) == found
 
 
+def test_evacuation_under_way_is_known_as_one() -> None:
+    assert going(assessed(server(), Evacuating())) == Going("", server(), evacuates=True)
+    seen = Observed(entry("a"), server(), (move("running", kind="evacuation"),))
+    assert going(Assessment(seen, Evacuating())).evacuates
+
+
+def test_moves_to_a_target_hold_no_evacuation_to_it_up_but_take_its_capacity() -> None:
+    moves = {str(n): Going("x", server(str(n))) for n in range(2)}
+    waiting, others = assessed(server(), Ready(Mode.EVACUATE)), (Load("else", moves, most=99),)
+
+    def targets_with(room: int, *, evacuates: bool) -> list[str]:
+        found = choose_starts(
+            [waiting],
+            {need(server()): (capacity("x", room),)},
+            MANY,
+            Policy(per_target=2),
+            order=Order.LARGEST,
+            chooses=True,
+            networks=Networks(),
+            others=others,
+            limits={},
+            evacuates=evacuates,
+        )
+        return targets(found.chosen)
+
+    assert targets_with(3 * SIZE.memory_mib, evacuates=True) == ["x"]
+    assert targets_with(3 * SIZE.memory_mib, evacuates=False) == []
+    assert targets_with(2 * SIZE.memory_mib, evacuates=True) == []
+
+
 def test_own_moves_count_for_the_cluster() -> None:
     moving = [assessed(server(str(n)), Moving()) for n in range(3)]
     most = Policy(per_source=10, per_cluster=5)
@@ -292,7 +372,7 @@ def test_instance_that_has_left_or_is_not_ready_is_not_begun() -> None:
 
 
 def test_move_whose_size_is_unknown_takes_a_place_of_its_target() -> None:
-    others = (Load("else", {"b": Going("x"), "c": Going("x")}),)
+    others = (Load("else", {"b": Going("x"), "c": Going("x")}, most=99),)
     found = started([assessed(server())], LAST, policy=Policy(per_target=2), others=others)
     assert found == ()
     assert targets(started([assessed(server())], LAST, policy=Policy(per_target=3), others=others))
