@@ -36,7 +36,7 @@ from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES, HypervisorCo
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import LABEL, Incident, IncidentType, Reaction
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.migration import SERVER, Migration, MigrationSpec
+from hypercobalt.api.migration import ORIGIN, SERVER, Migration, MigrationSpec
 from hypercobalt.apiserver.server import Server, serve
 from hypercobalt.ha.incidents.config import KEY
 from hypercobalt.node_agent.agent import report
@@ -327,14 +327,26 @@ async def test_open_incidents_survive_the_agent(server: Server, kube: Kube, tmp_
     assert len(await evictions(kube)) == 1
 
 
+def migration(origin: str) -> Migration:
+    labels = {SERVER: U1, ORIGIN: origin}
+    meta = ObjectMeta(name=U1, namespace="default", labels=labels)
+    return Migration(metadata=meta, spec=MigrationSpec())
+
+
+async def test_a_recovery_waits_for_no_migration_of_another_host(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    foreign = await kube.create(migration("kvm-captured"))
+    async with watching(server, FakeLibvirt()) as agent:
+        await crash(agent)
+        await eventually(lambda: has_evictions(kube), seconds=DEADLINE)
+    await kube.delete(Migration, foreign.metadata.name, "default")
+
+
 async def test_a_recovery_waits_for_a_migration(server: Server, kube: Kube) -> None:
     await create(kube)
-    moving = await kube.create(
-        Migration(
-            metadata=ObjectMeta(name=U1, namespace="default", labels={SERVER: U1}),
-            spec=MigrationSpec(),
-        )
-    )
+    moving = await kube.create(migration(NODE))
     async with watching(server, FakeLibvirt()) as agent:
         await crash(agent)
         await until(

@@ -20,7 +20,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, evicting, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import LABEL, SINCE
 from hypercobalt.api.meta import ObjectMeta, owner_reference
-from hypercobalt.api.migration import MIGRATION_TYPES, SERVER, Migration, label_value
+from hypercobalt.api.migration import MIGRATION_TYPES, ORIGIN, SERVER, Migration, label_value
 from hypercobalt.api.times import format_time
 from hypercobalt.ha.incidents.cases import MOST_EVICTIONS, Made, Step, may_have
 from hypercobalt.ha.incidents.config import HaConfig
@@ -106,8 +106,9 @@ class Evictions:
                 wanted = eviction.spec.instances
                 if not wanted or set(wanted) & set(recovery.instances):
                     return f"Eviction {name}"
+        origin = label_value(self._settings.label)  # another host's name any instance of this one
         for uuid in recovery.instances:
-            labels = f"{SERVER}={label_value(uuid)}"
+            labels = f"{SERVER}={label_value(uuid)},{ORIGIN}={origin}"
             found = await self._kube.list(Migration, self._settings.namespace, labels=labels)
             for one in found.items:
                 if one.status.type not in MIGRATION_TYPES.ends:
