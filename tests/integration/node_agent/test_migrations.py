@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import pytest
 import pytest_asyncio
@@ -21,17 +22,34 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats, JobType
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.core import Namespace
-from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.migration import Migration
+from hypercobalt.api.meta import Object, ObjectMeta
+from hypercobalt.api.migration import (
+    ORIGIN,
+    SERVER,
+    Migration,
+    MigrationSpec,
+    MigrationStatus,
+)
 from hypercobalt.apiserver.server import Server
 from hypercobalt.node_agent.migrations.follow import Migrations
+from hypercobalt.node_agent.migrations.record import MigrationRecord
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
-from hypercobalt.runtime import ConnectionFailedError, Kube, SystemClock, load_connection
+from hypercobalt.runtime import (
+    ConnectionFailedError,
+    ForbiddenError,
+    Kube,
+    SystemClock,
+    load_connection,
+)
+from hypercobalt.runtime.client.errors import Status
+from hypercobalt.runtime.client.patch import JsonObject
 from hypercobalt.runtime.mailbox import LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SPACE = "moves"
+
+T = TypeVar("T", bound=Object)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -190,6 +208,93 @@ async def test_each_migration_has_its_object_or_reuses_one_by_choice(
 
     assert one.metadata.name == UUID
     assert (one.status.downtime, one.status.dataTotal) == (None, None)
+
+
+async def foreign(kube: Kube, name: str, type_: str, *, started: datetime) -> Migration:
+    """A Migration that the agent of another host has made of this server."""
+    labels = {SERVER: UUID, ORIGIN: "kvm-captured"}
+    meta = ObjectMeta(name=name, namespace=SPACE, labels=labels)
+    made = await kube.create(Migration(metadata=meta, spec=MigrationSpec()))
+    status = MigrationStatus(origin="kvm-captured", started=started, type=type_)
+    return await kube.patch_status(made, status)
+
+
+def of_host(found: list[Migration], host: str) -> list[Migration]:
+    return [one for one in found if one.metadata.labels[ORIGIN] == host]
+
+
+@pytest.mark.parametrize(
+    ("names", "type_"), [(MigrationNames.SERVER, "unbounded"), (MigrationNames.START, "completed")]
+)
+async def test_name_that_another_host_has_taken_keeps_no_migration_from_its_record(
+    server: Server, kube: Kube, move: Move, names: MigrationNames, type_: str
+) -> None:
+    now = datetime.now(UTC)
+    starts = [(now + timedelta(seconds=n)).strftime("%Y%m%d-%H%M%S") for n in range(-1, 9)]
+    called = [UUID] if names is MigrationNames.SERVER else [f"{UUID}-{start}" for start in starts]
+    before = [await foreign(kube, name, type_, started=now) for name in called]
+    async with agent(server, move.source, "kvm-a", names=names):
+        move.begin(elapsed=0)
+        await until(kube, lambda all_: types(of_host(all_, "kvm-a")) == ["unbounded"])
+        move.arrive()
+        move.complete()
+        found = await until(kube, lambda all_: types(of_host(all_, "kvm-a")) == ["completed"])
+    assert of_host(found, "kvm-captured") == before
+
+
+class Full(Kube):
+    """An API server that refuses every status of one object, as that has no room for it."""
+
+    async def merge_patch(
+        self,
+        type_: type[T],
+        name: str,
+        patch: JsonObject,
+        namespace: str | None = None,
+        *,
+        resource_version: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        if name == UUID and subresource:
+            raise ForbiddenError("patch Migration", Status(code=403))
+        return await super().merge_patch(
+            type_,
+            name,
+            patch,
+            namespace,
+            resource_version=resource_version,
+            subresource=subresource,
+        )
+
+
+async def test_object_of_another_host_that_has_no_room_is_not_kept_to(
+    server: Server, kube: Kube
+) -> None:
+    began = datetime.now(UTC).replace(microsecond=0)
+    await foreign(kube, UUID, "completed", started=began - timedelta(hours=1))
+    given = Settings("kvm-a", "kvm-a", namespace=SPACE, names=MigrationNames.SERVER)
+    with left_to_the_collector():
+        async with Full(load_connection(server.kubeconfig)) as full:
+            status = MigrationStatus(origin="kvm-a", type="unbounded")
+            record = MigrationRecord(full, given, UUID, status, started=began)
+            async with background(record.run):
+                found = await until(kube, lambda all_: "unbounded" in types(all_))
+    assert len(found) == 2
+
+
+async def test_arrival_is_not_that_of_a_migration_which_has_not_begun(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    later = datetime(9999, 1, 1, tzinfo=UTC)
+    lie = await foreign(kube, f"{UUID}-99990101-000000", "unbounded", started=later)
+    async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
+        move.arrive()
+        move.begin()
+        found = await until(
+            kube,
+            lambda all_: [one.status.destination for one in of_host(all_, "kvm-a")] == ["kvm-b"],
+        )
+    assert of_host(found, "kvm-captured") == [lie]
 
 
 @pytest.mark.parametrize(("operation", "kind"), [(2, "managed save"), (6, "snapshot"), (8, "dump")])

@@ -130,7 +130,7 @@ class Incoming:
         if self._began is None:
             mine = arrived_by(found.items, settings.label, self._clock.now())
         else:
-            mine = to_claim(found.items, settings.label, self._began)
+            mine = to_claim(found.items, settings.label, self._began, self._clock.now())
         if mine is None or mine.status.destination == settings.label:
             return mine
         log.info("migration_claimed", migration=mine.metadata.name, server=self._uuid)

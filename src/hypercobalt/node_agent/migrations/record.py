@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,14 +26,15 @@ from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
     changed_fields,
+    drawn_name,
     finish,
     is_finished,
     is_of,
     new_migration,
     unseen,
 )
-from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import AlreadyExistsError, Backoff, Kube, NotFoundError
+from hypercobalt.node_agent.settings import MigrationNames, Settings
+from hypercobalt.runtime import AlreadyExistsError, Backoff, ForbiddenError, Kube, NotFoundError
 
 log = get_logger(__name__)
 
@@ -61,6 +63,7 @@ class MigrationRecord:
     ) -> None:
         self._kube, self._settings, self._server = kube, settings, server
         self._started, self._stored, self._reused = started, stored, False
+        self._taken_over = False
         self.status = status
         self._moved, self._last = asyncio.Event(), False
         self._moved.set()
@@ -129,20 +132,22 @@ class MigrationRecord:
         self._reused = False
         if changes := changed_fields(stored.status, wanted):
             meta = stored.metadata
-            self._stored = await self._kube.merge_patch(
-                Migration, meta.name, {"status": changes}, meta.namespace, subresource="status"
-            )
+            try:
+                self._stored = await self._kube.merge_patch(
+                    Migration, meta.name, {"status": changes}, meta.namespace, subresource="status"
+                )
+            except (ForbiddenError, TerminalError):
+                if not self._taken_over:
+                    raise
+                # The host that made it has left no room in it.
+                self._taken_over = False
+                self._stored = await self._drawn()
+                await self._write()
 
     async def _ensure(self) -> Migration:
         """The object to write to: what a killed agent has left of this migration, or a new one."""
         settings = self._settings
-        wanted = new_migration(
-            self._server,
-            self._started,
-            settings.label,
-            namespace=settings.namespace,
-            names=settings.names,
-        )
+        wanted = self._new()
         labels = wanted.metadata.labels
         selector = f"{SERVER}={labels[SERVER]},{ORIGIN}={labels[ORIGIN]}"
         found = await self._kube.list(Migration, settings.namespace, labels=selector)
@@ -157,7 +162,25 @@ class MigrationRecord:
         try:
             return await self._kube.create(wanted)
         except AlreadyExistsError:
-            return await self._reuse(wanted.metadata)
+            return await self._reuse(wanted.metadata) or await self._drawn()
+
+    def _new(self) -> Migration:
+        settings = self._settings
+        return new_migration(
+            self._server,
+            self._started,
+            settings.label,
+            namespace=settings.namespace,
+            names=settings.names,
+        )
+
+    async def _drawn(self) -> Migration:
+        """A new object, of a name that no other host can have taken."""
+        wanted, name = self._new(), drawn_name(self._server, self._started, token_hex(5))
+        log.warning("migration_name_taken", server=self._server, migration=name)
+        return await self._kube.create(
+            replace(wanted, metadata=replace(wanted.metadata, name=name))
+        )
 
     def _is_late(self, left: Migration) -> bool:
         """Whether the last status is of a migration that another sign has ended already."""
@@ -183,14 +206,23 @@ class MigrationRecord:
         except TerminalError as error:  # no reason not to write the one of now
             log.warning("migration_refused", server=self._server, error=str(error))
 
-    async def _reuse(self, meta: ObjectMeta) -> Migration:
-        """Take over a finished object of that name: each migration does under upstream's names."""
+    async def _reuse(self, meta: ObjectMeta) -> Migration | None:
+        """Take over a finished object of that name: each migration does under upstream's names.
+
+        None where another host has the name, and keeps it: an agent calls its objects as it likes.
+        """
         old = await self._kube.get(Migration, meta.name, meta.namespace)
         if old is None:
             raise TransientError(f"Migration {meta.namespace}/{meta.name}: deleted just now")
-        self._reused = is_finished(old)
+        is_foreign = old.metadata.labels.get(ORIGIN) != meta.labels[ORIGIN]
+        by_server = self._settings.names is MigrationNames.SERVER
+        if is_foreign and not (by_server and is_finished(old)):
+            return None
         if old.metadata.labels != meta.labels:
-            return await self._kube.merge_patch(
-                Migration, meta.name, {"metadata": {"labels": meta.labels}}, meta.namespace
-            )
+            change = {"metadata": {"labels": meta.labels}}
+            try:
+                old = await self._kube.merge_patch(Migration, meta.name, change, meta.namespace)
+            except (ForbiddenError, TerminalError):
+                return None
+        self._reused, self._taken_over = is_finished(old), is_foreign
         return old

@@ -157,6 +157,11 @@ def new_migration(
     )
 
 
+def drawn_name(server: str, started: datetime, digits: str) -> str:
+    """A name for a migration whose own another host has taken; no host can reckon the digits."""
+    return f"{server}-{digits}-{started.strftime(_START)}"
+
+
 def is_of(migration: Migration, started: datetime) -> bool:
     """Whether an object is of the migration that began then, to a tolerance.
 
@@ -173,17 +178,20 @@ def _start_in(name: str) -> datetime | None:
         return None
 
 
-def to_claim(migrations: Iterable[Migration], host: str, began: datetime) -> Migration | None:
+def to_claim(
+    migrations: Iterable[Migration], host: str, began: datetime, now: datetime
+) -> Migration | None:
     """The migration that a server comes to `host` by: the newest one that names no destination.
 
     Args:
         migrations: of that server.
         host: where it arrives.
         began: when the arrival did; one that had ended by then is another one.
+        now: one that begins later is no migration yet.
     """
     open_ = [
         migration
-        for migration in _coming(migrations, host)
+        for migration in _coming(migrations, host, now)
         if _may_be_for(migration, host)
         and (not is_finished(migration) or _ended_at(migration) > began - _CLOCKS)
     ]
@@ -196,17 +204,18 @@ def arrived_by(migrations: Iterable[Migration], host: str, now: datetime) -> Mig
     None if that has its destination and its end, or if the server may have come by a later one of
     which there is no object.
     """
-    newest = max(_coming(migrations, host), key=_age_key, default=None)
+    newest = max(_coming(migrations, host, now), key=_age_key, default=None)
     if newest is None or not _may_be_for(newest, host):
         return None
     return None if is_finished(newest) and now - _since(newest, now) > _RECENT else newest
 
 
-def _coming(migrations: Iterable[Migration], host: str) -> list[Migration]:
+def _coming(migrations: Iterable[Migration], host: str, now: datetime) -> list[Migration]:
     return [
         migration
         for migration in migrations
         if migration.status.started is not None
+        and migration.status.started - now <= _CLOCKS
         and migration.status.origin != host
         and migration.status.type not in {MigrationType.FAILED, MigrationType.CANCELLED}
     ]

@@ -324,6 +324,12 @@ HOUR, LONG = timedelta(hours=1), timedelta(days=2)
         pytest.param([migration("m")], "m", id="one under way"),
         pytest.param([migration("m", age=LONG)], "m", id="one that takes long"),
         pytest.param([migration("old", age=LONG), migration("new")], "new", id="the newest of two"),
+        pytest.param(
+            [migration("m"), migration("later", age=timedelta(seconds=-11))],
+            "m",
+            id="one that has not begun is none",
+        ),
+        pytest.param([migration("m", age=timedelta(seconds=-9))], "m", id="clock that is fast"),
         pytest.param([migration("m", type_="completed", took="1m")], "m", id="over before we look"),
         pytest.param([migration("m", type_="completed", took="55s")], "m", id="clocks differ"),
         pytest.param([migration("m", type_="completed", took="50s")], None, id="by all of 10 s"),
@@ -353,7 +359,7 @@ HOUR, LONG = timedelta(hours=1), timedelta(days=2)
 def test_arrival_claims_the_open_migration_to_its_host(
     there: list[Migration], claimed: str | None
 ) -> None:
-    found = rules.to_claim(there, "kvm-b", NOW)
+    found = rules.to_claim(there, "kvm-b", NOW, NOW)
 
     assert (found.metadata.name if found else None) == claimed
 
@@ -364,6 +370,11 @@ def test_arrival_claims_the_open_migration_to_its_host(
         pytest.param([], None, id="none"),
         pytest.param([migration("m")], "m", id="under way"),
         pytest.param([migration("m", type_="completed")], "m", id="over"),
+        pytest.param(
+            [migration("m"), migration("later", age=timedelta(seconds=-11), destination="kvm-c")],
+            "m",
+            id="one that has not begun brought nothing",
+        ),
         pytest.param([migration("m", type_="completed", age=HOUR)], "m", id="over for an hour"),
         pytest.param([migration("m", type_="completed", age=LONG)], None, id="over for long"),
         pytest.param([migration("m", age=LONG)], "m", id="never marked as ended"),
