@@ -13,11 +13,11 @@ internal/libvirt/libvirt_events.go, whose polling this replaces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind, Lost
 from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats
@@ -34,6 +34,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.incoming import Incoming
+from hypercobalt.node_agent.migrations.of_servers import of_servers
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
 from hypercobalt.node_agent.migrations.record import MigrationRecord
 from hypercobalt.node_agent.migrations.rules import (
@@ -50,6 +51,8 @@ from hypercobalt.runtime import Backoff, Clock, Kube
 from hypercobalt.runtime.mailbox import Mailbox
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 SWEEP: Final = timedelta(hours=6)
 """Objects grow old without an event; also after each end of a migration."""
@@ -265,8 +268,7 @@ class Migrations:
         for uuid in (domain.uuid for domain in domains if domain.active):
             if await self._domains.do(uuid, partial(self._look_for_arrival, uuid)):
                 came.append(uuid)
-        selector = f"{ORIGIN}={label_value(self._settings.label)}"
-        for left in await self._listed(selector):
+        for left in await self._until_read(self._own):
             server = _server(left)
             ending = any(record.writes(left) for record in self._ending)
             if server and not is_finished(left) and not ending:
@@ -294,23 +296,26 @@ class Migrations:
 
     async def _claim_arrived(self, uuids: Sequence[str]) -> None:
         """Claim the migrations of servers that arrived unseen, of late or long ago."""
+        space = self._settings.namespace
         for first in range(0, len(uuids), _TOGETHER):
-            named = {label_value(uuid): uuid for uuid in uuids[first : first + _TOGETHER]}
-            found = await self._listed(f"{SERVER} in ({','.join(named)})")
-            for label, uuid in named.items():
-                own = [one for one in found if one.metadata.labels.get(SERVER) == label]
-                mine = arrived_by(own, self._settings.label, self._clock.now())
+            some = uuids[first : first + _TOGETHER]
+            found = await self._until_read(partial(of_servers, self._kube, space, some))
+            for uuid in some:
+                mine = arrived_by(found[uuid], self._settings.label, self._clock.now())
                 if mine is not None and uuid not in self._incoming:
                     self._receive(uuid).arrived()
 
-    async def _listed(self, selector: str) -> list[Migration]:
-        """List Migrations, however long it takes."""
+    async def _own(self) -> list[Migration]:
+        selector = f"{ORIGIN}={label_value(self._settings.label)}"
+        listed = await self._kube.list(Migration, self._settings.namespace, labels=selector)
+        return listed.items
+
+    async def _until_read(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Read Migrations, however long it takes."""
         failures = 0
         while True:
             try:
-                return (
-                    await self._kube.list(Migration, self._settings.namespace, labels=selector)
-                ).items
+                return await read()
             except HypercobaltError as error:
                 log.warning("migrations_not_listed", error=str(error))
                 await asyncio.sleep(_RETRY.wait(failures))
@@ -331,9 +336,7 @@ class Migrations:
                     await self._sweep.wait()
 
     async def _remove_expired(self) -> None:
-        selector = f"{ORIGIN}={label_value(self._settings.label)}"
-        own = await self._kube.list(Migration, self._settings.namespace, labels=selector)
-        for old in expired(own.items, self._clock.now(), self._settings.retention):
+        for old in expired(await self._own(), self._clock.now(), self._settings.retention):
             meta = old.metadata
             log.info("migration_removed", migration=meta.name)
             await self._kube.delete(Migration, meta.name, meta.namespace, uid=meta.uid)

@@ -13,9 +13,10 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.model import JobStats
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
-from hypercobalt.api.migration import SERVER, Migration, MigrationType, label_value
+from hypercobalt.api.migration import Migration, MigrationType
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.migrations.of_servers import of_servers
 from hypercobalt.node_agent.migrations.rules import (
     GRACE,
     Ending,
@@ -125,12 +126,11 @@ class Incoming:
 
     async def _try_claim(self) -> Migration | None:
         settings = self._settings
-        selector = f"{SERVER}={label_value(self._uuid)}"
-        found = await self._kube.list(Migration, settings.namespace, labels=selector)
+        found = (await of_servers(self._kube, settings.namespace, [self._uuid]))[self._uuid]
         if self._began is None:
-            mine = arrived_by(found.items, settings.label, self._clock.now())
+            mine = arrived_by(found, settings.label, self._clock.now())
         else:
-            mine = to_claim(found.items, settings.label, self._began, self._clock.now())
+            mine = to_claim(found, settings.label, self._began, self._clock.now())
         if mine is None or mine.status.destination == settings.label:
             return mine
         log.info("migration_claimed", migration=mine.metadata.name, server=self._uuid)

@@ -7,7 +7,7 @@ find and leave out the ones that do not fit.
 from __future__ import annotations
 
 import gc
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
@@ -77,13 +77,24 @@ async def read_pages(
     """
     items: list[T] = []
     unreadable: dict[str, str] = {}
+    version = ""
+    async for page in pages(send, of, limit):
+        items += page.items
+        unreadable |= page.unreadable
+        version = page.resource_version
+    return ListResult(items, version, unreadable)
+
+
+async def pages(
+    send: Callable[[dict[str, str]], Awaitable[bytes]], of: Selection[T], limit: int
+) -> AsyncGenerator[Page[T]]:
+    """Yield the pages of a collection; see `read_pages`."""
     params = dict(of.params) | ({"limit": str(limit)} if limit else {})
     while True:
         page = read_page(await send(params), of.type)
-        items += page.items
-        unreadable |= page.unreadable
+        yield page
         if not page.next:
-            return ListResult(items, page.resource_version, unreadable)
+            return
         params["continue"] = page.next
 
 

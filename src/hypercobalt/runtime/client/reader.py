@@ -5,14 +5,14 @@ Source: Kubernetes API concepts; `docs/decisions/0002-client.md`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar
 
 from hypercobalt.api.codec import decode
 from hypercobalt.api.meta import Object
-from hypercobalt.runtime.client.collection import ListResult, read_pages
+from hypercobalt.runtime.client.collection import ListResult, Page, pages, read_pages
 from hypercobalt.runtime.client.errors import GoneError, NotFoundError
 from hypercobalt.runtime.client.requests import Selection, make_call
 from hypercobalt.runtime.client.transport import AT_ONCE, Transport
@@ -53,16 +53,31 @@ class Reader:
         No namespace means all of them; a page has `limit` objects, or everything if it is 0.
         """
         of = Selection(type_, namespace, labels, fields)
-
-        async def send(params: dict[str, str]) -> bytes:
-            call = make_call("list", "GET", type_, (namespace, None), params=params)
-            return await self._transport.send(call)
-
+        send = self._sends(type_, namespace)
         try:
             return await read_pages(send, of, limit)
         except GoneError:
             # The version of the first page was compacted before the last one was read.
             return await read_pages(send, of, 0)
+
+    def pages(
+        self, type_: type[T], namespace: str | None = None, *, labels: str = "", limit: int
+    ) -> AsyncGenerator[Page[T]]:
+        """Read a collection without keeping it, as what others make in any number and size.
+
+        Raises:
+            GoneError: its version is no longer kept; not before some minutes.
+        """
+        return pages(self._sends(type_, namespace), Selection(type_, namespace, labels), limit)
+
+    def _sends(
+        self, type_: type[T], namespace: str | None
+    ) -> Callable[[dict[str, str]], Awaitable[bytes]]:
+        async def send(params: dict[str, str]) -> bytes:
+            call = make_call("list", "GET", type_, (namespace, None), params=params)
+            return await self._transport.send(call)
+
+        return send
 
     @asynccontextmanager
     async def watch(
