@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,37 @@ def on_loop(work: Callable[[], object]) -> float:
     with cpu() as used:
         work()
     return used.seconds * 1000
+
+
+@dataclass(slots=True)
+class Turns:
+    """The longest turn of the loop so far, in milliseconds of CPU of its thread."""
+
+    longest_ms: float = 0.0
+
+
+@asynccontextmanager
+async def turns() -> AsyncIterator[Turns]:
+    """Measure the turns of the loop in a block of work."""
+    seen = Turns()
+    spare_the_collector()
+
+    async def look() -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            seen.longest_ms, last = max(seen.longest_ms, (now - last) * 1000), now
+
+    looking = asyncio.create_task(look())
+    await asyncio.sleep(0)
+    try:
+        yield seen
+        await asyncio.sleep(0)
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
 
 
 def resident_mib() -> float:

@@ -6,6 +6,7 @@ Short as it stands; `HOSTILE_OBJECTS=1000` and -s give the figures of docs/secur
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import inspect
@@ -20,13 +21,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.cost import on_loop, resident_mib
+from tests.contracts.direct import A, B
+from tests.cost import on_loop, resident_mib, turns
+from tests.unit.compute.memory import C, Memory, identity
 
+from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState
 from hypercobalt.api.core import Node
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
+from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.directory import distinct, place
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.ha.host_failure.census import census
@@ -253,3 +259,40 @@ def test_hostile_objects_neither_hold_the_loop_nor_stay_in_memory(
     )
     assert grown < LEAK_MIB, resident
     assert largest > 2**20
+
+
+DISK = "<disk type='file'><source file='/shared/vms/{}.img'/><target dev='vda'/></disk>"
+
+
+def definitions(domains: int, disks: int) -> HostDefinitions:
+    """As many as a captured host stores in a few hundred KiB, before it dies."""
+    kept = dict[str, DomainDefinition]()
+    for number in range(domains):
+        listed = "".join(DISK.format(f"{number}-{disk}") for disk in range(disks))
+        xml = f"<domain><name>vm</name><devices>{listed}</devices></domain>"
+        kept[identity(f"hostile-{number}")] = DomainDefinition(f"vm-{number}", xml, active=True)
+    return HostDefinitions("boot", "mark", kept, version="u/1")
+
+
+@pytest.mark.timeout(120)
+async def test_stored_definitions_of_one_dead_host_hold_no_recovery_of_another_up() -> None:
+    world = Memory()
+    for host in (A, C):
+        await world.lose(host)
+    world.stored[C] = definitions(2000, 25)
+    guest = Domain(
+        identity("victim"), "victim", True, DomainState.RUNNING, devices=Devices(ports=("port",))
+    )
+    async with world.service() as made, turns() as seen:
+        site = made.moves._site
+        places = site.hosts.all_places()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(20):
+                group.create_task(site.everywhere(places))
+                group.create_task(port_claims.bind(site, guest, (B,)))
+        assert await made.moves.server(identity("none")) is None
+        assert len(await made.moves.servers(C)) == 2000
+        (first, *_), (again, *_) = [(await site.everywhere(places))[C] for _ in range(2)]
+    sys.stdout.write(f"stored definitions: {seen.longest_ms:.0f} ms at most\n")
+    assert seen.longest_ms < HELD_MS
+    assert first is again

@@ -70,12 +70,15 @@ class HostDefinitions(msgspec.Struct, frozen=True, omit_defaults=True):
         mark: name of the file that the host has left in the directories of their disks.
         domains: by UUID.
         left_out: names of those that the object has no room for, by UUID.
+        version: distinguishes what was read from each other state of any such object; "" where
+            that is not known. Never stored.
     """
 
     bootID: str = ""
     mark: str = ""
     domains: dict[str, DomainDefinition] = {}
     left_out: dict[str, str] = {}
+    version: str = ""
 
 
 class Packed(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -22,7 +23,13 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.direct import servers
 from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.dead import DeadDomain
-from hypercobalt.compute.direct.definitions import StoredByAgents, stored_domain, stored_domains
+from hypercobalt.compute.direct.definitions import (
+    NotStored,
+    ParsedDomains,
+    StoredByAgents,
+    stored_domain,
+    stored_domains,
+)
 from hypercobalt.compute.direct.directory import Place, place
 from hypercobalt.compute.direct.obstacles import waits_for_host
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, ended_here
@@ -338,3 +345,53 @@ async def test_domains_of_a_large_host_are_those_of_a_small_one() -> None:
     found = await stored_domains(large)
     assert found == tuple(stored_domain(large, uuid) for uuid in large.domains)
     assert [one.active for one in found[:2]] == [False, True]
+
+
+def _stored(version: str, characters: int = 10) -> HostDefinitions:
+    xml = f"<domain><name>a</name><description>{'x' * characters}</description></domain>"
+    return HostDefinitions(domains={"u": DomainDefinition("vm", xml)}, version=version)
+
+
+async def test_stored_domains_are_parsed_once_for_each_version() -> None:
+    parsed = ParsedDomains()
+    (first,) = await parsed.of(_stored("u/1"))
+    assert (await parsed.of(_stored("u/1")))[0] is first
+    assert (await parsed.of(_stored("u/2")))[0] is not first
+    assert (await parsed.of(_stored("u/1")))[0] is first
+
+
+async def test_domains_of_an_unknown_version_are_parsed_each_time() -> None:
+    parsed = ParsedDomains()
+    (first,) = await parsed.of(_stored(""))
+    (second,) = await parsed.of(_stored(""))
+    assert (first is second, first) == (False, second)
+
+
+async def test_stored_domains_that_were_used_last_are_kept() -> None:
+    parsed, large = ParsedDomains(), 15 * 1024**2
+    (first,) = await parsed.of(_stored("u/1", large))
+    (second,) = await parsed.of(_stored("u/2", large))
+    assert (await parsed.of(_stored("u/1", large)))[0] is first
+    await parsed.of(_stored("u/3", large))
+    assert (await parsed.of(_stored("u/1", large)))[0] is first
+    assert (await parsed.of(_stored("u/2", large)))[0] is not second
+
+
+async def test_several_waiting_for_stored_domains_parse_them_once() -> None:
+    parsed, large = ParsedDomains(), _stored("u/1", 300_000)
+    found = await asyncio.gather(*(parsed.of(large) for _ in range(5)))
+    assert all(one[0] is found[0][0] for one in found)
+
+
+async def test_definitions_of_several_dead_hosts_are_kept_as_far_as_there_is_room() -> None:
+    reads = list[str]()
+
+    class Read(NotStored):
+        async def of(self, host: str) -> HostDefinitions:
+            reads.append(host)
+            return _stored("u/1", 15 * 1024**2)
+
+    stored = StoredByAgents(Read(), lambda: 0.0)
+    for host in ("kvm-1", "kvm-2", "kvm-1", "kvm-2", "kvm-3", "kvm-2", "kvm-1"):
+        await stored.of(host)
+    assert reads == ["kvm-1", "kvm-2", "kvm-3", "kvm-1"]

@@ -58,18 +58,29 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
     answering = [one for one in others if one.name in found.answering]
     await site.sharing.learn_dead(found.domains, stored.mark, place, answering)
 
-    for one in found.domains:
-        site.carrying.obstacle(stored.domains[one.uuid].xml, one.uuid)
-        await asyncio.sleep(0)  # each takes a millisecond, once: the loop goes on in between
-
     def is_shared(disk: Disk) -> bool:
         known = site.sharing.is_shared(disk, place.name)
         return known or site.sharing.is_open(disk, place, answering)
 
+    listed = list[Server]()
+    for one in found.domains:
+        listed.append(server(site, one, place, is_shared, stored.domains[one.uuid]))
+        await asyncio.sleep(0)  # each takes a millisecond: the loop goes on in between
     return (
-        *(server(site, one, place, is_shared, stored.domains[one.uuid]) for one in found.domains),
+        *listed,
         *(_unknown(place, uuid, name) for uuid, name in stored.left_out.items()),
     )
+
+
+async def has_stored(site: Site, place: Place, uuid: str) -> bool:
+    """Whether a dead host has stored a domain, or at least its name.
+
+    Raises:
+        UnreachableError: its definitions cannot be read.
+    """
+    with translated(f"host {place.name}"):
+        stored = await site.stored.of(place.name)
+    return uuid in stored.domains or uuid in stored.left_out
 
 
 async def find(site: Site, place: Place, uuid: str, others: Iterable[Place]) -> DeadDomain | None:

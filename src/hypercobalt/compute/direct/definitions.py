@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from hypercobalt.api.definitions import HostDefinitions
+from hypercobalt.api.definitions import MOST_TEXT, HostDefinitions
 from hypercobalt.compute.direct.starts import StartsInMemory, StartsUnderWay
 from hypercobalt.errors import TransientError
 
@@ -18,6 +18,8 @@ NOTHING: Final = HostDefinitions()
 _SHARED_SECONDS: Final = 5.0
 _AT_ONCE: Final = 256 * 1024
 """Characters of XML that are parsed on the loop: some 30 ms. A host may have stored 16 MiB."""
+_MOST_KEPT: Final = 2 * MOST_TEXT
+"""Characters of XML of which something is kept; what was used last is kept in any case."""
 
 
 class NotStoredError(TransientError):
@@ -86,8 +88,20 @@ class StoredByAgents:
             at, known = self._known.get(host, (0.0, NOTHING))
             if known is NOTHING or self._clock() - at > _SHARED_SECONDS:
                 known = await self._read.of(host)
-                self._known = {host: (self._clock(), known)}
+                self._keep(host, known)
             return known
+
+    def _keep(self, host: str, known: HostDefinitions) -> None:
+        """Keep what was read of a host, and lately of others: several may die together."""
+        now = self._clock()
+        others = [
+            (name, (at, one))
+            for name, (at, one) in self._known.items()
+            if name != host and now - at <= _SHARED_SECONDS
+        ]
+        while others and _characters(known, *(one for _, (_, one) in others)) > _MOST_KEPT:
+            del others[0]
+        self._known = {**dict(others), host: (now, known)}
 
     async def mark_keys(self) -> tuple[bytes, ...]:
         async with self._reading:  # each evacuation needs them four times
@@ -98,14 +112,63 @@ class StoredByAgents:
             return keys
 
 
+@dataclass(slots=True)
+class _Version:
+    """Domains of one version of an object.
+
+    Args:
+        characters: of their XML.
+        parsing: held by whoever parses them.
+        domains: None until they are parsed.
+    """
+
+    characters: int
+    parsing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    domains: tuple[Domain, ...] | None = None
+
+
+class ParsedDomains:
+    """Domains that dead hosts have stored, each version of an object parsed once.
+
+    Every start of another host's domain is compared with all of them, and a captured host stores
+    what takes seconds to parse.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Version] = {}  # the one that was used last is last
+
+    async def of(self, host: HostDefinitions) -> tuple[Domain, ...]:
+        """Return all domains as their host had them."""
+        version = host.version
+        known = self._known.pop(version, None) or _Version(_characters(host))
+        if version:
+            self._known[version] = known
+            self._forget_old()
+        async with known.parsing:
+            if known.domains is None:
+                known.domains = await stored_domains(host)
+        return known.domains
+
+    def _forget_old(self) -> None:
+        left = sum(one.characters for one in self._known.values())
+        for version, one in tuple(self._known.items())[:-1]:
+            if left <= _MOST_KEPT:
+                break
+            left -= one.characters
+            del self._known[version]
+
+
 async def stored_domains(host: HostDefinitions) -> tuple[Domain, ...]:
     """Return all domains as their host had them; many of them are parsed on a thread."""
 
     def parsed() -> tuple[Domain, ...]:
         return tuple(stored_domain(host, uuid) for uuid in host.domains)
 
-    large = sum(len(one.xml) for one in host.domains.values()) > _AT_ONCE
-    return await asyncio.to_thread(parsed) if large else parsed()
+    return await asyncio.to_thread(parsed) if _characters(host) > _AT_ONCE else parsed()
+
+
+def _characters(*hosts: HostDefinitions) -> int:
+    return sum(len(one.xml) for host in hosts for one in host.domains.values())
 
 
 def stored_domain(host: HostDefinitions, uuid: str) -> Domain:

@@ -96,7 +96,7 @@ class DirectMoves:
     async def _dead(self, id: str) -> Server | None:
         """Return the server, if it is on a host that is proven dead."""
         for place in self._site.hosts.all_places():
-            if place.fenced:
+            if place.fenced and await dead.has_stored(self._site, place, id):
                 there = await dead.servers_of(self._site, place)
                 if found := next((one for one in there if one.id == id), None):
                     return found

@@ -6,11 +6,8 @@ take that instance off the network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct.claims import ClaimedError
-from hypercobalt.compute.direct.definitions import stored_domain
 from hypercobalt.compute.direct.site import Site
 
 
@@ -38,16 +35,16 @@ async def _check(site: Site, domain: Domain) -> None:
     """
     if not domain.devices.ports:
         return
-    places = site.hosts.all_places()
+    own, places = frozenset(domain.devices.ports), site.hosts.all_places()
     listed = await site.listed(places)
     for place in places:
         if place.name not in listed and place.fenced:
             stored = await site.stored.of(place.name)
-            there: Iterable[Domain] = (stored_domain(stored, uuid) for uuid in stored.domains)
+            there = await site.witnesses.parsed.of(stored)
         else:
             there = listed.get(place.name, ())
         for other in there:
-            taken = set(domain.devices.ports) & set(other.devices.ports)
+            taken = own.intersection(other.devices.ports)
             if taken and other.uuid != domain.uuid:
                 text = f"its port {min(taken)[:64]} is that of {other.name} on {place.name}, too"
                 raise PortClaimedError(text, place.name)

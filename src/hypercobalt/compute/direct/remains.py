@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import HostDefinitions
-from hypercobalt.compute.direct.definitions import stored_domains
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.witnesses import Witnesses
@@ -105,5 +104,5 @@ async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -
         removed = started_on in copies.answering and started_on not in there
         return removed or has_left(place, copies=there, moved_to=moved_to)
 
-    left = tuple(one for one in await stored_domains(kept) if not is_gone(one.uuid))
+    left = tuple(one for one in await witnesses.parsed.of(kept) if not is_gone(one.uuid))
     return Remains(kept, left, copies.answering)

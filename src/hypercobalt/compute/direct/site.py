@@ -10,7 +10,7 @@ from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons
 from hypercobalt.compute.direct.answers import Answers
 from hypercobalt.compute.direct.carrying import Carrying
-from hypercobalt.compute.direct.definitions import Stored, stored_domain
+from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities, daemon_of
@@ -131,7 +131,7 @@ class Site:
                     kept = await self.stored.of(place.name)
                 except TransientError:
                     continue
-                listed[place.name] = tuple(stored_domain(kept, uuid) for uuid in kept.domains)
+                listed[place.name] = await self.witnesses.parsed.of(kept)
         return listed
 
     async def look_everywhere(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct.answers import Answers
-from hypercobalt.compute.direct.definitions import Stored, stored_domains
+from hypercobalt.compute.direct.definitions import ParsedDomains, Stored
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.records import Records
@@ -43,12 +43,14 @@ class Witnesses:
         answers: present reports of the other hosts.
         marks: distinguishes this operator's marks from others.
         records: moves of this process.
+        parsed: the stored definitions as domains.
     """
 
     stored: Stored
     answers: Answers
     marks: Marks
     records: Records
+    parsed: ParsedDomains = field(default_factory=ParsedDomains)
 
     async def copies(self, places: Iterable[Place]) -> Copies:
         """Return the copies on some hosts.
@@ -83,6 +85,6 @@ class Witnesses:
         if not place.fenced:
             return ()
         try:
-            return await stored_domains(await self.stored.of(place.name))
+            return await self.parsed.of(await self.stored.of(place.name))
         except TransientError:
             return ()

@@ -14,6 +14,8 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from hypercobalt.api.definitions import HostDefinitions, unpack
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.sealed_definitions import MOST_CHARACTERS, SealedDefinitions
@@ -104,7 +106,8 @@ class DefinitionsReader:
                 f"domains.{host}, which is not read any more"
             )
         keys, owner = await self._keys(), Owner(host, known.metadata.uid)
-        return await asyncio.to_thread(opened, found, owner, keys)
+        read = await asyncio.to_thread(opened, found, owner, keys)
+        return replace(read, version=f"{found.metadata.uid}/{found.metadata.resourceVersion}")
 
     async def mark_keys(self) -> tuple[bytes, ...]:
         """Return keys that seal the marks of evacuations, the present one first.
