@@ -128,6 +128,21 @@ async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memo
     assert (move.status, identity("attacker") in world.host(B).here) == ("error", False)
 
 
+@pytest.mark.parametrize("runs", [True, False])
+async def test_dead_host_with_unreadable_definitions_keeps_no_guest_of_another_down(
+    world: Memory, *, runs: bool
+) -> None:
+    world.host(A).put(guest("victim", OWN, runs=runs, ports=(PORT,)))
+    for host in (C, A):
+        await world.lose(host)
+    del world.stored[C]
+    made = service(world)
+    move = await evacuated(made, "victim")
+    there = await made.moves.server(identity("victim"))
+    await made.close()
+    assert (move.status, there and there.host) == ("done", B), move.message
+
+
 async def test_port_of_a_dead_hosts_guest_is_claimed_by_name(world: Memory) -> None:
     world.host(A).put(guest("victim", OWN, ports=(PORT,)))
     world.host(C).put(guest("attacker", ports=(PORT,)))

@@ -75,7 +75,7 @@ class DirectMoves:
                 if domain is not None and view is not HostView.ARRIVES:
                     await self._learn(place, (domain,))
                     return self._server(domain, place)
-        if found := await self._dead(id):
+        if found := await self._dead(id, all_read=True):
             return found
         silent = [place.name for place, view, _ in seen if view is HostView.SILENT]
         if silent:
@@ -93,13 +93,25 @@ class DirectMoves:
             if domain.uuid in ids and domain.state is DomainState.CRASHED
         )
 
-    async def _dead(self, id: str) -> Server | None:
-        """Return the server, if it is on a host that is proven dead."""
+    async def _dead(self, id: str, *, all_read: bool = False) -> Server | None:
+        """Return the server, if it is on a host that is proven dead.
+
+        Raises:
+            UnreachableError: with `all_read`, a host may have it whose definitions cannot be read.
+        """
+        unread: UnreachableError | None = None
         for place in self._site.hosts.all_places():
-            if place.fenced and await dead.has_stored(self._site, place, id):
+            try:
+                if not (place.fenced and await dead.has_stored(self._site, place, id)):
+                    continue
                 there = await dead.servers_of(self._site, place)
+            except UnreachableError as error:
+                unread = unread or error
+            else:
                 if found := next((one for one in there if one.id == id), None):
                     return found
+        if all_read and unread is not None:
+            raise unread
         return None
 
     async def moves(self, host: str) -> tuple[Move, ...]:

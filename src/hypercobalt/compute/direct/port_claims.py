@@ -20,7 +20,7 @@ async def bind(site: Site, domain: Domain, hosts: tuple[str, ...]) -> None:
 
     Raises:
         PortClaimedError: another domain has one.
-        TransientError: the network cannot be changed, or a dead host's definitions not be read.
+        TransientError: the network cannot be changed.
     """
     await _check(site, domain)
     await site.ports.bind(domain.devices.ports, hosts)
@@ -29,22 +29,19 @@ async def bind(site: Site, domain: Domain, hosts: tuple[str, ...]) -> None:
 async def _check(site: Site, domain: Domain) -> None:
     """Check that no other domain has a port of a domain, on any host that answers or is dead.
 
+    A dead host whose definitions cannot be read holds nothing up: its agent has written them.
+
     Raises:
         PortClaimedError: one has.
-        TransientError: the definitions of a dead host cannot be read.
     """
     if not domain.devices.ports:
         return
     own, places = frozenset(domain.devices.ports), site.hosts.all_places()
-    listed = await site.listed(places)
-    for place in places:
-        if place.name not in listed and place.fenced:
-            stored = await site.stored.of(place.name)
-            there = await site.witnesses.parsed.of(stored)
-        else:
-            there = listed.get(place.name, ())
+    everywhere = await site.everywhere([one for one in places if one.fenced])
+    everywhere |= await site.listed(one for one in places if not one.fenced)
+    for host, there in everywhere.items():
         for other in there:
             taken = own.intersection(other.devices.ports)
             if taken and other.uuid != domain.uuid:
-                text = f"its port {min(taken)[:64]} is that of {other.name} on {place.name}, too"
-                raise PortClaimedError(text, place.name)
+                text = f"its port {min(taken)[:64]} is that of {other.name} on {host}, too"
+                raise PortClaimedError(text, host)
