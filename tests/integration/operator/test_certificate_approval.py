@@ -22,6 +22,8 @@ from hypercobalt.api.certificate import (
 )
 from hypercobalt.api.codec import DecodeError
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.certificates.approval import requester_node
+from hypercobalt.operator.certificates.pace import AT_ONCE
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -146,6 +148,25 @@ async def test_request_that_cannot_be_read_holds_up_no_other(
         assert (await decided(kube, good.metadata.name)).startswith("Approved")
     for each in odd:
         await kube.delete(CertificateRequest, each, PLACE)
+
+
+async def test_requests_of_one_host_keep_no_other_hosts_waiting(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    captured, many = f"{name}-a", 2 * AT_ONCE
+    one = request_of_agent(captured, "198.51.100.1")
+    for number in range(many):
+        meta = replace(one.metadata, name=f"libvirt-{captured}-{number}")
+        await kube.create(replace(one, metadata=meta))
+    other = await kube.create(request_of_agent(f"{name}-b"))
+    for host in (captured, f"{name}-b"):
+        await add_node(kube, host)
+    async with operator(kubeconfig, issuing=ISSUING):
+        assert (await decided(kube, other.metadata.name)).startswith("Approved")
+        found = (await kube.list(CertificateRequest, PLACE)).items
+    of_captured = [it for it in found if requester_node(it) == captured]
+    assert len(of_captured) == many
+    assert sum(bool(verdict(it)) for it in of_captured) < many - AT_ONCE / 2
 
 
 @pytest.mark.parametrize("type_", ["Approved", "Denied"])

@@ -22,6 +22,7 @@ from hypercobalt.api.holders import way_out
 from hypercobalt.api.host_certificate import LIFETIME, USAGES
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.certificates.pace import HostPace
 from hypercobalt.operator.shared.node_names import BY_CLAIM, Holder, NodeNames, names_of
 from hypercobalt.runtime import Cache, Clock, Kube, Result, split_key
 from hypercobalt.runtime.write_cache import WriteCache
@@ -124,23 +125,27 @@ class ApprovalReconciler:
         self._kube, self._clock = kube.as_manager(NAME), clock
         self._nodes, self._requests = nodes, requests
         self._issuing, self._agents, self._holder = issuing, agent_namespaces, holder
+        self._pace = HostPace()
 
     async def reconcile(self, key: str, /) -> Result:
         namespace, name = split_key(key)
         request = self._requests.get(name, namespace or "")
         if request is None or not is_for(request, self._issuing) or _is_decided(request):
+            self._pace.forget(key)
             return Result()
         node = requester_node(request)
+        if node and self._nodes.get(node) is None:
+            return Result()  # another shard's, or to be seen yet: then it wakes us
+        if wait := self._pace.wait(node, key, request.metadata.uid, self._clock.monotonic()):
+            return Result(wait)
         own = await self._names(node) if node else None
-        if node and own is None:  # another shard's, or to be seen yet: then it wakes us
+        if node and own is None:  # it has just gone
             return Result()
         await self._decide(request, refusal(request, own, self._agents))
         return Result()
 
     async def _names(self, name: str) -> NodeNames | None:
         """Return the Node's present names: an address that is new is not denied."""
-        if self._nodes.get(name) is None:
-            return None
         node = await self._kube.get(Node, name)
         if node is None:
             return None
