@@ -25,10 +25,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
 from hypercobalt.apiserver.connections import Kept
-from hypercobalt.apiserver.inflight import Inflight, Share, is_read, weight
+from hypercobalt.apiserver.inflight import Inflight, Share, count_answer, is_read, weight
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
-from hypercobalt.apiserver.requests.request import ANONYMOUS, Request, Response, Stream, User
+from hypercobalt.apiserver.requests.request import ANONYMOUS, PIECE, Request, Response, Stream, User
 from hypercobalt.apiserver.transfer import (
     GoneError,
     IncomingBody,
@@ -96,6 +96,7 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(PIECE)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -223,6 +224,7 @@ class _App:
         body = IncomingBody(receive, headers, Share(self._inflight.bodies, user.flow))
         query = _query(scope["query_string"].decode("latin-1"))
         request = Request(scope["method"], scope["path"], query, headers, user, read=body.read)
+        request.room = room = self._inflight.room(user)
         share = self._inflight.share(request)
         try:
             answer = await self._answer(request, fields, body, share)
@@ -237,6 +239,8 @@ class _App:
             connection.abort()
         finally:
             share.release()
+            if room is not None:
+                room.release()
 
     async def _answer(
         self, request: Request, fields: Sequence[tuple[str, str]], body: IncomingBody, share: Share
@@ -248,8 +252,11 @@ class _App:
                 share.take(places)
                 await self._inflight.turns.wait(request.user.flow)
             if is_read(request):
-                return await self._api.handle(request)
-            return await self._within_time(request, body, share)
+                answer = await self._api.handle(request)
+            else:
+                answer = await self._within_time(request, body, share)
+            if isinstance(answer, Response):
+                count_answer(request, answer)
         except errors.StatusError as error:
             return error_response(error)
         except GoneError:
@@ -257,6 +264,7 @@ class _App:
         except Exception:  # a bug must end one request, not the server
             log.exception("request_failed", method=request.method, path=request.path)
             return error_response(errors.internal("see the server's log"))
+        return answer
 
     async def _within_time(
         self, request: Request, body: IncomingBody, share: Share

@@ -3,7 +3,8 @@
 A user may hold as much of a limit as it leaves free for the others; beyond that, a request gets
 429 with Retry-After. Requests that hold a place are begun a few at a time, users in turn, so a
 request waits for a few of a flooding user and not for all of them. Watches are counted apart, with
-what their selectors hold; health checks are neither counted nor kept waiting.
+what their selectors hold; health checks are neither counted nor kept waiting. Of long answers the
+bytes that are not sent yet are counted for each host, for all users together that are bound to it.
 
 Source: kube-apiserver's --max-requests-inflight, --max-mutating-requests-inflight and API Priority
 and Fairness, whose flows are users.
@@ -16,7 +17,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from hypercobalt.apiserver import errors, health
-from hypercobalt.apiserver.requests.request import Request
+from hypercobalt.apiserver.requests.request import PIECE, Request, Response, User
 
 READS, WRITES = 400, 200  # as kube-apiserver
 BODY_BYTES = 64 * 2**20  # 21 bodies of the largest size
@@ -24,6 +25,8 @@ WATCHES = 100_000
 SELECTOR_CHARACTERS = 64  # that weigh as much as a watch
 OF_A_HOST = 32  # requests of a sort, or watches, of a user that is bound to one Node
 SURE, SURE_BYTES = 8, 64 * 2**10  # requests or watches, and bytes of bodies, of each user
+ANSWER_BYTES = 256 * 2**20  # of all hosts
+ANSWER_BYTES_OF_A_HOST = 32 * 2**20  # two lists of what one of its users may store
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 AT_ONCE = 16  # requests begun in a turn of the loop, some 10 ms of work; then newcomers are seen
 
@@ -123,6 +126,12 @@ class Share:
         self.limit.take(self.user, amount, self.most)
         self.amount += amount
 
+    def give(self, amount: int) -> None:
+        """Give some of it back."""
+        amount = min(amount, self.amount)
+        self.limit.give_back(self.user, amount)
+        self.amount -= amount
+
     def hold(self) -> None:
         """Have one more holder."""
         self.holders += 1
@@ -142,6 +151,7 @@ class Inflight:
         self.reads, self.writes = Limit(READS, sure=SURE), Limit(WRITES, sure=SURE)
         self.watches = Limit(WATCHES, sure=SURE)
         self.bodies, self.turns = Limit(BODY_BYTES, sure=SURE_BYTES), Turns()
+        self.answers = Limit(ANSWER_BYTES, sure=SURE_BYTES)
 
     def share(self, request: Request) -> Share:
         """Return the share of the limit for this sort of request: read, watch or write."""
@@ -150,9 +160,29 @@ class Inflight:
             limit = self.watches if request.flag("watch") else self.reads
         return Share(limit, request.user.flow, OF_A_HOST if request.user.is_of_a_host else None)
 
+    def room(self, user: User) -> Share | None:
+        """Return the room for an answer to a user; None where it is not counted."""
+        return Share(self.answers, user.host, ANSWER_BYTES_OF_A_HOST) if user.host else None
+
 
 def is_read(request: Request) -> bool:
     return request.method in READ_METHODS
+
+
+def count_answer(request: Request, answer: Response) -> None:
+    """Count a long answer until it is sent.
+
+    Raises:
+        StatusError: 429 where too much is under way; 504 for a write, since it is made.
+    """
+    if request.room is None or answer.size <= PIECE:
+        return
+    try:
+        request.room.take(answer.size)
+    except errors.StatusError:
+        if is_read(request):
+            raise
+        raise errors.timed_out() from None
 
 
 def weight(request: Request) -> int:

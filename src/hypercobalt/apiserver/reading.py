@@ -84,7 +84,7 @@ class Reader:
         renderer, request = Renderer(call), call.request
         as_stored = renderer.plain and not call.resource.revised
         render = None if as_stored else renderer.event
-        watcher = Watcher(select(call), render, of_a_host=request.user.is_of_a_host)
+        watcher = Watcher(select(call), render, request.room)
         initial = wants_initial_events(request)
         since = parse_revision(request.text("resourceVersion"))
         seconds = request.number("timeoutSeconds") or WATCH_SECONDS * random.uniform(1, 2)  # noqa: S311
@@ -105,7 +105,7 @@ class Reader:
             )
         bookmarks = request.flag("allowWatchBookmarks")
         if initial and bookmarks:
-            watcher.waiting.append(bookmark(initial_end=True))
+            watcher.put(bookmark(initial_end=True))
         self._hub.add(watcher)
         stream = self._hub.stream(
             watcher, seconds=float(seconds), bookmark=bookmark if bookmarks else None
@@ -115,12 +115,13 @@ class Reader:
     def _begin_with_all(self, watcher: Watcher, since: int, show: Render) -> None:
         check_reached(since, self._store.revision)
         selection = watcher.selection
-        lines = (
-            watch_line("ADDED", show(stored.data))
-            for key, stored in self._store.scan(selection.resource, selection.namespace)
-            if selection.wants(key) and selection.matches(key, stored.data)
+        watcher.begin(
+            [
+                show(stored.data)
+                for key, stored in self._store.scan(selection.resource, selection.namespace)
+                if selection.wants(key) and selection.matches(key, stored.data)
+            ]
         )
-        watcher.waiting.append(b"".join(lines))
 
     def _begin_with_missed(self, watcher: Watcher, since: int) -> None:
         for event in self._store.events_after(since):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import msgspec
 import yaml
@@ -19,12 +18,12 @@ from hypercobalt.apiserver.errors import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.versions import in_version, to_version
 from hypercobalt.apiserver.requests.bodies import JSON_TYPE, YAML_TYPE
-from hypercobalt.apiserver.requests.request import Call, Request, Response
+from hypercobalt.apiserver.requests.request import PIECE, Call, Request, Response
 from hypercobalt.apiserver.storage.objects import Stored
 from hypercobalt.apiserver.values import text_at
 
-PIECE = 64  # objects of a list that are sent at once
 META_VERSION = "meta.k8s.io/v1"
+_END = b"]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +154,13 @@ class Renderer:
             return self.response(_list(names.list_kind, self.resource.api_version, meta, objects))
         whole = _list(names.list_kind, self.resource.api_version, meta, [])
         head = msgspec.json.encode(whole).removesuffix(b"]}")
-        bodies = self._bodies(listed)
-        pieces = [b",".join(some) for some in iter(lambda: tuple(islice(bodies, PIECE)), ())]
-        pieces[1:] = [b"," + piece for piece in pieces[1:]]
-        return Response(200, head, rest=[*pieces, b"]}"])
-
-    def _bodies(self, listed: Iterable[Stored]) -> Iterator[bytes]:
+        items = [self.resource.conformed(stored.data) for stored in listed]
+        size = sum(map(len, items)) + max(len(items) - 1, 0) + len(_END)
         if self.resource.custom:
-            yield from (self.resource.conformed(stored.data) for stored in listed)
-            return
-        head = self.resource.head()  # items of built-in lists carry no kind of their own
-        for stored in listed:
-            data = stored.data
-            yield b"{" + data[len(head) :] if data.startswith(head) else data
+            return Response(200, head, rest=_pieces(items), rest_size=size)
+        own = self.resource.head()  # items of built-in lists carry no kind of their own
+        size -= (len(own) - 1) * sum(item.startswith(own) for item in items)
+        return Response(200, head, rest=_pieces(items, own), rest_size=size)
 
     def _decode(self, data: bytes) -> JSONObject:
         return to_version(self.resource, data)
@@ -184,6 +177,18 @@ class Renderer:
         held = f"unstructured.{kind}" if self.resource.custom else f"{group}.{kind}"
         text = f"you requested {self.shown_as}, but the requested object is {what} (*{held})"
         return StatusError(406, "NotAcceptable", text)
+
+
+def _pieces(items: Iterable[bytes], kind: bytes = b"") -> Iterator[bytes]:
+    """The rest of a list, made as it is sent; `kind` is left out where an item begins so."""
+    made, size, comma = list[bytes](), 0, b""
+    for item in items:
+        made += (comma, b"{" + item[len(kind) :] if kind and item.startswith(kind) else item)
+        size, comma = size + len(item), b","
+        if size >= PIECE:
+            yield b"".join(made)
+            made, size = [], 0
+    yield b"".join((*made, _END))
 
 
 def _list(kind: str, version: str, meta: JSONObject, items: list[JSON]) -> JSONObject:

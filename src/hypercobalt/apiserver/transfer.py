@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from itertools import chain
 from typing import Any, cast
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.inflight import Share
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
-from hypercobalt.apiserver.requests.request import Request, Response, Stream
+from hypercobalt.apiserver.requests.request import PIECE, Request, Response, Stream
 
 LINGER_SECONDS = 1.0  # for a client that still writes while it is refused
+UNREAD_SECONDS = 30.0  # without a byte that the client takes; then its connection ends
 MAX_WARNINGS, MAX_WARNING = 4096, 256  # characters: all of an answer, each when that is exceeded
 
 Scope = MutableMapping[str, Any]
@@ -82,18 +84,29 @@ async def send_response(answer: Response, request: Request, body: IncomingBody, 
     headers = _head(answer.content_type)
     if not body.whole:
         headers.append((b"connection", b"close"))
-    length = len(answer.body) + sum(map(len, answer.rest))
-    headers.append((b"content-length", str(length).encode()))
+    headers.append((b"content-length", str(answer.size).encode()))
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
     headers += [(b"warning", text) for text in _warnings(request.warnings)]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    for piece in () if request.method == "HEAD" else (answer.body, *answer.rest):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if request.method != "HEAD":
+        await _send_pieces(chain((answer.body,), answer.rest), send)
     await body.discard()
     await send({"type": "http.response.body", "body": b""})
 
 
-def _warnings(texts: Sequence[str]) -> Iterator[bytes]:
+async def _send_pieces(parts: Iterable[bytes], send: Send) -> None:
+    """Send a body, or raise TimeoutError where the client takes nothing of it."""
+    now = asyncio.get_running_loop().time
+    async with asyncio.timeout(UNREAD_SECONDS) as unread:
+        for part in parts:
+            whole = memoryview(part)
+            for start in range(0, len(part), PIECE):
+                piece = whole[start : start + PIECE]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                unread.reschedule(now() + UNREAD_SECONDS)
+
+
+def _warnings(texts: list[str]) -> Iterator[bytes]:
     """The values of Warning headers; a client that sends nonsense gets no megabytes back."""
     left = MAX_WARNINGS
     longest = left if sum(map(len, texts)) <= left else MAX_WARNING
@@ -107,6 +120,7 @@ def _warnings(texts: Sequence[str]) -> Iterator[bytes]:
 
 
 async def send_stream(answer: Stream, receive: Receive, send: Send) -> None:
+    """Send a watch, or raise TimeoutError where the client takes nothing of it."""
     headers = _head(answer.content_type)
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     sending = asyncio.create_task(_send_chunks(answer, send), name="watch")
@@ -118,13 +132,15 @@ async def send_stream(answer: Stream, receive: Receive, send: Send) -> None:
         gone.cancel()
         await asyncio.wait({sending, gone})
         answer.close()
+    if not sending.cancelled():
+        sending.result()  # or its error
 
 
 async def _send_chunks(answer: Stream, send: Send) -> None:
     # The client takes the watch as open once it has the head, so the head is sent alone.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async for chunk in answer.chunks:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await _send_pieces((chunk,), send)
     await send({"type": "http.response.body", "body": b""})
 
 

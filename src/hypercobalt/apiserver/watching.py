@@ -1,8 +1,8 @@
 """Watches: every published event, to each watch that selects it, in the requested form.
 
 An event is encoded once and its bytes are shared by all plain watchers; watchers with one selection
-share its verdict. A watcher that does not read is cut off when too much waits for it; it comes back
-with a list.
+share its verdict. What waits for a watcher is handed out piece by piece, as the client takes it. A
+watcher that does not read is cut off when too much waits for it; it comes back with a list.
 
 Source: API concepts, "Efficient detection of changes"; apiserver storage/cacher.
 """
@@ -14,13 +14,14 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 import msgspec
 
-from hypercobalt.apiserver.errors import JSONObject
+from hypercobalt.apiserver.errors import JSONObject, StatusError
+from hypercobalt.apiserver.requests.request import PIECE, Room
 from hypercobalt.apiserver.requests.selection import Selection, View
 from hypercobalt.apiserver.storage.objects import Event
 from hypercobalt.apiserver.storage.store import Store
@@ -28,7 +29,6 @@ from hypercobalt.apiserver.values import metadata
 
 MAX_WAITING = 10_000  # events a watcher may lag behind
 MAX_WAITING_BYTES = 32 * 2**20
-MAX_WAITING_BYTES_OF_A_HOST = 2 * 2**20  # of a user that is bound to one Node: it sees little
 BOOKMARK_SECONDS = 60.0  # as kube-apiserver: about once a minute
 
 Render = Callable[[bytes], bytes]
@@ -40,11 +40,19 @@ class Watcher:
 
     selection: Selection
     render: Render | None = None  # None: as stored
-    of_a_host: bool = False  # whether its user is bound to one Node
+    room: Room | None = None  # where counts what its client has not taken
+    first: Iterator[bytes] = field(default_factory=lambda: iter(()))  # lines before those below
     waiting: deque[bytes] = field(default_factory=deque[bytes])
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     size: int = 0  # bytes of events that wait
+    taken: int = 0  # bytes that were handed out last
     cut: bool = False
+
+    def begin(self, objects: Sequence[bytes]) -> None:
+        """Begin with these objects, or raise StatusError where there is no room for them."""
+        if self.room is not None:
+            self.room.take(sum(map(len, objects)) + len(objects) * len(watch_line("ADDED", b"")))
+        self.first = (watch_line("ADDED", data) for data in objects)
 
     def offer(self, event: Event, line: bytes) -> None:
         """Queue an event, as seen through this watch's selectors.
@@ -63,27 +71,44 @@ class Watcher:
         if self.cut:
             return
         if kind == event.type and self.render is None:
-            self._put(line)
+            self.put(line)
         else:
             data = event.data if kind == event.type else _as_seen(kind, event)
-            self._put(watch_line(kind, self.render(data) if self.render else data))
+            self.put(watch_line(kind, self.render(data) if self.render else data))
 
-    def _put(self, line: bytes) -> None:
+    def put(self, line: bytes) -> None:
+        """Queue a line, or cut the watch off where too much waits."""
         self.size += len(line)
-        most = MAX_WAITING_BYTES_OF_A_HOST if self.of_a_host else MAX_WAITING_BYTES
-        if len(self.waiting) >= MAX_WAITING or self.size > most:
+        few = len(self.waiting) < MAX_WAITING and self.size <= MAX_WAITING_BYTES
+        if few and self._fits(line):
+            self.waiting.append(line)
+        else:
             self.cut = True
             self.waiting.clear()
-        else:
-            self.waiting.append(line)
         self.ready.set()
 
+    def _fits(self, line: bytes) -> bool:
+        try:
+            if self.room is not None:
+                self.room.take(len(line))
+        except StatusError:
+            return False
+        return True
+
     def take(self) -> bytes:
-        """Everything that waits."""
-        lines = b"".join(self.waiting)
-        self.waiting.clear()
-        self.size = 0
-        return lines
+        """The next piece of what waits; the client has taken the one before."""
+        if self.room is not None:
+            self.room.give(self.taken)
+        lines, self.taken = list[bytes](), 0
+        while self.taken < PIECE:
+            if (line := next(self.first, None)) is None:
+                if not self.waiting:
+                    break
+                line = self.waiting.popleft()
+                self.size -= len(line)
+            lines.append(line)
+            self.taken += len(line)
+        return b"".join(lines)
 
 
 class _Change:
@@ -167,7 +192,7 @@ class Hub:
         seconds: float,
         bookmark: Callable[[], bytes] | None,
     ) -> AsyncIterator[bytes]:
-        """The watch's lines, several at a time, until its time is over or the server's end.
+        """The watch's lines, a piece at a time, until its time is over or the server's end.
 
         Args:
             watcher: already added, so that nothing is missed in between.
@@ -177,16 +202,18 @@ class Hub:
         end = time.monotonic() + seconds
         next_bookmark = time.monotonic() + BOOKMARK_SECONDS if bookmark else math.inf
         while not watcher.cut and (now := time.monotonic()) < end:
-            lines = watcher.take()
-            if bookmark and now >= next_bookmark:
-                next_bookmark = now + BOOKMARK_SECONDS
-                lines += bookmark()
-            if lines:
+            if lines := watcher.take():
                 yield lines
+                continue
+            if bookmark and now >= next_bookmark:  # nothing waits that is older
+                next_bookmark = now + BOOKMARK_SECONDS
+                yield bookmark()
                 continue
             watcher.ready.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(end, next_bookmark) - now):
                     await watcher.ready.wait()
+        while bookmark and (lines := watcher.take()):
+            yield lines
         if bookmark and not watcher.cut:
-            yield watcher.take() + bookmark()
+            yield bookmark()

@@ -15,6 +15,7 @@ from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from hypercobalt.apiserver.server import Options, serve
 from tests.floods import ATTACKS, client_context, flood, resident_mib, status_of
 
+from .agents import agents_of
 from .conftest import Client, start_server
 from .connections import connection, ended, works
 from .objects import CONFIG_MAPS
@@ -219,37 +220,6 @@ async def test_watches_are_bounded_by_what_their_selectors_hold(
                 assert plain.status == 200
         async with api.watching(CONFIG_MAPS, labelSelector=long) as again:
             assert again.status == 200
-
-
-SPACE = "/api/v1/namespaces/default"
-MAPS = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
-
-
-async def agents_of(admin: Client, *nodes: str) -> list[dict[str, str]]:
-    """Headers of the agents on Nodes, whose account may write ConfigMaps."""
-    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
-    subject = {"kind": "ServiceAccount", "name": "agent", "namespace": "default"}
-    to = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maps"}
-    meta = {"metadata": {"name": "maps"}}
-    objects: tuple[tuple[str, dict[str, object]], ...] = (
-        (f"{SPACE}/serviceaccounts", {"metadata": {"name": "agent"}}),
-        (f"{roles}/roles", {**meta, "rules": [MAPS]}),
-        (f"{roles}/rolebindings", {**meta, "roleRef": to, "subjects": [subject]}),
-    )
-    for path, made in objects:
-        assert (await admin.post(path, json=made)).status_code == 201
-    headers: list[dict[str, str]] = []
-    for node in nodes:
-        containers = [{"name": "a", "image": "a"}]
-        spec = {"serviceAccountName": "agent", "nodeName": node, "containers": containers}
-        body = {"metadata": {"name": f"agent-{node}"}, "spec": spec}
-        pod = (await admin.post(f"{SPACE}/pods", json=body)).json()["metadata"]
-        bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
-        answer = await admin.post(
-            f"{SPACE}/serviceaccounts/agent/token", json={"spec": {"boundObjectRef": bound}}
-        )
-        headers.append({"authorization": f"Bearer {answer.json()['status']['token']}"})
-    return headers
 
 
 async def test_stored_bytes_of_one_host_are_bounded_and_others_go_on(tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ import contextlib
 import pytest
 
 from hypercobalt.apiserver.errors import StatusError
-from hypercobalt.apiserver.inflight import AT_ONCE, Limit, Share, Turns
+from hypercobalt.apiserver.inflight import (
+    ANSWER_BYTES_OF_A_HOST,
+    AT_ONCE,
+    Inflight,
+    Limit,
+    Share,
+    Turns,
+    count_answer,
+)
+from hypercobalt.apiserver.requests.request import PIECE, Request, Response, User
 
 
 def fill(limit: Limit, user: str) -> int:
@@ -56,6 +65,43 @@ def test_share_is_given_back_by_its_last_holder() -> None:
     share.release()
     share.release()
     assert limit.used == 0
+
+
+NODE = "authentication.kubernetes.io/node-name"
+KUBELET = User("system:node:kvm-a", groups=("system:nodes",))
+AGENT, OVS_AGENT, OTHER = (
+    User(f"system:serviceaccount:n:{name}", extra={NODE: (node,)})
+    for name, node in (("agent", "kvm-a"), ("ovs-agent", "kvm-a"), ("agent", "kvm-b"))
+)
+
+
+def answer_to(user: User, inflight: Inflight, size: int, method: str = "GET") -> Request:
+    request = Request(method, "/", {}, {}, user, room=inflight.room(user))
+    count_answer(request, Response(200, bytes(10), rest_size=size))
+    return request
+
+
+def test_long_answers_to_all_users_of_a_host_share_its_room() -> None:
+    inflight, half = Inflight(), ANSWER_BYTES_OF_A_HOST // 2
+    answer_to(AGENT, inflight, half)
+    for user in (AGENT, OVS_AGENT, KUBELET):
+        with pytest.raises(StatusError) as refused:
+            answer_to(user, inflight, half)
+        assert refused.value.code == 429
+        answer_to(user, inflight, PIECE - 10)  # a short one
+    for user in (OTHER, User("admin")):
+        answer_to(user, inflight, half)
+
+
+def test_write_whose_answer_has_no_room_is_not_refused_as_one_to_repeat() -> None:
+    inflight = Inflight()
+    with pytest.raises(StatusError) as refused:
+        answer_to(AGENT, inflight, ANSWER_BYTES_OF_A_HOST, "PATCH")
+    assert (refused.value.code, refused.value.reason) == (504, "Timeout")
+
+
+def test_answers_to_users_of_no_host_are_not_counted() -> None:
+    assert answer_to(User("admin"), Inflight(), ANSWER_BYTES_OF_A_HOST).room is None
 
 
 @pytest.mark.parametrize("crowd", [2, 5, 20])

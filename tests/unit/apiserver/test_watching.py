@@ -9,6 +9,9 @@ import msgspec
 import pytest
 
 from hypercobalt.apiserver import watching
+from hypercobalt.apiserver.errors import StatusError
+from hypercobalt.apiserver.inflight import Limit, Share
+from hypercobalt.apiserver.requests.request import PIECE
 from hypercobalt.apiserver.requests.selection import Selection, View
 from hypercobalt.apiserver.requests.selectors import parse_labels
 from hypercobalt.apiserver.storage.objects import Event, EventType, Key
@@ -73,6 +76,50 @@ def test_a_watcher_that_lags_too_far_is_cut_off(
         slow.offer(event("ADDED", IN, None), b"x" * 60)
     assert slow.cut
     assert not slow.waiting, "what it will not read is not kept"
+
+
+def test_what_waits_is_handed_out_piece_by_piece_and_in_order() -> None:
+    slow = watcher()
+    slow.begin([b'{"n":%d,"x":"%s"}' % (number, b"x" * 1000) for number in range(200)])
+    slow.put(b"last\n")
+    pieces = list(iter(slow.take, b""))
+    assert max(map(len, pieces)) < 2 * PIECE
+    lines = b"".join(pieces).splitlines()
+    assert [msgspec.json.decode(line)["object"]["n"] for line in lines[:-1]] == list(range(200))
+    assert lines[-1] == b"last"
+
+
+def test_watches_of_one_host_share_its_room_until_their_client_takes_what_waits() -> None:
+    limit = Limit(1000, sure=0)
+    one, two = watcher(), watcher()
+    for each in (one, two):
+        each.room = Share(limit, "kvm-a", 300)
+    one.begin([b"x" * 150])
+    with pytest.raises(StatusError):
+        two.begin([b"x" * 150])
+    two.put(b"x" * 150)
+    assert two.cut
+    one.take()
+    assert limit.used > 0  # it is being sent
+    assert not one.take()
+    assert limit.used == 0
+    one.put(b"x" * 150)
+    assert not one.cut
+
+
+async def test_a_bookmark_comes_after_all_that_is_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that comes back with its revision would miss what had not been sent."""
+    monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.0)
+    store = await Store.open(tmp_path)
+    seer = watcher()
+    seer.begin([b"x" * PIECE] * 3)
+    stream = Hub(store).stream(seer, seconds=60, bookmark=lambda: b"mark\n")
+    async with asyncio.timeout(5):
+        seen = [await anext(stream) for _ in range(4)]
+    assert [chunk == b"mark\n" for chunk in seen] == [False, False, False, True]
+    await store.close()
 
 
 async def test_watchers_with_one_selection_share_its_verdict(

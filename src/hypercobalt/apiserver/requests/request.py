@@ -6,10 +6,10 @@ Source: apiserver pkg/endpoints/request/requestinfo.go; the API conventions, "Ve
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,9 @@ from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.values import stamp_of
 
 MAX_MANAGER = 128  # bytes of a field manager's name
+PIECE = (
+    64 * 2**10
+)  # bytes of an answer that are made and sent at once; a shorter one is not counted
 OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 _VERBS = ("get", "patch", "update")
 SUBRESOURCE_VERBS = {
@@ -32,7 +35,7 @@ SUBRESOURCE_VERBS = {
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 NODE_NAME = "authentication.kubernetes.io/node-name"  # in the extra of a Pod's token
-_ACCOUNTS, _NODES = "system:serviceaccount:", "system:nodes"
+_ACCOUNTS, _NODES, _KUBELET = "system:serviceaccount:", "system:nodes", "system:node:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +50,26 @@ class User:
     )
 
     @property
-    def flow(self) -> str:
-        """Whom shares of limits count for: one account runs on many Nodes, each a user of its own.
+    def host(self) -> str:
+        """The Node that it is bound to, as its kubelet or the account of a Pod there; "" for none.
 
         The Node is that of the account's token, so no client chooses it.
         """
-        nodes = self.extra.get(NODE_NAME, ()) if self.name.startswith(_ACCOUNTS) else ()
-        return f"{self.name} on {nodes[0]}" if len(nodes) == 1 else self.name
+        if not self.name.startswith(_ACCOUNTS):
+            return self.name.removeprefix(_KUBELET) if _NODES in self.groups else ""
+        nodes = self.extra.get(NODE_NAME, ())
+        return nodes[0] if len(nodes) == 1 else ""
+
+    @property
+    def flow(self) -> str:
+        """Whom shares of limits count for: an account on many Nodes is a user on each."""
+        of_pod = self.host and self.name.startswith(_ACCOUNTS)
+        return f"{self.name} on {self.host}" if of_pod else self.name
 
     @property
     def is_of_a_host(self) -> bool:
-        """Whether it is bound to one Node: its kubelet, or the account of a Pod there."""
-        return self.flow != self.name or _NODES in self.groups
+        """Whether it is bound to one Node."""
+        return bool(self.host)
 
     def body(self) -> JSONObject:
         """Return the user as authentication.k8s.io/v1 UserInfo."""
@@ -78,6 +89,13 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 SYSTEM_USER = User("system:apiserver", groups=("system:masters",))
 
 
+class Room(Protocol):
+    """Holds the bytes of an answer that its client has not taken; 429 where it is full."""
+
+    def take(self, amount: int) -> None: ...
+    def give(self, amount: int) -> None: ...
+
+
 @dataclass(slots=True)
 class Request:
     method: str
@@ -88,6 +106,7 @@ class Request:
     body: bytes = b""
     warnings: list[str] = field(default_factory=list[str])
     read: Callable[[], Awaitable[bytes]] | None = None  # gives a body that is not here yet
+    room: Room | None = None  # of its answer; None for users whose answers are not counted
 
     async def receive(self) -> None:
         """Read the body: last, so that what is refused without it costs nothing."""
@@ -153,7 +172,13 @@ class Response:
     body: bytes
     content_type: str = JSON_TYPE
     headers: dict[str, str] = field(default_factory=dict[str, str])
-    rest: Sequence[bytes] = ()  # of a long body: pieces that are never in memory as a whole
+    rest: Iterable[bytes] = ()  # of a long body: pieces that are never in memory as a whole
+    rest_size: int = 0  # bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return len(self.body) + self.rest_size
 
 
 @dataclass(frozen=True, slots=True)
