@@ -16,10 +16,12 @@ from tests.conformance.wire import Body
 from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 
 from hypercobalt.api.ovsnode import OVSNodeConditionType
+from hypercobalt.api.writers import MOST_OWNED
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
 SWITCH, EVENTS = BY_NAME["ovs.c5c3.io", "ovsnodes"], BY_NAME["events.k8s.io", "events"]
+LEASE = BY_NAME["coordination.k8s.io", "leases"]
 STATUS = SWITCH.path(OWN, "status")
 WHEN = "2026-01-01T00:00:00Z"
 
@@ -177,3 +179,16 @@ def test_an_ovs_agent_makes_no_event_of_another_its_own(hosts: Fleet) -> None:
         assert hosts.send(OWN, "PATCH", named, change, PATCHES["merge"])[0] == 403, change
     assert hosts.send(OWN, "DELETE", named)[0] == 403
     assert call(hosts.server, "GET", named) == before
+
+
+def test_an_ovs_agent_stores_nothing_in_managed_fields(hosts: Fleet) -> None:
+    stamp: Body = {"manager": "x", "operation": "Update", "fieldsType": "FieldsV1", "time": WHEN}
+    wrong: Body = {"f:spec": {"f:" + "z" * MOST_OWNED: {}}}
+    for fields, expected in ((wrong, 403), ({"f:spec": {"f:a": {}}}, 201)):
+        body = LEASE.body(OWN)
+        body["metadata"] |= {
+            "name": f"ovs-agent-{OWN}",
+            "managedFields": [{**stamp, "apiVersion": body["apiVersion"], "fieldsV1": fields}],
+        }
+        code, _ = hosts.send(OWN, "POST", LEASE.path() + "?dryRun=All", body)
+        assert code == expected

@@ -19,6 +19,17 @@ from hypercobalt.api.migration import Migration
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
 from hypercobalt.api.schema import KEY, CustomObject, Writer
 
+MOST_OWNED: Final = 16 * 1024
+"""Characters of `metadata.managedFields` in an object that an agent writes as a whole.
+
+The API server writes them, some 1,000 in the objects of agents, but keeps what a client has put
+there as well; a write of a status cannot change them. With the names in them, what has none of our
+schemas, such as owners, is bounded, too.
+"""
+
+_LEVELS: Final = 6
+"""Levels of fields in an entry: of what agents write as a whole they have up to four."""
+
 _TEMPLATE: Final = """\
 {{- /* Generated from src/hypercobalt/api/ by scripts/generate; do not edit. */}}
 """
@@ -51,6 +62,7 @@ def written_by(kind: type[CustomObject], writer: Writer) -> tuple[str, ...]:
 
 def templates() -> dict[str, str]:
     """What the policies of the charts include, by path below `charts/`."""
+    managed = {"owned": _owned(), "mostOwned": str(MOST_OWNED)}
     node = {
         "fields": _texts(written_by(Hypervisor, Writer.NODE_AGENT)),
         "types": _texts(NODE_AGENT_TYPES),
@@ -60,13 +72,29 @@ def templates() -> dict[str, str]:
         "reason": str(AGENT_REASON),
         "key": str(KEY),
         "migration": _texts(written_by(Migration, Writer.NODE_AGENT)),
+        **managed,
     }
     ovs = {
         "fields": _texts(written_by(OVSNode, Writer.OVS_AGENT)),
         "types": _texts(OVSNodeConditionType),
+        **managed,
     }
     charts = {"hypercobalt-node-agent": node, "hypercobalt-ovs-agent": ovs}
     return {f"{chart}/templates/_writers.tpl": _defined(parts) for chart, parts in charts.items()}
+
+
+def _owned() -> str:
+    """The characters of all `variables.fieldSets`, as CEL, which has no recursion."""
+    names = [f"n{level}" for level in range(_LEVELS)]
+    below = f"(size({_below(names)}) == 0 ? 0 : {MOST_OWNED})"
+    for level in reversed(range(_LEVELS)):
+        name = names[level]
+        below = f"{_below(names[:level])}.map({name}, size({name}) + 6 + {below}).sum()"
+    return f"variables.fieldSets.map(fields, {below}).sum()"
+
+
+def _below(names: Iterable[str]) -> str:
+    return "fields" + "".join(f"[{name}]" for name in names)
 
 
 def _defined(parts: dict[str, str]) -> str:
