@@ -46,8 +46,9 @@ PATIENT = timedelta(seconds=WITHIN + 30)  # for a command whose own deadline com
 _STEP = 0.2
 _AGENTS = (computes.SERVICE, NODE_AGENT, OVS_AGENT)
 _NO_CONTENT = 204
+# A console that was open before may lose the first character.
 _ORDERS = """exec 3<>"$1"; shift
-for order; do echo "$order" >&3; grep -qm1 "ok ${order%% *}" <&3 || exit 1; done"""
+for order; do printf '\\n%s\\n' "$order" >&3; grep -qm1 "ok ${order%% *}" <&3 || exit 1; done"""
 
 
 @dataclass(frozen=True, slots=True)
