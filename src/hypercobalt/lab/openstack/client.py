@@ -21,7 +21,7 @@ Json = Any  # of another project's making
 _TIMEOUT = 60
 _TOKEN = "X-Subject-Token"  # noqa: S105 - the name of a header
 _OK, _CREATED, _REDIRECTED = 200, 201, 300
-_MICROVERSION_NAMES = {"compute": "compute", "placement": "placement"}
+_MICROVERSION_NAMES = {"compute": "compute", "placement": "placement", "block-storage": "volume"}
 
 
 @dataclass(frozen=True, slots=True)

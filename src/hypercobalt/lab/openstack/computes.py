@@ -10,7 +10,7 @@ from typing import Final
 
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.openstack import config
+from hypercobalt.lab.openstack import config, volumes
 from hypercobalt.lab.openstack.place import Place
 
 SERVICE: Final = "nova-compute.service"
@@ -52,6 +52,7 @@ async def install(place: Place, host: Host, *, shared: bool) -> None:
     )
     host.disk.write(f"/etc/systemd/system/{SERVICE}", unit)
     host.disk.write(_IDENTITY, config.compute_id(host.name))
+    volumes.let_mount(host)
     await configure(place, host, shared=shared)
     await host.run("systemctl", "daemon-reload")
     await host.run("systemctl", "enable", "--quiet", "--now", SERVICE)

@@ -11,7 +11,14 @@ from typing import Final
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.host import SHARED
-from hypercobalt.lab.openstack.place import GLANCE, KEYSTONE, PASSWORD, REGION, Place
+from hypercobalt.lab.openstack.place import (
+    CINDER,
+    GLANCE,
+    KEYSTONE,
+    PASSWORD,
+    REGION,
+    Place,
+)
 from hypercobalt.lab.ovn import NORTHBOUND_PORT, SOUTHBOUND_PORT
 
 Sections = Mapping[str, Mapping[str, object]]
@@ -19,6 +26,13 @@ Sections = Mapping[str, Mapping[str, object]]
 RABBIT_PORT: Final = 5672
 ACCOUNT: Final = "openstack"  # of all services, in Keystone and RabbitMQ
 SHARED_INSTANCES, LOCAL_INSTANCES = f"{SHARED}/instances", f"{LOCAL}/instances"
+SHARED_VOLUMES: Final = f"{SHARED}/volumes"
+"""In a host: the directory whose files are Cinder's volumes."""
+VOLUME_MOUNTS: Final = "/var/lib/nova/mnt"
+"""In a host: where Nova mounts shares of volumes."""
+VOLUMES: Final = "shared"  # the only backend of Cinder
+SHARE: Final = ("lab", "/volumes")
+"""The share of that backend: a server of NFS, which there is none, and a path."""
 _PRIVILEGED: Final = (
     "nova_sys_admin",
     "vif_plug_ovs_privileged",
@@ -51,6 +65,7 @@ def files(place: Place) -> dict[str, str]:
         "glance-api.conf": text(_glance(place)),
         "nova.conf": text(_nova(place), _nova_controller(place)),
         "neutron.conf": text(_neutron(place)),
+        "cinder.conf": text(_cinder(place)),
     }
 
 
@@ -160,7 +175,7 @@ def _nova(place: Place) -> Sections:
         "placement": _account(place),
         "glance": _account(place),
         "neutron": _account(place),
-        "cinder": _account(place),
+        "cinder": _account(place) | {"catalog_info": f"{CINDER.kind}::publicURL"},
         "quota": {"driver": "nova.quota.NoopQuotaDriver"},
     }
 
@@ -215,6 +230,7 @@ def compute(place: Place, name: str, address: str, *, shared: bool) -> str:
                 "live_migration_uri": "qemu+tcp://%s/system",
                 "live_migration_inbound_addr": address,
                 "live_migration_permit_auto_converge": True,
+                "nfs_mount_point_base": VOLUME_MOUNTS,
             },
             "os_vif_ovs": {"ovsdb_connection": "unix:/var/run/openvswitch/db.sock"},
             "workarounds": {
@@ -267,5 +283,42 @@ def _neutron(place: Place) -> Sections:
             "ovn_nb_connection": f"tcp:{place.address}:{NORTHBOUND_PORT}",
             "ovn_sb_connection": f"tcp:{place.address}:{SOUTHBOUND_PORT}",
             "ovn_metadata_enabled": False,
+        },
+    }
+
+
+def _cinder(place: Place) -> Sections:
+    state = place.state("cinder")
+    server, path = SHARE
+    return {
+        "DEFAULT": {
+            "host": "controller",
+            "my_ip": place.address,
+            "transport_url": transport_url(place),
+            "state_path": state,
+            "log_file": place.log / "cinder.log",
+            "api_paste_config": place.etc / "cinder-api-paste.ini",
+            "resource_query_filters_file": place.programs / "etc/cinder/resource_filters.json",
+            "enabled_backends": VOLUMES,
+            "rpc_response_timeout": 30,
+            "periodic_fuzzy_delay": 0,
+            # Cinder keeps the id of a service in a class: the reports of one process's services
+            # would all be the last one's. So none is needed.
+            "report_interval": 3600,
+            "service_down_time": 7 * 86400,
+        },
+        "oslo_messaging_notifications": {"driver": "noop"},
+        "database": _database(place, "cinder", 10),
+        "keystone_authtoken": _tokens(place),
+        "oslo_concurrency": {"lock_path": state / "lock"},
+        VOLUMES: {
+            "volume_driver": "cinder.volume.drivers.nfs.NfsDriver",
+            "volume_backend_name": VOLUMES,
+            "nas_host": server,
+            "nas_share_path": path,
+            "nfs_mount_point_base": state / "mnt",
+            # Cinder and QEMU are root, so nobody else has to read the files.
+            "nas_secure_file_operations": False,
+            "nas_secure_file_permissions": False,
         },
     }

@@ -22,6 +22,7 @@ DATABASES: Final = (
     "nova_cell0",
     "nova_cell1",
     "neutron",
+    "cinder",
 )
 
 
@@ -49,7 +50,8 @@ PLACEMENT: Final = Service("placement", "placement", 8778, "", "placement.wsgi.a
 GLANCE: Final = Service("glance", "image", 9292, "", "glance.wsgi.api")
 NOVA: Final = Service("nova", "compute", 8774, "/v2.1", "nova.wsgi.osapi_compute")
 NEUTRON: Final = Service("neutron", "network", 9696, "", "neutron.wsgi.api")
-SERVICES: Final = (KEYSTONE, PLACEMENT, GLANCE, NOVA, NEUTRON)
+CINDER: Final = Service("cinder", "block-storage", 8776, "/v3", "cinder.wsgi.api")
+SERVICES: Final = (KEYSTONE, PLACEMENT, GLANCE, NOVA, NEUTRON, CINDER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from hypercobalt.lab.openstack import (
     seed,
     servers,
     venv,
+    volumes,
 )
 from hypercobalt.lab.openstack.client import Account, Json, Session
 from hypercobalt.lab.openstack.place import Place
@@ -185,6 +186,7 @@ class OpenStack:
                     self._nova(ready),
                     self._ovn(ready),
                     self._neutron(ready),
+                    self._cinder(ready),
                     self._seed(ready),
                     self._shared(ready),
                     *((self._control_plane(ready),) if setup.control_plane else ()),
@@ -241,6 +243,11 @@ class OpenStack:
             await event.wait()
         await self._step("neutron", apis.start_neutron(self.place))
         ready.neutron.set()
+
+    async def _cinder(self, ready: _Ready) -> None:
+        for event in (ready.catalogue, ready.broker, ready.lab.shared):
+            await event.wait()
+        await self._step("cinder", volumes.start(self.place, self.lab.layout.shared_files))
 
     async def _shared(self, ready: _Ready) -> None:
         await self.lab.share()

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from configparser import ConfigParser
+from hashlib import md5
 from pathlib import Path
 
 import pytest
 
 from hypercobalt.lab.lab import Lab
-from hypercobalt.lab.openstack import config
-from hypercobalt.lab.openstack.place import Place
+from hypercobalt.lab.openstack import config, volumes
+from hypercobalt.lab.openstack.place import SERVICES, Place
 from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.lab.state import HostRecord, Layout, State
 
@@ -47,3 +48,31 @@ def test_hosts_see_the_programs_of_the_openstack_that_the_record_names(tmp_path:
 def test_a_lab_without_openstack_has_no_programs_of_it(tmp_path: Path) -> None:
     (host,) = Lab(Layout(tmp_path), State("0" * 32, 7, hosts=(HostRecord("kvm-1", 1),))).hosts
     assert all(str(path) not in {"", "."} for path in host.binds)
+
+
+def test_nova_looks_for_cinder_by_a_type_of_the_catalogue(tmp_path: Path) -> None:
+    place = OpenStack(_lab(tmp_path, 50)).place
+    looked_for, _, _ = _compute(place)["cinder"]["catalog_info"].partition(":")
+    assert looked_for in {service.kind for service in SERVICES}
+
+
+def test_cinder_has_its_share_where_the_process_finds_the_directory_mounted(
+    tmp_path: Path,
+) -> None:
+    place = OpenStack(_lab(tmp_path, 50)).place
+    parsed = ConfigParser(interpolation=None)
+    parsed.read_string(config.files(place)["cinder.conf"])
+    (backend,) = parsed["DEFAULT"]["enabled_backends"].split(",")
+    share = f"{parsed[backend]['nas_host']}:{parsed[backend]['nas_share_path']}"
+    looked_for = Path(parsed[backend]["nfs_mount_point_base"], md5(share.encode()).hexdigest())  # noqa: S324 - as os-brick does
+    assert volumes.mount_point(place) == looked_for
+
+
+def test_a_host_mounts_the_share_of_volumes_by_binding_its_shared_directory(
+    tmp_path: Path,
+) -> None:
+    (host,) = _lab(tmp_path, 50).hosts
+    volumes.let_mount(host)
+    helper = host.disk.root / "usr/sbin/mount.nfs"
+    assert helper.stat().st_mode & 0o111
+    assert helper.read_text().endswith(f'mount --bind {config.SHARED_VOLUMES} "$2"\n')
