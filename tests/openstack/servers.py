@@ -59,6 +59,7 @@ class Servers:
         image: str = "",
         flavor: str = "",
         network: str = "",
+        volume: str = "",
         version: str = VERSION,
     ) -> str:
         """Create a server and return its id.
@@ -68,17 +69,21 @@ class Servers:
             image: name; the empty one when not given.
             flavor: name; the small one when not given.
             network: name; no port when not given.
+            volume: id; it boots from that instead of an image, and is deleted with it.
             version: of the compute API.
         """
+        image = image or self._names.empty
         wanted: Json = {
             "name": f"test-{len(self._made)}",
-            "imageRef": await self._find("image", "/v2/images", image or self._names.empty),
+            "imageRef": "" if volume else await self._find("image", "/v2/images", image),
             "flavorRef": await self._find("compute", "/flavors", flavor or self._names.flavor),
             "networks": "none",
         }
         if network:
             found = await self._find("network", "/v2.0/networks", network)
             wanted["networks"] = [{"uuid": found}]
+        if volume:
+            wanted["block_device_mapping_v2"] = [_root(volume)]
         if host:
             wanted["host"] = host
         answer = await self._session(
@@ -89,14 +94,22 @@ class Servers:
         return made
 
     async def boot(
-        self, *, host: str | None = None, image: str = "", flavor: str = "", network: str = ""
+        self,
+        *,
+        host: str | None = None,
+        image: str = "",
+        flavor: str = "",
+        network: str = "",
+        volume: str = "",
     ) -> str:
         """Create a server, wait until it runs, and give its id.
 
         Raises:
             AssertionError: it does not; the message has what the scheduler has of the hosts.
         """
-        made = await self.create(host=host, image=image, flavor=flavor, network=network)
+        made = await self.create(
+            host=host, image=image, flavor=flavor, network=network, volume=volume
+        )
         shown = await self.until(made, lambda s: s["status"] in {"ACTIVE", "ERROR"})
         if shown["status"] != "ACTIVE":
             raise AssertionError(f"{shown['fault']}\n{await self._hosts()}")
@@ -193,3 +206,14 @@ class Servers:
 
     async def _code(self, server: str) -> int:
         return (await self._session("compute", "GET", f"/servers/{server}")).code
+
+
+def _root(volume: str) -> Json:
+    """What Nova takes for the disk that a server boots from."""
+    return {
+        "uuid": volume,
+        "source_type": "volume",
+        "destination_type": "volume",
+        "boot_index": 0,
+        "delete_on_termination": True,
+    }

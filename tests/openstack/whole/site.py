@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,15 +31,16 @@ from hypercobalt.lab import processes, rights
 from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
 from hypercobalt.lab.commands import Finished, cobalt_command, execute
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.openstack import computes, seed
+from hypercobalt.lab.openstack import computes, seed, volumes
 from hypercobalt.lab.openstack.client import Json, Session
-from hypercobalt.lab.openstack.config import SHARED_INSTANCES
+from hypercobalt.lab.openstack.config import SHARED_INSTANCES, VOLUME_MOUNTS
 from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.lab.ready import Ready
 from hypercobalt.ovs_agent.diagnostics.report import PortReport, PortsReport
 from hypercobalt.runtime import Kube, load_connection
 from tests.openstack.computes import DISABLED, provider_id, service, traits
 from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
+from tests.openstack.volumes import attached_to, create_bootable
 
 T = TypeVar("T")
 WITHIN = 120  # seconds for one step, on a busy machine
@@ -49,6 +51,21 @@ _NO_CONTENT = 204
 # A console that was open before may lose the first character.
 _ORDERS = """exec 3<>"$1"; shift
 for order; do printf '\\n%s\\n' "$order" >&3; grep -qm1 "ok ${order%% *}" <&3 || exit 1; done"""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of Cinder that a server has booted from.
+
+    Args:
+        id: Cinder's.
+        server: the only one that has it.
+        sum: MD5 of what the guest has written to it.
+    """
+
+    id: str
+    server: str
+    sum: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +228,38 @@ class Site:
             host=host, image=seed.NAMES.guest, flavor=flavor, network=seed.NAMES.network
         )
 
+    async def boot_on_volume(self, host: str) -> Volume:
+        """A server with an operating system that beats, and 1 MiB written to its disk, a volume."""
+        volume = await create_bootable(self.admin, seed.NAMES.guest)
+        server = await self.servers.boot(
+            host=host, volume=volume, flavor=seed.NAMES.flavor, network=seed.NAMES.network
+        )
+        await self.until_beats(server)
+        return Volume(volume, server, await self._sum(server, host, "write-disk 1"))
+
+    async def check_volume(self, volume: Volume, host: str) -> None:
+        """Check that a volume is on a host, in everybody's eyes, with what was written to it.
+
+        Cinder has one attachment, libvirt one disk, and Nova has the share mounted on that host
+        alone.
+        """
+        attached = partial(attached_to, self.admin, volume.id)
+        await awaited(attached, lambda now: now == [(volume.server, host)], WITHIN)
+        disks = await self.host(host).run("virsh", "domblklist", volume.server)
+        share = PurePosixPath(VOLUME_MOUNTS, volumes.share_directory())
+        assert disks.split()[-2:] == ["vda", f"{share}/volume-{volume.id}"]
+        for one in self.openstack.hosts:
+            mounted = (await one.run("cat", "/proc/mounts")).split()
+            assert mounted.count(str(share)) == int(one.name == host), one.name
+        assert await self._sum(volume.server, host, "read-disk 1") == volume.sum
+
+    async def _sum(self, server: str, host: str, order: str) -> str:
+        """Have a guest write to its disk or read it, and give the sum that it prints."""
+        sums = partial(asyncio.to_thread, _sums, self._console(server), order)
+        before = len(await sums())
+        await self.order(server, host, order)
+        return (await awaited(sums, lambda now: len(now) > before, WITHIN))[-1]
+
     @asynccontextmanager
     async def watched_flavor(self) -> AsyncIterator[str]:
         """The small flavor with a watchdog that powers a server off; its name."""
@@ -250,8 +299,11 @@ class Site:
 
         Read from the file that Nova would send: each reading by the API costs 0.2 s of CPU.
         """
+        return await asyncio.to_thread(_beats, self._console(server))
+
+    def _console(self, server: str) -> Path:
         folder = self.openstack.lab.layout.shared_files / PurePosixPath(SHARED_INSTANCES).name
-        return await asyncio.to_thread(_beats, folder / server / "console.log")
+        return folder / server / "console.log"
 
     async def until_beats(self, server: str, beats: int = 0) -> int:
         """Wait until a server has printed more signs of life than so many, and give how many."""
@@ -392,12 +444,19 @@ class Site:
 
 
 def _beats(console: Path) -> int:
-    try:
-        lines = console.read_text(errors="replace").splitlines()[-20:]
-    except FileNotFoundError:
-        return 0
-    alive = [line for line in lines if ": alive " in line]
+    alive = [line for line in _lines(console)[-20:] if ": alive " in line]
     return int(alive[-1].split()[-1]) if alive else 0
+
+
+def _sums(console: Path, order: str) -> list[str]:
+    return re.findall(rf": ok {order} ([0-9a-f]{{32}})$", "\n".join(_lines(console)), re.MULTILINE)
+
+
+def _lines(console: Path) -> list[str]:
+    try:
+        return console.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def condition(found: Hypervisor, type_: str) -> str:

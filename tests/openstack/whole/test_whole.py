@@ -248,7 +248,8 @@ async def _none_but(site: Site, server: str, pid: int) -> bool:
 async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced(
     site: Site,
 ) -> None:
-    server, off = await asyncio.gather(site.boot(FIRST), site.boot_system(FIRST))
+    volume, off = await asyncio.gather(site.boot_on_volume(FIRST), site.boot_system(FIRST))
+    server = volume.server
     (await site.servers.act(off, {"os-stop": None})).ok()
     await site.servers.until(off, lambda one: one["status"] == "SHUTOFF")
     await site.until_host(FIRST, partial(runs, server=server))
@@ -287,14 +288,17 @@ async def test_servers_of_a_host_that_is_cut_off_are_evacuated_once_it_is_fenced
         await awaited(partial(site.allocated, one), lambda found: found == {SECOND}, WITHIN)
     (emulator,) = site.emulators(server)
     assert emulator.machine == site.host(SECOND).machine
+    await site.check_volume(volume, SECOND)
 
 
-async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_agents_restart(
+async def test_living_servers_of_an_evicted_host_move_with_port_and_volume_while_agents_restart(
     site: Site,
 ) -> None:
-    *moved, stays = await asyncio.gather(
-        site.boot_system(FIRST), site.boot_system(FIRST), site.boot(SECOND)
+    volume, other, stays = await asyncio.gather(
+        site.boot_on_volume(FIRST), site.boot_system(FIRST), site.boot(SECOND)
     )
+    moved = (volume.server, other)
+    await site.check_volume(volume, FIRST)
     beats = {server: await site.beats(server) for server in moved}
     (pid,) = (one.pid for one in site.emulators(stays))
 
@@ -323,6 +327,7 @@ async def test_living_servers_of_an_evicted_host_move_with_their_ports_while_age
         assert await site.allocated(server) == {SECOND}
         (emulator,) = site.emulators(server)
         assert emulator.machine == site.host(SECOND).machine
+    await site.check_volume(volume, SECOND)
     assert [one.pid for one in site.emulators(stays)] == [pid]
     for switch in (FIRST, SECOND):
         assert [issue.code for issue in (await site.switch(switch)).status.issues] == []
