@@ -12,6 +12,7 @@ from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.ha.host_failure.node_failure import Contradicted, Returned, Well
 from hypercobalt.operator.ha.act import RecoveryActions
 from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.lone_reports import LoneReports
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.observe import Observation, Sources
@@ -21,7 +22,6 @@ from hypercobalt.operator.ha.recording.attempts import Attempts
 from hypercobalt.operator.ha.recording.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.ha.store import RecoveryStore
-from hypercobalt.operator.ha.unconfirmed import Unconfirmed
 from hypercobalt.operator.shared.evictions import FINALIZER, is_recovery
 from hypercobalt.operator.shared.status_writer import StatusWriter
 from hypercobalt.runtime import Clock, Recorder, Result
@@ -79,7 +79,7 @@ class HostFailureReconciler:
         self._store = RecoveryStore(
             sources, kube, statuses, fleet, self._attempts, clock=clock, events=events
         )
-        self._unconfirmed = Unconfirmed(sources.hypervisors, events)
+        self._lone_reports = LoneReports(sources.hypervisors, events)
 
     async def reconcile(self, name: str, /) -> Result:
         try:
@@ -91,7 +91,7 @@ class HostFailureReconciler:
     async def _pass(self, name: str) -> Result:
         if self._observation.is_quiet(name):
             self._metrics.judged(name, ())
-            self._unconfirmed.forget(name)
+            self._lone_reports.forget(name)
             await self._peers.forget(name)
             return Result()
         facts = await self._observation.facts(name, self._attempts.get(name))
@@ -108,7 +108,7 @@ class HostFailureReconciler:
         self._metrics.judged(name, () if over else facts.gates)
         if over:
             await self._peers.forget(name)
-        self._unconfirmed.report(facts)
+        self._lone_reports.report(facts)
         done = await self._actions.take(facts, plan)
         done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._store.write(facts, done)

@@ -39,7 +39,7 @@ class _Silence:
     noted: Counter[str] = field(default_factory=Counter[str])
 
 
-class Unconfirmed:
+class LoneReports:
     """Reports of hosts that no other one confirms.
 
     Args:

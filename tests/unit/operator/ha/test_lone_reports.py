@@ -14,8 +14,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.ha.host_failure.doubts import LockRefusal
 from hypercobalt.ha.host_failure.node_failure import PeerAnswer, Question, Well
+from hypercobalt.operator.ha.lone_reports import MOST_NOTED, LoneReports
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
-from hypercobalt.operator.ha.unconfirmed import MOST_NOTED, Unconfirmed
 from hypercobalt.runtime import Recorder
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -35,10 +35,10 @@ class Events:
         self.text = text
 
 
-def reports(*, gone: bool = False) -> tuple[Unconfirmed, Events]:
+def reports(*, gone: bool = False) -> tuple[LoneReports, Events]:
     events = Events()
     found = {} if gone else {"kvm-b": LIAR}
-    return Unconfirmed(cast("WriteCache[Hypervisor]", found), cast("Recorder", events)), events
+    return LoneReports(cast("WriteCache[Hypervisor]", found), cast("Recorder", events)), events
 
 
 def asked(number: int) -> RecoveryFacts:
