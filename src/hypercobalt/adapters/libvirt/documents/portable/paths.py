@@ -24,6 +24,15 @@ def is_below(path: str, roots: Iterable[str]) -> bool:
     return is_plain(path) and any(path.startswith(f"{root}/") for root in roots)
 
 
+def is_own_below(path: str, roots: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether a plain path is below a directory, and named so (`is_own`) there.
+
+    A domain that has the directory's name would else have all that lies there.
+    """
+    own = tuple(names)
+    return any(is_below(path, (root,)) and is_own(path.removeprefix(root), own) for root in roots)
+
+
 def own_names(name: str, uuid: str) -> tuple[str, ...]:
     """Return the names after which files are a domain's own.
 

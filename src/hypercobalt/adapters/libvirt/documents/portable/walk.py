@@ -7,7 +7,7 @@ from collections import Counter
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.documents.portable.errors import NotPortableError, at, shown
 from hypercobalt.adapters.libvirt.documents.portable.inert import copied
-from hypercobalt.adapters.libvirt.documents.portable.paths import is_below, is_own
+from hypercobalt.adapters.libvirt.documents.portable.paths import is_below, is_own_below
 from hypercobalt.adapters.libvirt.documents.portable.rules import (
     Choice,
     Dropped,
@@ -126,11 +126,11 @@ class Walk:
             case Named.DISK_FILE:
                 return is_below(value, disks)
             case Named.VARIABLES:
-                return is_below(value, disks) and is_own(value, self._names)
+                return is_own_below(value, disks, self._names)
             case Named.LOG:
-                return is_below(value, site.shared) and is_own(value, self._names)
+                return is_own_below(value, site.shared, self._names)
             case Named.SOCKET:
-                return is_below(value, site.consoles) and is_own(value, self._names)
+                return is_own_below(value, site.consoles, self._names)
             case Named.KERNEL:
                 return is_below(value, site.kernels)
             case Named.FIRMWARE:

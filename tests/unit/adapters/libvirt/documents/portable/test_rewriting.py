@@ -266,6 +266,20 @@ def test_name_that_begins_with_the_uuid_of_another_domain_makes_no_file_its_own(
     )
 
 
+@pytest.mark.parametrize("name", ["shared", "consoles"])
+def test_name_of_a_root_makes_nothing_below_it_its_own(name: str) -> None:
+    def named(devices: str, os: str = "") -> str:
+        return document(devices, os=os).replace(f"<name>{NAME}<", f"<name>{name}<")
+
+    socket = "<source mode='bind' path='/consoles/vm-b.sock'/>"
+    with pytest.raises(NotPortableError, match="named after"):
+        write(named(f"<serial type='unix'>{socket}</serial>"))
+    with pytest.raises(NotPortableError, match="named after"):
+        write(named("", os="<nvram>/shared/vm-b.img</nvram>"))
+    log = "<serial type='pty'><log file='/shared/vm-b.img'/></serial>"
+    assert "<log" not in write(named(log))
+
+
 def test_tap_is_named_by_the_new_host() -> None:
     """Another port's would keep that port's instance from starting there."""
     tap = "<source bridge='br-int'/><target dev='tap00000000-01'/>"
