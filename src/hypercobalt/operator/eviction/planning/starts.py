@@ -239,7 +239,7 @@ def _elsewhere(others: Sequence[Load], *, evacuates: bool) -> int:
     for load in others:
         alike = sum(each.evacuates is evacuates for each in load.servers.values())
         under_way[load.host] += alike
-        most[load.host] = max(load.most, most.get(load.host, 0))
+        most[load.host] = max(load.most, most.get(load.host, load.most))
     return sum(min(count, most[host]) for host, count in under_way.items())
 
 
