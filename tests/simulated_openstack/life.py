@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from typing import Final
 
 from tests.simulated_openstack.http import RefusalError
-from tests.simulated_openstack.model import Fault, Host, Migration, Server, now
+from tests.simulated_openstack.model import Acted, Fault, Host, Migration, Server, now
 from tests.simulated_openstack.world import World
 
 _STEPS: Final = 20  # in which a live migration copies memory
@@ -69,7 +69,11 @@ class Life:
             port.status = "ACTIVE"
 
     async def change(
-        self, server: Server, vm_state: str | None, seconds: float | None = None
+        self,
+        server: Server,
+        vm_state: str | None,
+        seconds: float | None = None,
+        acted: Acted | None = None,
     ) -> None:
         """End what is being done to a server after a time, in another state."""
         await asyncio.sleep(self._world.pace.short if seconds is None else seconds)
@@ -78,6 +82,18 @@ class Life:
             if vm_state == "active" and server.vm_state == "stopped":
                 server.booted = time.monotonic()
             server.set(vm_state)
+        if acted is not None:  # as in Nova: a moment after the server shows it
+            acted.end()
+
+    async def fail_reboot(self, server: Server, acted: Acted) -> None:
+        """Fail a reboot on its host before anything is done, as Nova does without Cinder.
+
+        Source: nova, compute/manager.py, `reboot_instance`: the record ends before the task.
+        """
+        await asyncio.sleep(self._world.pace.short)
+        await self._power(self._world.hosts.get(server.host))
+        acted.end(server.reboot_fails)
+        server.set()
 
     async def delete(self, server: Server) -> None:
         """Have a server gone after a moment; what moved it is notified."""

@@ -171,7 +171,13 @@ class Fault:
 
 @dataclass(slots=True)
 class Acted:
-    """An action on a server; one without a user is the service's own."""
+    """An action on a server; one without a user is the service's own.
+
+    Args:
+        migration: that it began; its end is the action's.
+        ended: None while a host works at it.
+        failure: why it failed on its host.
+    """
 
     action: str
     user: str | None
@@ -179,15 +185,21 @@ class Acted:
     migration: Migration | None = None
     id: str = field(default_factory=lambda: f"req-{uuid.uuid4()}")
     created: datetime = field(default_factory=now)
+    ended: datetime | None = None
+    failure: str = ""
 
     @property
     def updated(self) -> datetime:
-        return self.migration.updated if self.migration else self.created
+        return self.migration.updated if self.migration else self.ended or self.created
 
     @property
     def why(self) -> str:
         """Why it failed."""
-        return self.migration.why if self.migration else ""
+        return self.migration.why if self.migration else self.failure
+
+    def end(self, failure: str = "") -> None:
+        """Record how it went on its host."""
+        self.ended, self.failure = now(), failure
 
 
 @dataclass(slots=True)
@@ -198,6 +210,8 @@ class Server:
         shared: its disks are on storage that all hosts share.
         memory_left: live migrations of it never get below so many bytes: they are stuck.
         move_fails: why its live migrations fail in the end; "" when they do not.
+        reboot_fails: why its host fails to reboot it before it does anything: the server stays
+            as it was, with the power state from before; "" when it does not fail.
         pace: how long a live migration of it takes, the world's pace when None.
         power_state: of its guest, as Nova knew it last: neither an error nor a reset changes it.
         locked_by: `owner` or `admin`; "" while it is not locked.
@@ -228,6 +242,7 @@ class Server:
     shared: bool = True
     memory_left: int = 0
     move_fails: str = ""
+    reboot_fails: str = ""
     pace: float | None = None
     power_state: int = 0
     acted: list[Acted] = field(default_factory=list[Acted])

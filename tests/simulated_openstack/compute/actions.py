@@ -12,6 +12,7 @@ from tests.simulated_openstack.life import Life
 from tests.simulated_openstack.model import Acted, Migration, Server
 
 Action = Callable[[Request, Server, Json], Answer]
+InPlace = Callable[[Request, Server, Acted], Answer]
 
 _LOCKS: Final = frozenset({"lock", "unlock"})
 _ASYNCHRONOUS: Final = (2, 34)
@@ -49,8 +50,8 @@ _RECORDED: Final = {
 
 
 def routes(life: Life) -> Sequence[Route]:
+    in_place = _in_place(life)
     actions = {
-        **_in_place(life),
         **_moves(life),
         "os-getConsoleOutput": _console,
         "lock": _lock,
@@ -63,19 +64,22 @@ def routes(life: Life) -> Sequence[Route]:
         if not isinstance(body, dict) or len(body) != 1:
             raise RefusalError(400, "There is no such action")
         ((name, arguments),) = body.items()
-        if name not in actions:
+        if name not in actions and name not in in_place:
             raise RefusalError(400, f"There is no such action: {name}")
         if name not in _LOCKS:
             must_be_unlocked(request, server)
         _check(request, server, name)
         last = next(reversed(request.world.migrations), 0)
-        answer = actions[name](request, server, arguments or {})
+        acted = Acted(_RECORDED.get(name, ""), request.token.user, request.token.project)
+        if name in in_place:
+            answer = in_place[name](request, server, acted)
+        else:
+            answer = actions[name](request, server, arguments or {})
         began = [m for m in request.world.migrations.values() if m.id > last and m.server is server]
         if name in _RECORDED:
-            token = request.token
-            server.acted.append(
-                Acted(_RECORDED[name], token.user, token.project, next(iter(began), None))
-            )
+            acted.migration = next(iter(began), None)
+            server.acted.append(acted)
+            answer.headers = {**answer.headers, "x-openstack-request-id": acted.id}
         return answer
 
     return (route("POST", "/servers/{id}/action", act),)
@@ -94,14 +98,17 @@ def _check(request: Request, server: Server, action: str) -> None:
         raise RefusalError(409, text)
 
 
-def _in_place(life: Life) -> dict[str, Action]:
+def _in_place(life: Life) -> dict[str, InPlace]:
     """Actions that do not move a server: the task state meanwhile, and the state after."""
 
-    def changing(task: str, vm_state: str | None) -> Action:
-        def act(request: Request, server: Server, _arguments: Json) -> Answer:
+    def changing(task: str, vm_state: str | None) -> InPlace:
+        def act(request: Request, server: Server, acted: Acted) -> Answer:
             server.set(task_state=task)
             seconds = request.world.pace.stop if task == "powering-off" else None
-            life.begin(life.change(server, vm_state, seconds))
+            if task == "rebooting" and server.reboot_fails:
+                life.begin(life.fail_reboot(server, acted))
+            else:
+                life.begin(life.change(server, vm_state, seconds, acted))
             return Answer(202)
 
         return act

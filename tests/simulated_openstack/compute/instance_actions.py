@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from tests.simulated_openstack.compute.servers import found
 from tests.simulated_openstack.http import Answer, Json, RefusalError, Request, route
 from tests.simulated_openstack.model import Acted
+
+_ON_HOST: Final = {
+    "start": "compute_start_instance",
+    "stop": "compute_stop_instance",
+    "reboot": "compute_reboot_instance",
+}
+"""Events that a host records for an action."""
 
 
 def _list(request: Request) -> Answer:
@@ -19,7 +27,7 @@ def _one(request: Request) -> Answer:
     wanted = request.parts["request"]
     for one in found(request).acted:
         if wanted == one.id:
-            events = {"events": [_event(one)]}
+            events = {"events": _events(one)}
             return Answer(200, {"instanceAction": _action(request, one) | events})
     raise RefusalError(404, f"Action for request_id {wanted} on instance not found")
 
@@ -53,13 +61,19 @@ def _action(request: Request, one: Acted) -> Json:
     }
 
 
-def _event(one: Acted) -> Json:
-    host = one.migration.source if one.migration else None
+def _events(one: Acted) -> list[Json]:
+    if one.migration is not None:
+        return [_event(one, "conductor_live_migrate_instance", one.migration.source, one.updated)]
+    name = _ON_HOST.get(one.action)
+    return [_event(one, name, None, one.ended)] if name else []
+
+
+def _event(one: Acted, name: str, host: str | None, ended: datetime | None) -> Json:
     return {
-        "event": "conductor_live_migrate_instance",
+        "event": name,
         "start_time": f"{one.created:%Y-%m-%dT%H:%M:%S.%f}",
-        "finish_time": f"{one.updated:%Y-%m-%dT%H:%M:%S.%f}",
-        "result": "Error" if one.why else "Success",
+        "finish_time": f"{ended:%Y-%m-%dT%H:%M:%S.%f}" if ended else None,
+        "result": None if ended is None else "Error" if one.why else "Success",
         "traceback": None,
         "host": host,
         "hostId": host,
