@@ -17,7 +17,15 @@ from typing import Protocol, TypeVar
 import pytest
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Host, HostAggregate, Move, MoveKind, Server, TestServer
+from hypercobalt.compute.model import (
+    Host,
+    HostAggregate,
+    Move,
+    MoveKind,
+    RestartResult,
+    Server,
+    TestServer,
+)
 from hypercobalt.compute.port import (
     Aggregates,
     ComputeService,
@@ -396,6 +404,7 @@ async def a_running_server_is_rebooted_where_it_is(site: Site) -> None:
 
 async def _restarts(site: Site, id_: str) -> None:
     moves, server = site.service.moves, await _server(site.service.moves, id_)
+    before = datetime.now(UTC) - timedelta(seconds=30)
     await _recovery(site).restart(server)
     meanwhile = await _server(moves, id_)
     if meanwhile.task_state:
@@ -405,6 +414,11 @@ async def _restarts(site: Site, id_: str) -> None:
         lambda: _server(moves, id_), lambda now: now.status == "ACTIVE" and not now.task_state
     )
     assert (seen.host, seen.running) == (server.host, True)
+    ended = await until(
+        lambda: _recovery(site).restarted(id_, before),
+        lambda now: now.succeeded or now.failed != "",
+    )
+    assert ended == RestartResult(succeeded=True)
 
 
 async def a_server_that_is_gone_cannot_be_restarted(site: Site) -> None:

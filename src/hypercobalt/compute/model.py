@@ -189,17 +189,32 @@ class ServerAction:
         started: when it began.
         user: id of the requester; "" for the service itself.
         project: id of that user's project; "" for the service itself.
+        failed: the service accepted it, and has failed since.
     """
 
     name: str
     started: datetime
     user: str = ""
     project: str = ""
+    failed: bool = False
 
     @property
     def by_service(self) -> bool:
         """Whether the service began it: Nova stops an instance whose guest has crashed."""
         return not self.user
+
+
+@dataclass(frozen=True, slots=True)
+class RestartResult:
+    """Result of a server's newest restart by the service's own record; empty before its end.
+
+    Args:
+        succeeded: the service has started the guest.
+        failed: why it has not; "" if nothing shows a failure.
+    """
+
+    succeeded: bool = False
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

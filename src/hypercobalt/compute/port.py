@@ -17,6 +17,7 @@ from hypercobalt.compute.model import (
     HostAggregate,
     Move,
     ProviderTraits,
+    RestartResult,
     Server,
     ServerAction,
     TestServer,
@@ -210,6 +211,18 @@ class Recovery(Protocol):
         Raises:
             MayRunElsewhereError: it is not known yet whether it runs on another host.
             ConflictError: something else is being done to it, or it has left that host.
+        """
+        ...
+
+    async def restarted(self, server: str, since: datetime) -> RestartResult:
+        """Return the result of the newest restart of a server that was requested since then.
+
+        A server that is shown as running is no proof: a service may show what was before a crash. A
+        restart without a record has failed: the request did not arrive.
+
+        Args:
+            server: its id.
+            since: time, timezone-aware.
         """
         ...
 

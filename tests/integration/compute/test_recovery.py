@@ -8,14 +8,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import CollectorRegistry
 from tests.contracts.compute import until
 from tests.integration.compute.conftest import Adapter
 from tests.openstack.client import Session
 from tests.simulated_openstack.http import Request
+from tests.simulated_openstack.model import Acted
 from tests.simulated_openstack.model import Server as SimulatedServer
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
-from hypercobalt.compute.model import Host, Server
+from hypercobalt.compute.model import Host, RestartResult, Server
 from hypercobalt.compute.nova.service import Nova
 
 ACTING = "compute POST /servers/{id}/action*"
@@ -29,6 +31,12 @@ def acted(adapter: Adapter) -> Iterator[list[tuple[object, tuple[int, int]]]]:
         ACTING, lambda request: made.append((request.json(), request.version))
     )
     yield made
+
+
+def another(adapter: Adapter) -> Nova:
+    """The adapter of a further process."""
+    adapter.registry = CollectorRegistry()
+    return adapter.nova()
 
 
 async def _host(nova: Nova) -> Host:
@@ -278,6 +286,81 @@ async def test_restart_starts_stopped_servers_and_hard_reboots_the_others(
         await nova.recovery.restart(await _server(nova, made))
     assert [body for body, _ in actions] == [action]
     assert (await _settled(nova, made)).status == "ACTIVE"
+
+
+@pytest.mark.parametrize("vm_state", ["stopped", "active"])
+async def test_restart_has_succeeded_once_its_host_has_recorded_that(
+    adapter: Adapter, vm_state: str
+) -> None:
+    adapter.simulation.world.pace.short = 0.3
+    nova, earlier = adapter.nova(), another(adapter)
+    made = adapter.simulation.world.add_server("node1", vm_state=vm_state)
+    await earlier.recovery.restart(await _server(earlier, made))
+    assert await earlier.recovery.restarted(made.id, _ago()) == RestartResult()
+    await _settled(nova, made)
+    with reading(adapter) as calls:
+        assert await earlier.recovery.restarted(made.id, _ago()) == RestartResult(succeeded=True)
+    assert calls == [1], "by the id of its request"
+    with reading(adapter) as calls:
+        assert await nova.recovery.restarted(made.id, _ago()) == RestartResult(succeeded=True)
+    assert calls == [2], "a process that has not requested it lists the requests"
+
+
+@contextmanager
+def reading(adapter: Adapter) -> Iterator[list[int]]:
+    """Number of the calls in the block, once it is over."""
+    made, before = list[int](), adapter.simulation.script.count("compute GET *")
+    yield made
+    made.append(adapter.simulation.script.count("compute GET *") - before)
+
+
+async def test_reboot_that_fails_on_the_host_has_failed_though_the_server_is_active(
+    adapter: Adapter,
+) -> None:
+    """As seen of Nova 34 while Cinder did not answer."""
+    nova, later = adapter.nova(), another(adapter)
+    made = adapter.simulation.world.add_server("node1")
+    made.reboot_fails = "Cinder does not answer"
+    await nova.recovery.restart(await _server(nova, made))
+    seen = await _settled(nova, made)
+    assert (seen.status, seen.running) == ("ACTIVE", True)
+    failed = RestartResult(failed="Cinder does not answer")
+    assert await nova.recovery.restarted(made.id, _ago()) == failed
+    assert await later.recovery.restarted(made.id, _ago()) == failed
+    made.acted[-1].failure, made.acted[-1].ended = " ", datetime.now(UTC)
+    assert (await nova.recovery.restarted(made.id, _ago())).failed == "Nova gives no reason"
+
+
+async def test_restart_without_a_record_has_failed(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    made = world.add_server("node1")
+    world.power_sync(made)
+    none = RestartResult(failed="Nova has no record of the request")
+    assert await nova.recovery.restarted(made.id, _ago()) == none
+    await nova.recovery.restart(await _server(nova, made))
+    await _settled(nova, made)
+    soon = datetime.now(UTC) + timedelta(minutes=1)
+    assert await another(adapter).recovery.restarted(made.id, soon) == none
+    assert await nova.recovery.restarted("no-such-server", _ago()) == none
+
+
+async def test_answer_without_the_id_of_the_request_is_looked_up_in_the_list(
+    adapter: Adapter,
+) -> None:
+    nova = adapter.nova()
+    made = adapter.simulation.world.add_server("node1", vm_state="stopped")
+    await nova.recovery.restart(await _server(nova, made))
+    made.acted[-1].id = f"req-{made.id}"
+    await _settled(nova, made)
+    assert await nova.recovery.restarted(made.id, _ago()) == RestartResult(succeeded=True)
+
+
+async def test_requests_of_owners_that_have_failed_are_marked(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    made = world.add_server("node1")
+    made.acted.append(Acted("reboot", "owner", "project", failure="no Cinder"))
+    (found,) = await nova.owners.actions(made.id, _ago())
+    assert (found.name, found.failed) == ("reboot", True)
 
 
 async def test_stop_by_a_user_and_stop_after_a_crash_are_distinguished(adapter: Adapter) -> None:

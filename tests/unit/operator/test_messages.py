@@ -32,7 +32,7 @@ from hypercobalt.operator.nodes import ready
 
 ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent", "views")
 ALLOWED = {
-    ("compute/nova/reasons.py", "_fetch"),  # a state in Nova's API, which has no other field for it
+    ("compute/nova/actions.py", "failed"),  # a state in Nova's API, which has no other field for it
     ("node_agent/host/os_update.py", "_in_message"),  # of agents that had no field for it
     ("views/explain/recovery.py", "details"),  # one line on the screen for each gate
 }

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from hypercobalt.compute.fake.capacity import Claim
 from hypercobalt.compute.fake.records import Records
 from hypercobalt.compute.fake.script import Script
-from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
+from hypercobalt.compute.model import Move, MoveKind, RestartResult, Server, ServerStatus
 
 _UNDER_WAY: dict[MoveKind, tuple[str, str]] = {
     MoveKind.LIVE: (ServerStatus.MIGRATING, "migrating"),
@@ -54,7 +54,8 @@ class Jobs:
         self.servers: dict[str, Server] = {}
         self.records = Records(self._now)
         self._moves: dict[str, _Job] = {}
-        self._restarts: dict[str, tuple[float, Script]] = {}
+        self._restarts: dict[str, tuple[float, Script, Server]] = {}
+        self._results: dict[str, tuple[datetime, RestartResult]] = {}
         self._closing: list[tuple[float, str, str]] = []
         self._breaking: list[tuple[float, str]] = []
         self._epoch: tuple[datetime, float] | None = None
@@ -86,7 +87,13 @@ class Jobs:
         status = ServerStatus.SHUTOFF if off else ServerStatus.REBOOT
         task = "powering-on" if off else "rebooting_hard"
         self.servers[server.id] = replace(server, status=status, task_state=task)
-        self._restarts[server.id] = (self._time() + script.seconds, script)
+        self._restarts[server.id] = (self._time() + script.seconds, script, server)
+        self._results[server.id] = (self._now(), RestartResult())
+
+    def restart_result(self, id_: str, since: datetime) -> RestartResult:
+        """Return the result of the newest restart of a server since then."""
+        began, result = self._results.get(id_, (since, RestartResult(failed="no such request")))
+        return result if began >= since else RestartResult(failed="no such request")
 
     def abort(self, move: Move) -> None:
         """Cancel a move that has not ended."""
@@ -135,10 +142,10 @@ class Jobs:
                 self._end(job, "error", job.script.why)
             else:
                 self._arrive(job)
-        for id_, (due, script) in list(self._restarts.items()):
+        for id_, (due, script, before) in list(self._restarts.items()):
             if due <= now:
                 del self._restarts[id_]
-                self._restarted(id_, script)
+                self._restarted(id_, script, before)
         for due, id_ in list(self._breaking):
             if due <= now:
                 self._breaking.remove((due, id_))
@@ -194,11 +201,17 @@ class Jobs:
         if job.script.breaks and job.move.kind == MoveKind.LIVE:
             self._breaking.append((self._time() + job.script.record_lag, job.move.id))
 
-    def _restarted(self, id_: str, script: Script) -> None:
+    def _restarted(self, id_: str, script: Script, before: Server) -> None:
         known = self.servers.get(id_)
         if known is None:
             return
-        runs = not script.failed_restarts
+        runs = not (script.failed_restarts or script.unmade_restarts)
+        result = RestartResult(succeeded=True) if runs else RestartResult(failed=script.why)
+        self._results[id_] = (self._results[id_][0], result)
+        if script.unmade_restarts:
+            script.unmade_restarts -= 1
+            self.servers[id_] = replace(known, status=before.status, task_state="")
+            return
         script.failed_restarts -= not runs
         status = ServerStatus.ACTIVE if runs else ServerStatus.SHUTOFF
         self.servers[id_] = replace(known, status=status, task_state="", running=runs, paused=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.fake.moves import FakeMoves
-from hypercobalt.compute.model import MoveKind, Server, ServerStatus
+from hypercobalt.compute.model import MoveKind, RestartResult, Server, ServerStatus
 
 
 class FakeRecovery:
@@ -24,6 +25,10 @@ class FakeRecovery:
             raise ConflictError(f"server {server.id}: is {known.status} {known.task_state}")
         self._moves.jobs.restart(known, self._moves.script_of(server))
         self._moves.did("restart", server.id)
+
+    async def restarted(self, server: str, since: datetime) -> RestartResult:
+        await self._moves.call("restarted", server)
+        return self._moves.jobs.restart_result(server, since)
 
     async def evacuate(
         self, server: Server, target: str = "", *, interrupted: bool = False

@@ -14,6 +14,8 @@ class Script:
         refusals: so many calls are refused first; below 0: all are.
         failures: so many moves end in `error` first.
         failed_restarts: so many restarts leave the server off first.
+        unmade_restarts: so many restarts are accepted first, and fail before anything is done: the
+            server is shown as it was before.
         stuck: so many moves make no progress first, until they are aborted or forced.
         lost: the answers of so many calls are lost; the calls take effect.
         late: seconds until a record shows a call; the server shows it at once.
@@ -32,6 +34,7 @@ class Script:
     refusals: int = 0
     failures: int = 0
     failed_restarts: int = 0
+    unmade_restarts: int = 0
     stuck: int = 0
     lost: int = 0
     late: float = 0.0

@@ -11,21 +11,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Move
 from hypercobalt.compute.nova import actions
-from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
+from hypercobalt.compute.nova.calls import Calls
 from hypercobalt.compute.nova.times import read_time
 
-_ERROR: Final = "Error"
 _SLACK: Final = timedelta(seconds=5)
 """Tolerance for the start of an action, before its move's record, and for Nova's clocks."""
 _SETTLED: Final = timedelta(seconds=30)
 """Age from which a record without a reason is taken to have none."""
 _KEPT: Final = 1000
-_LONGEST: Final = 500  # characters
 
 
 class Reasons:
@@ -49,30 +45,12 @@ class Reasons:
         return replace(move, message=why)
 
     async def _fetch(self, move: Move) -> str:
-        about, path = f"read why migration {move.id} failed", f"/servers/{move.server}"
+        about = f"read why migration {move.id} failed"
         before = move.created + _SLACK
         for action in await actions.listed(self._calls, about, move.server):
             began = read_time(action.start_time)
-            if action.message == _ERROR and began is not None and began <= before:
-                path = f"{path}/os-instance-actions/{action.request_id}"
-                found = await self._calls(about, COMPUTE, "GET", path, version=actions.VERSION)
-                return _cause(read(found, _OneAction).action.events)
+            if action.failed and began is not None and began <= before:
+                id_ = action.request_id
+                found = await actions.with_events(self._calls, about, move.server, id_)
+                return found.cause if found is not None else ""
         return ""
-
-
-def _cause(events: tuple[_Event, ...]) -> str:
-    details = (event.details for event in events if event.result == _ERROR and event.details)
-    return " ".join(next(details, "").split())[:_LONGEST]
-
-
-class _Event(msgspec.Struct, frozen=True):
-    result: str | None = None
-    details: str | None = None
-
-
-class _Events(msgspec.Struct, frozen=True):
-    events: tuple[_Event, ...] = ()
-
-
-class _OneAction(msgspec.Struct, frozen=True):
-    action: _Events = msgspec.field(name="instanceAction")

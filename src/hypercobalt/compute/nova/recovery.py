@@ -12,28 +12,36 @@ failure it has handled), nova/compute/manager.py `_rollback_live_migration`.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
-from hypercobalt.compute.model import Server, ServerStatus
-from hypercobalt.compute.nova.calls import PLACEMENT, Allocations, Calls, checked, read
+from hypercobalt.compute.model import RestartResult, Server, ServerStatus
+from hypercobalt.compute.nova import actions
+from hypercobalt.compute.nova.calls import ID, PLACEMENT, Allocations, Calls, checked, read
 from hypercobalt.compute.nova.evacuation import Evacuation
 from hypercobalt.compute.nova.hosts import Hosts
+from hypercobalt.compute.nova.times import read_time
 
 _PLACING: Final = (1, 39)
 _ACTING: Final = (2, 90)
+_REQUEST_ID: Final = "x-openstack-request-id"
+_RESTARTS: Final = frozenset({"start", "reboot"})
+_KEPT: Final = 1000
 
 
 class Recovery:
     """See `hypercobalt.compute.port.Recovery`.
 
-    A restart is one call, an evacuation up to three. `recover` makes two or three, besides those
-    that find the host.
+    A restart is one call, its result another one, or two of a restart by an earlier process. An
+    evacuation is up to three. `recover` makes two or three, besides those that find the host.
     """
 
     def __init__(self, calls: Calls, hosts: Hosts) -> None:
         self._calls, self._hosts = calls, hosts
         self._evacuation = Evacuation(calls)
+        self._requested: dict[str, str] = {}
+        """Id of the newest request for a restart by the server that it was for."""
 
     async def restart(self, server: Server) -> None:
         """Refuse a second restart during the first one: Nova would take it."""
@@ -41,7 +49,44 @@ class Recovery:
             raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
         off = server.status == ServerStatus.SHUTOFF
         action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
-        await self._calls.act(f"restart server {server.id}", checked(server.id), action, _ACTING)
+        about, id_ = f"restart server {server.id}", checked(server.id)
+        self._requested.pop(id_, None)
+        answer = await self._calls.act(about, id_, action, _ACTING)
+        request = answer.headers.get(_REQUEST_ID, "")
+        if ID.fullmatch(request):
+            if len(self._requested) >= _KEPT:
+                self._requested.clear()
+            self._requested[id_] = request
+
+    async def restarted(self, server: str, since: datetime) -> RestartResult:
+        """Read the action of the request: Nova records how its host has ended it.
+
+        A reboot that fails in nova-compute before it does anything leaves the server ACTIVE with
+        the power state from before, and the action with an error. Its end is recorded before the
+        server's task ends if it fails, and just after that if it succeeds.
+
+        Source: nova, compute/manager.py, `reboot_instance` (`reverts_task_state` around
+        `wrap_instance_event`).
+        """
+        about, id_ = f"read the result of the restart of server {server}", checked(server)
+        found: actions.ActionWithEvents | None = None
+        if request := self._requested.get(id_):
+            found = await actions.with_events(self._calls, about, id_, request)
+        if found is None and (request := await self._newest(about, id_, since)):
+            found = await actions.with_events(self._calls, about, id_, request)
+        if found is None:
+            return RestartResult(failed="Nova has no record of the request")
+        failed = (found.cause or "Nova gives no reason") if found.failed else ""
+        return RestartResult(succeeded=found.done_by_host, failed=failed)
+
+    async def _newest(self, about: str, server: str, since: datetime) -> str:
+        """Return the id of the newest request that restarts the server, whoever made it."""
+        for one in await actions.listed(self._calls, about, server, since):
+            began = read_time(one.start_time)
+            restarts = one.action in _RESTARTS and ID.fullmatch(one.request_id)
+            if restarts and began is not None and began >= since:
+                return one.request_id
+        return ""
 
     async def evacuate(
         self, server: Server, target: str = "", *, interrupted: bool = False
