@@ -765,6 +765,21 @@ async def test_crashed_instance_is_restarted_where_it_is(
     }
 
 
+async def test_crashed_instance_is_restarted_again_if_only_the_service_shows_it_running(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    (crashed,) = compute.fill(1)
+    compute.moves.script(crashed.id, Script(seconds=0.1, unmade_restarts=1))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK_RESTARTS):
+        await add_eviction_of(kube, name, trigger="InstanceCrash", instances=(crashed.id,))
+        done = await until_ended(kube, name)
+    (entry,) = done.status.instances
+    assert (entry.phase, entry.mode, entry.attempts) == ("Succeeded", "restart", 2)
+    assert compute.moves.calls["restart"] == 2
+
+
 @pytest.mark.parametrize(("mode", "restarts"), [(None, 3), ("cold", 1)])
 async def test_crashed_instance_that_does_not_run_here_is_moved_and_started_there(
     kube: Kube, kubeconfig: Path, name: str, mode: str | None, restarts: int

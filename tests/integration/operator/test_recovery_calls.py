@@ -185,6 +185,42 @@ async def test_crashed_instances_are_started_or_rebooted_hard(cloud: Cloud) -> N
     assert {one.host for one in (synced, crashed)} == {cloud.name}
 
 
+async def test_reboot_that_fails_on_the_host_is_a_failed_attempt_though_nova_shows_it_active(
+    cloud: Cloud,
+) -> None:
+    """Nova accepts it, its host fails before it does anything: power state 1 is from before."""
+    crashed = server(cloud, "active")
+    crashed.reboot_fails = "Cinder does not answer"
+    await cloud.registered(spec=UNMANAGED)
+    await add_eviction_of(
+        cloud.kube, cloud.name, mode="restart", trigger="InstanceCrash", instances=(crashed.id,)
+    )
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        done = await over(cloud)
+    assert (crashed.vm_state, crashed.power_state, crashed.task_state) == ("active", 1, None)
+    assert state(done) == "False/Failed", done.status
+    (entry,) = done.status.instances
+    assert "Cinder does not answer" in (entry.message or "")
+    assert sent(cloud, crashed) == [{"reboot": {"type": "HARD"}}] * 2
+
+
+async def test_instance_whose_reboots_fail_on_its_host_is_moved_as_one_that_is_off(
+    cloud: Cloud,
+) -> None:
+    crashed = server(cloud, "active")
+    crashed.reboot_fails = "Cinder does not answer"
+    await cloud.registered(spec=UNMANAGED)
+    await add_eviction_of(cloud.kube, cloud.name, trigger="InstanceCrash", instances=(crashed.id,))
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK, eviction=SOON):
+        done = await over(cloud)
+    assert state(done) == "False/Succeeded", done.status
+    assert [next(iter(body)) for body in sent(cloud, crashed)] == [
+        *("reboot", "reboot"),
+        *("migrate", "confirmResize"),
+    ]
+    assert crashed.host == f"other-{cloud.name}"
+
+
 async def test_instance_that_crashes_while_a_person_empties_its_host_is_started_and_then_moved(
     cloud: Cloud,
 ) -> None:

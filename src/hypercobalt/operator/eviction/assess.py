@@ -20,6 +20,7 @@ from hypercobalt.operator.eviction.assessing.course import (
 )
 from hypercobalt.operator.eviction.assessing.deaths import (
     has_just_died,
+    is_revived,
     is_to_run,
     may_be_unnamed,
     ran_until_it_died,
@@ -79,7 +80,7 @@ def assess(situation: Situation, tracks: Mapping[str, Track]) -> tuple[Assessmen
 
 def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
     """Return the observation of each instance that the Eviction is about."""
-    here = {server.id: server for server in facts.servers}
+    here, trigger = {server.id: server for server in facts.servers}, facts.eviction.spec.trigger
     known = {entry.id: entry for entry in facts.status.instances}
     records: dict[str, list[Move]] = {}
     for move in facts.moves:
@@ -98,6 +99,8 @@ def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
             sought=id_ in facts.sought,
             sightings=sightings(id_, moves, facts.neighbours),
             requests=facts.requests.get(id_, ()),
+            restart=facts.restarts.get(id_),
+            revived=server is not None and is_revived(server, facts.hypervisor, trigger),
             held=facts.held.get(id_, ""),
             ran=server is not None and ran_until_it_died(server, facts.hypervisor),
             unnamed=server is not None and may_be_unnamed(server, facts.hypervisor),
@@ -174,7 +177,8 @@ def assess_one(
     if result is None and case.mode is EvictionMode.RESTART:
         result = restarting(case)
         if result is None:  # every restart has failed
-            runs = seen.server is not None and seen.server.running
+            unstarted = seen.restart is not None and seen.restart.failed
+            runs = seen.server is not None and seen.server.running and not unstarted
             case = case.trying(EvictionMode.LIVE if runs else EvictionMode.COLD)
     if result is None:
         result = evacuating(case) if about.course is Course.EVACUATE else leaving(case)

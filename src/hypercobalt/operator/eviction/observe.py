@@ -13,9 +13,10 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, is_claimed, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.errors import ComputeError
-from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction
+from hypercobalt.compute.model import Capacity, Host, Move, RestartResult, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.course import Course, is_dead, is_to_be_empty
 from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
 from hypercobalt.operator.eviction.assessing.owner import incident_of
@@ -28,6 +29,7 @@ from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Moment
 from hypercobalt.operator.eviction.observing.lookups import (
     requests_to_be_read,
+    restarts_to_be_read,
     to_be_verified,
     to_be_well,
 )
@@ -180,6 +182,7 @@ class Observer:
         return replace(
             facts,
             requests=await self._requests(situation.having(facts)),
+            restarts=await self._restarts(facts),
             neighbours=self._neighbours(situation.having(facts)),
             jobs=self._migrations.jobs_of(facts.source),
             groups_refused=self._compute.moves.groups_refused,
@@ -218,6 +221,18 @@ class Observer:
             return await owners.actions(id_, since)
 
         return await _each(requests_to_be_read(situation), read)
+
+    async def _restarts(self, facts: Facts) -> Mapping[str, RestartResult]:
+        """Read results after the servers: a task that is shown as over has its result by then."""
+        recovery = self._compute.recovery
+        if recovery is None:
+            return {}
+        since = (facts.eviction.metadata.creationTimestamp or facts.moment.now) - CLOCK_SKEW
+
+        async def read(id_: str) -> RestartResult:
+            return await recovery.restarted(id_, since)
+
+        return await _each(restarts_to_be_read(facts), read)
 
     def _neighbours(self, situation: Situation) -> Mapping[str, Hypervisor]:
         """Return the Hypervisors of hosts on which instances may run unknown to the service."""

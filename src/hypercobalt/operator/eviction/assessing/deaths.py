@@ -11,10 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from hypercobalt.api.eviction import EvictionInstance, EvictionMode
+from hypercobalt.api.eviction import EvictionInstance, EvictionMode, Trigger
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import MOST, Incident, IncidentType, Reaction, Severity
 from hypercobalt.compute.model import Server, ServerStatus
+from hypercobalt.operator.eviction.assessing.witnesses import sighting
+from hypercobalt.operator.eviction.model.states import Sighting
 
 _DEATHS: Final = frozenset(
     {
@@ -67,6 +69,21 @@ def ran_until_it_died(server: Server, hypervisor: Hypervisor | None) -> bool:
         incident.reaction != Reaction.REPORT and incident.instance == server.id
         for incident in _deaths(hypervisor)
     )
+
+
+def is_revived(server: Server, hypervisor: Hypervisor | None, trigger: str | None) -> bool:
+    """Whether an instance that had crashed runs now by its node agent's report.
+
+    After another trigger, the guest of a hanging instance runs all the time.
+
+    Args:
+        server: on the host.
+        hypervisor: of the host.
+        trigger: of the Eviction.
+    """
+    if hypervisor is None or trigger != Trigger.INSTANCE_CRASH:
+        return False
+    return sighting(server.id, hypervisor) is Sighting.RUNS
 
 
 def may_be_unnamed(server: Server, hypervisor: Hypervisor | None) -> bool:

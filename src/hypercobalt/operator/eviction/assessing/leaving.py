@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, assert_never
 
+from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, Case, Found, attempt, waiting
 from hypercobalt.operator.eviction.assessing.course import Course
@@ -90,7 +91,9 @@ def _movable(case: Case, server: Server, mode: Mode) -> Found:
         return Stranded("is paused and cannot be moved cold: unpause or stop it"), case.track
     if course is Course.LEAVE and (result := _unreported(case, server)):
         return result
-    dead = course is Course.RECOVER and not (server.running or server.paused)
+    # A restart that failed leaves the state from before the crash: its move was noted as cold.
+    down = case.mode is EvictionMode.COLD or not server.running
+    dead = course is Course.RECOVER and down and not server.paused
     return attempt(case, Mode.COLD if course is Course.COLD or dead else mode)
 
 

@@ -68,10 +68,12 @@ def planned(actions: Iterable[ServerAction], incident: datetime, within: timedel
     Args:
         actions: newest first.
         incident: when it was seen not to run.
-        within: how long before the incident the request may have come.
+        within: how long before the incident the request may have come. One that has failed counts
+            only if its requester wants the instance not to run.
     """
     for action in actions:
-        if action.name in _ENDS and not action.by_service and action.started >= incident - within:
+        counts = action.name in (_STOPS if action.failed else _ENDS) and not action.by_service
+        if counts and action.started >= incident - within:
             return f"{action.name} at {action.started:%H:%M:%SZ}"
     return ""
 
@@ -88,8 +90,14 @@ def is_ended(actions: Iterable[ServerAction]) -> bool:
 
 
 def started(actions: Iterable[ServerAction], incident: datetime) -> str:
-    """Return the request since the incident that makes a restart needless; "" for none."""
-    for action in actions:
-        if action.name in _STARTS and not action.by_service and action.started >= incident:
-            return f"{action.name} at {action.started:%H:%M:%SZ}"
-    return ""
+    """Return the request since the incident that makes a restart needless; "" for none.
+
+    Args:
+        actions: newest first. The newest one that starts a guest counts, unless it has failed.
+        incident: when it was seen not to run.
+    """
+    starts = (one for one in actions if one.name in _STARTS and not one.by_service)
+    newest = next((one for one in starts if one.started >= incident), None)
+    if newest is None or newest.failed:
+        return ""
+    return f"{newest.name} at {newest.started:%H:%M:%SZ}"

@@ -2,6 +2,10 @@
 
 An attempt is written to the status before the call: a process that finds one cannot decide whether
 the call was made, and waits until the compute service must show its result.
+
+A server that is shown as running is no proof of a restart: Nova shows what was before the crash
+when a reboot fails on the host before anything is done. The record of the restart is the proof; or,
+where it has no end, the report of the host's node agent that the crashed instance runs.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from hypercobalt.operator.eviction.model.states import (
     Unaffected,
     Waiting,
 )
-from hypercobalt.operator.eviction.model.tracks import Rebooted
+from hypercobalt.operator.eviction.model.tracks import Rebooted, Track
 
 _FOREIGN: Final = (
     "the compute service has it on another host; the domain of its UUID on this host is not started"
@@ -113,15 +117,39 @@ def _follow(case: Case, server: Server) -> Found | None:
         ), track
     if track.follows.failed:
         return _again(replace(case, track=track), server, track.follows.failed)
+    result, waited = case.seen.restart, at - track.since
+    if at >= track.not_before and result is not None and result.failed:
+        return _failed(
+            case, track, server, f"attempt {case.attempts} to restart it: {result.failed}"
+        )
     if at >= track.not_before and _runs(server):
-        return Restarted(f"restarted, attempt {case.attempts}"), track
-    waited = at - track.since
+        proof = _proof(case, waited)
+        if proof is not None:
+            return Restarted(f"restarted, attempt {case.attempts}{proof}"), track
     settled = at >= max(track.not_before, track.since + policy.settle.total_seconds())
     idle = not server.task_state and server.status in {ServerStatus.SHUTOFF, ServerStatus.ERROR}
     if not (settled and idle) and waited <= policy.restart_within.total_seconds():
-        return Restarting(server.task_state), track
+        unproven = "runs as before, or again; waiting for the result of its restart"
+        return Restarting(server.task_state or (unproven if _runs(server) else "")), track
     why = f"is {server.status} {waited:.0f} s after its restart"
-    again = at + policy.restart_wait(case.attempts)
+    return _failed(case, track, server, f"{why}, which has no result" if _runs(server) else why)
+
+
+def _proof(case: Case, waited: float) -> str | None:
+    """Return the addition to the message if the restart is proven; None otherwise."""
+    seen = case.seen
+    if seen.restart is not None and seen.restart.succeeded:
+        return ""
+    reported = seen.server is not None and seen.revived
+    if reported and waited >= case.policy.report_lag.total_seconds():
+        return "; its node agent reports that it runs"
+    return None
+
+
+def _failed(case: Case, track: Track, server: Server, why: str) -> Found | None:
+    """Begin the wait before the next attempt."""
+    at = case.moment.at
+    again = at + case.policy.restart_wait(case.attempts)
     failed = track.anew(Rebooted(why), since=at, not_before=again)
     return _again(replace(case, track=failed), server, why)
 

@@ -8,7 +8,15 @@ from datetime import timedelta
 
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction, Size
+from hypercobalt.compute.model import (
+    Capacity,
+    Host,
+    Move,
+    RestartResult,
+    Server,
+    ServerAction,
+    Size,
+)
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.eviction.model.states import Mode, Moment
 from hypercobalt.operator.eviction.model.tracks import Job
@@ -84,6 +92,7 @@ class Facts:
         neighbours: Hypervisors of hosts to which moves of instances went that may run there unknown
             to the compute service, by its name for them.
         requests: requests for instances that must be restarted, by UUID.
+        restarts: results of restarts that may be over, by UUID.
         held: instances that another running Eviction has, with its name, by UUID.
         jobs: live migrations as the node agents report them, by UUID.
         groups_refused: why the servers are listed without their groups; "" if they have them.
@@ -120,6 +129,7 @@ class Facts:
     requests: Mapping[str, tuple[ServerAction, ...]] = field(
         default_factory=dict[str, tuple[ServerAction, ...]]
     )
+    restarts: Mapping[str, RestartResult] = field(default_factory=dict[str, RestartResult])
     held: Mapping[str, str] = field(default_factory=dict[str, str])
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     groups_refused: str = ""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, InstancePhase
-from hypercobalt.compute.model import Move, Server, ServerAction
+from hypercobalt.compute.model import Move, RestartResult, Server, ServerAction
 from hypercobalt.operator.eviction.model.tracks import FRESH, Job, Track
 
 
@@ -62,6 +62,9 @@ class Observed:
         sought: `elsewhere` was looked up.
         sightings: reports of the node agents on its moves' targets, by host.
         requests: requests of its owner and administrators, newest first.
+        restart: result of its newest restart; None: not read, since none is under way, or it is
+            shown as not over, or as off.
+        revived: it had crashed, and its host's node agent reports now that it runs.
         held: the other Eviction that has it; "" for none.
         ran: the server is off, and ran until it died by the node agent's report.
         unnamed: the server is off, and the node agent's report may lack room for its incident.
@@ -75,6 +78,8 @@ class Observed:
     sought: bool = False
     sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])
     requests: tuple[ServerAction, ...] = ()
+    restart: RestartResult | None = None
+    revived: bool = False
     held: str = ""
     ran: bool = False
     unnamed: bool = False

@@ -13,6 +13,7 @@ from hypercobalt.operator.eviction.model.facts import Facts
 
 _WELL: Final = {InstancePhase.SUCCEEDED, InstancePhase.SKIPPED}
 _OVER: Final = {InstancePhase.SUCCEEDED, InstancePhase.FAILED, InstancePhase.SKIPPED}
+_DOWN: Final = {ServerStatus.SHUTOFF, ServerStatus.ERROR}
 
 
 def to_be_verified(situation: Situation) -> tuple[str, ...]:
@@ -54,6 +55,25 @@ def to_be_well(facts: Facts) -> frozenset[str]:
     """Return UUIDs of servers that may not be in ERROR when the Eviction succeeds."""
     left = {entry.id for entry in facts.status.instances if entry.phase != InstancePhase.SKIPPED}
     return frozenset(left - {server.id for server in facts.servers})
+
+
+def restarts_to_be_read(facts: Facts) -> tuple[str, ...]:
+    """Return UUIDs of servers with a restart that may be over, by what is shown of them.
+
+    Nova shows a server as ACTIVE and running whose reboot has failed before it began: the state
+    does not have the result.
+
+    Args:
+        facts: with the servers that were looked up.
+    """
+    shown = {**facts.elsewhere, **{server.id: server for server in facts.servers}}
+    return tuple(
+        entry.id
+        for entry in facts.status.instances
+        if (entry.mode, entry.phase) == (EvictionMode.RESTART, InstancePhase.RESTARTING)
+        and (server := shown.get(entry.id)) is not None
+        and not (server.task_state or server.status in _DOWN)
+    )
 
 
 def requests_to_be_read(situation: Situation) -> tuple[str, ...]:

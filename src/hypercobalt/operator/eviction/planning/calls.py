@@ -191,7 +191,10 @@ def _failed(
             return replace(instance, state=state, attempts=instance.attempts - 1)
         case Restart():
             if isinstance(outcome, Unanswered):
-                return replace(instance, state=Restarting(why))
+                # It may arrive yet: that there is no record of it counts only later.
+                later = moment.at + policy.unsure.total_seconds()
+                track = replace(instance.track, not_before=later)
+                return replace(instance, state=Restarting(why), track=track)
             # Failed at once: when to try again, and whether, is decided in the next pass.
             again = moment.at + policy.restart_wait(instance.attempts)
             track = replace(instance.track, follows=Rebooted(why), not_before=again)

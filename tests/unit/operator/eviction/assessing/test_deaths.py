@@ -18,14 +18,17 @@ from tests.unit.operator.eviction.made import (
     situation,
 )
 
+from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.incident import Incident
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.assessing.deaths import (
+    is_revived,
     may_be_unnamed,
     ran_until_it_died,
     reported,
@@ -272,6 +275,32 @@ def test_instance_that_nova_already_shows_off_is_not_waited_for() -> None:
     of = facts(servers=(OFF,), hypervisor=reporting("Crash", seen=NOW.now))
     (found,) = assess(situation(of), {})
     assert isinstance(found.state, Ready), found.state
+
+
+@pytest.mark.parametrize(
+    ("trigger", "status", "active", "revived"),
+    [
+        pytest.param("InstanceCrash", "True", True, True, id="runs"),
+        pytest.param("InstanceCrash", "True", False, False, id="is off"),
+        pytest.param("InstanceCrash", "Unknown", True, False, id="its agent is silent"),
+        pytest.param("RebootFailed", "True", True, False, id="may hang, and run all the time"),
+        pytest.param(None, "True", True, False, id="no crash"),
+    ],
+)
+def test_crashed_instance_runs_again_by_the_report_of_its_agent(
+    trigger: str | None, status: str, active: bool, revived: bool
+) -> None:
+    type_ = HypervisorConditionType.AGENT_REPORTING
+    host = Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        status=HypervisorStatus(
+            instances=(Instance(id="a", name="instance-1", active=active),),
+            conditions=set_condition((), type_, status, "Reporting", "", now=NOW.now),
+        ),
+    )
+    assert is_revived(server(), host, trigger) is revived
+    assert not is_revived(server("b"), host, trigger)
+    assert not is_revived(server(), None, trigger)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import LABEL, SINCE, Incident
 from hypercobalt.api.times import format_time
-from hypercobalt.compute.model import Host, Server, ServerAction
+from hypercobalt.compute.model import Host, RestartResult, Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess, assess_one
 from hypercobalt.operator.eviction.assessing.case import About
 from hypercobalt.operator.eviction.assessing.course import Course
@@ -56,7 +56,11 @@ from hypercobalt.operator.eviction.model.states import (
     Waiting,
 )
 from hypercobalt.operator.eviction.model.tracks import FRESH, Rebooted, Track
-from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read, to_be_verified
+from hypercobalt.operator.eviction.observing.lookups import (
+    requests_to_be_read,
+    restarts_to_be_read,
+    to_be_verified,
+)
 from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy, with_outcomes
 from hypercobalt.operator.eviction.recording.status import entry_of
 
@@ -173,6 +177,9 @@ TWICE = entry(mode="restart", attempts=2, phase="Restarting")
 CALLED = Track(Rebooted(), since=NOW.at - 10, not_before=NOW.at - 10)
 EARLY = Track(Rebooted(), since=NOW.at - 120, not_before=NOW.at - 120)
 JUST = Track(Rebooted(), since=NOW.at - 3, not_before=NOW.at - 3)
+REPORTED = Track(Rebooted(), since=NOW.at - 12, not_before=NOW.at - 12)
+DONE, OPEN = RestartResult(succeeded=True), RestartResult()
+FAILED = RestartResult(failed="no Cinder")
 LATE = Track(Rebooted(), since=NOW.at - 121, not_before=NOW.at - 121)
 
 
@@ -214,12 +221,143 @@ LATE = Track(Rebooted(), since=NOW.at - 121, not_before=NOW.at - 121)
 def test_state_after_a_restart_follows_from_the_server(
     of: Server, track: Track, state: type
 ) -> None:
-    found = assessed(seen(of, known=ONCE), track).state
+    found = assessed(seen(of, known=ONCE, restart=DONE), track).state
     assert isinstance(found, state), found
 
 
+@pytest.mark.parametrize(
+    ("of", "more", "track", "state", "pattern"),
+    [
+        pytest.param(
+            server(), {"restart": DONE}, JUST, Restarted, "^restarted, attempt 1$", id="is recorded"
+        ),
+        pytest.param(
+            server(),
+            {"restart": OPEN},
+            JUST,
+            Restarting,
+            "waiting for the result",
+            id="no end of it yet",
+        ),
+        pytest.param(server(), {}, JUST, Restarting, "waiting for the result", id="not read yet"),
+        pytest.param(
+            server(), {"restart": FAILED}, JUST, Waiting, "attempt 1 .*: no Cinder", id="has failed"
+        ),
+        pytest.param(
+            server(),
+            {"restart": FAILED, "revived": True},
+            CALLED,
+            Waiting,
+            "no Cinder",
+            id="its agent is late",
+        ),
+        pytest.param(
+            server(),
+            {"restart": FAILED},
+            replace(JUST, not_before=NOW.at + 1),
+            Restarting,
+            "",
+            id="of an earlier call",
+        ),
+        pytest.param(
+            server(running=False),
+            {"restart": FAILED},
+            JUST,
+            Waiting,
+            "no Cinder",
+            id="off, and failed",
+        ),
+        pytest.param(
+            server(running=False), {"restart": DONE}, JUST, Restarting, "^$", id="recorded, and off"
+        ),
+        pytest.param(
+            server(), {"restart": OPEN}, LATE, Waiting, "121 s .* no result", id="no end in time"
+        ),
+        pytest.param(
+            server(),
+            {"restart": OPEN, "revived": True},
+            REPORTED,
+            Restarted,
+            "agent reports",
+            id="its agent has reported",
+        ),
+        pytest.param(
+            server(),
+            {"restart": OPEN, "revived": True},
+            CALLED,
+            Restarting,
+            "",
+            id="its agent may be late",
+        ),
+    ],
+)
+def test_server_that_is_shown_as_running_counts_as_restarted_only_with_a_proof(
+    of: Server, more: dict[str, object], track: Track, state: type, pattern: str
+) -> None:
+    """Nova shows what was before the crash when a reboot fails before anything is done."""
+    found = assessed(seen(of, known=ONCE, **more), track).state
+    assert isinstance(found, state), found
+    assert re.search(pattern, found.message), found.message
+
+
+def test_restart_that_failed_while_nova_shows_the_instance_running_is_made_again() -> None:
+    failed = assessed(seen(server(), known=ONCE, restart=FAILED), JUST)
+    assert failed.track.not_before == NOW.at + 10
+    due = replace(NOW, at=NOW.at + 10)
+    assert isinstance(assessed(seen(server(), known=ONCE), failed.track, now=due).state, Crashed)
+
+
+def test_instance_whose_restarts_failed_is_moved_cold_though_nova_shows_it_running() -> None:
+    found = assessed(seen(server(), known=TWICE, restart=FAILED), JUST)
+    assert isinstance(found.state, Ready), found.state
+    assert (found.state.mode, found.mode) == ("cold", "cold")
+    again = assessed(seen(server(), known=entry_of(found, NOW.now)), found.track)
+    assert isinstance(again.state, Ready), again.state
+    assert again.state.mode == "cold"
+
+
+def test_failed_restart_of_the_owner_is_no_proof_that_the_instance_runs() -> None:
+    failed = replace(request("start", 5), failed=True)
+    assert isinstance(assessed(seen(server(), requests=(failed,))).state, Crashed)
+    earlier = request("start", 2)
+    assert isinstance(assessed(seen(server(), requests=(failed, earlier))).state, Crashed)
+    reboot = replace(request("reboot", 5), failed=True)
+    assert isinstance(assessed(seen(server(), requests=(reboot,))).state, Crashed)
+    stop = replace(request("stop", 5), failed=True)
+    assert isinstance(assessed(seen(server(), requests=(stop,))).state, Unaffected)
+
+
+def test_unanswered_restart_is_looked_for_before_it_counts_as_not_made() -> None:
+    begun = once_accepted(assessed(seen(OFF)), Restart(OFF), POLICY, NOW)
+    outcome = Unanswered("no answer")
+    (found,) = with_outcomes((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, NOW)
+    assert found.track.not_before == NOW.at + 10
+
+
+@pytest.mark.parametrize(
+    ("of", "known", "ids"),
+    [
+        pytest.param(server(), ONCE, ("a",), id="may be over"),
+        pytest.param(server(running=False), ONCE, ("a",), id="may have failed"),
+        pytest.param(STARTING, ONCE, (), id="is not over"),
+        pytest.param(OFF, ONCE, (), id="is off"),
+        pytest.param(server(status="ERROR"), ONCE, (), id="is in ERROR"),
+        pytest.param(server(), entry(mode="restart", attempts=1), (), id="waits for the next one"),
+        pytest.param(server(), entry(mode="live", phase="Migrating"), (), id="moves"),
+        pytest.param(None, ONCE, (), id="is gone"),
+    ],
+)
+def test_results_are_read_of_restarts_that_may_be_over(
+    of: Server | None, known: EvictionInstance, ids: tuple[str, ...]
+) -> None:
+    status = EvictionStatus(instances=(known,))
+    here = facts(eviction(status), servers=() if of is None else (of,))
+    there = facts(eviction(status), elsewhere={} if of is None else {"a": of})
+    assert restarts_to_be_read(here) == restarts_to_be_read(there) == ids
+
+
 def test_action_of_the_owner_after_a_restart_does_not_make_it_needless() -> None:
-    of = seen(server(), known=ONCE, requests=(request("start", 5),))
+    of = seen(server(), known=ONCE, requests=(request("start", 5),), restart=DONE)
     assert isinstance(assessed(of, CALLED).state, Restarted)
 
 
@@ -229,7 +367,7 @@ def test_restart_of_an_earlier_process_is_judged_when_nova_must_show_it() -> Non
     assert waiting.track.not_before == NOW.at + lag
     later = replace(NOW, at=NOW.at + lag)
     assert isinstance(assessed(seen(OFF, known=ONCE), waiting.track, now=later).state, Waiting)
-    done = assessed(seen(server(), known=ONCE), waiting.track, now=later)
+    done = assessed(seen(server(), known=ONCE, restart=DONE), waiting.track, now=later)
     assert isinstance(done.state, Restarted)
 
 
@@ -329,7 +467,7 @@ def test_crashed_instance_that_did_not_start_before_it_left_is_started_where_it_
     begun = once_accepted(found, Restart(there), POLICY, NOW)
     noted = entry_of(begun, NOW.now)
     assert (noted.mode, noted.target, noted.ran) == ("restart", "there", True)
-    runs = seen(None, over, known=noted, elsewhere=server(host="there"))
+    runs = seen(None, over, known=noted, elsewhere=server(host="there"), restart=DONE)
     assert isinstance(assess_one(runs, begun.track, only, POLICY, NOW).state, Restarted)
     failed = entry(mode="restart", attempts=2, target="there", ran=True)
     off = seen(None, over, known=failed, elsewhere=there)
@@ -386,7 +524,7 @@ def test_crashed_instance_that_was_moved_cold_is_started_where_it_is(course: Cou
     begun = once_accepted(found, Restart(there), POLICY, NOW)
     assert (begun.attempts, begun.mode, begun.observed.entry.target) == (1, "restart", "there")
     noted = entry_of(begun, NOW.now)
-    runs = seen(None, over, known=noted, elsewhere=server(host="there"))
+    runs = seen(None, over, known=noted, elsewhere=server(host="there"), restart=DONE)
     assert isinstance(assessed(runs, begun.track, course).state, Restarted)
     off = seen(None, over, known=entry(mode="restart", attempts=2, target="there"), elsewhere=there)
     given_up = assessed(off, CALLED).state
