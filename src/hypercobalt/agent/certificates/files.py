@@ -135,6 +135,10 @@ class Layout:
         data = {key: content for key, content in found.items() if content}
         return self.plan(data) if len(data) == len(KEYS) else ()
 
+    def installed_key(self) -> bytes:
+        """The host's key, whatever its certificate is; empty without one."""
+        return _read(self._checked[2]) or b""
+
     def installed_ca(self) -> bytes | None:
         """What the services trust now, by all files of the CA; None without one.
 

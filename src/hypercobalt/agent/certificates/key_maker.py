@@ -1,8 +1,8 @@
-"""Make a private key and the request for its certificate. As a program, in a process of its own.
+"""Make the request for a host's certificate, and its key. As a program, in a process of its own.
 
-Names come on standard input, the key goes out on a pipe: neither is in the arguments, which others
-on the host can read. What makes keys costs 20 MiB, so it ends with its work instead of staying in
-the agent.
+A host keeps its key; only without one a new key is made. Names and key come on standard input and
+go out on a pipe: neither is in the arguments, which others on the host can read. What makes keys
+costs 20 MiB, so it ends with its work instead of staying in the agent.
 """
 
 from __future__ import annotations
@@ -10,15 +10,33 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from hypercobalt.api.host_certificate import HostNames
 from hypercobalt.errors import TransientError
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
 _DEADLINE: Final = timedelta(seconds=30)
 _MODULE: Final = "hypercobalt.agent.certificates.key_maker"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a request is for.
+
+    Args:
+        names: of the host.
+        key: of the host, PEM; a new one is made if it is none on curve P-256 without a password.
+    """
+
+    names: HostNames
+    key: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Order({self.names}, key={len(self.key)} bytes)"
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -31,8 +49,8 @@ class Made(msgspec.Struct, frozen=True):
         return f"Made(key={len(self.key)} bytes, request={len(self.request)} bytes)"
 
 
-async def make(names: HostNames) -> Made:
-    """Have another process make a new key on curve P-256, and its request.
+async def make(order: Order) -> Made:
+    """Have another process make a request, and a new key on curve P-256 where one is needed.
 
     Raises:
         TransientError: it could not, or not in time.
@@ -47,7 +65,7 @@ async def make(names: HostNames) -> Made:
     )
     try:
         async with asyncio.timeout(_DEADLINE.total_seconds()):
-            out, problem = await process.communicate(msgspec.json.encode(names))
+            out, problem = await process.communicate(msgspec.json.encode(order))
     except TimeoutError as error:
         raise TransientError(f"no key was made within {_DEADLINE.seconds} s") from error
     finally:
@@ -60,20 +78,35 @@ async def make(names: HostNames) -> Made:
     return msgspec.json.decode(out, type=Made)
 
 
-def make_here(names: HostNames) -> Made:
-    """Make a new key, and its request."""
+def make_here(order: Order) -> Made:
+    """Make a request, and a new key where one is needed."""
     # Imported here, so that a process that only calls `make` does not load the library.
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
     from hypercobalt.api import signing_request  # noqa: PLC0415
 
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = _usable(order.key) or ec.generate_private_key(ec.SECP256R1())
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     private = key.private_bytes(encoding, form, serialization.NoEncryption())
-    return Made(private, signing_request.write(names, key))
+    return Made(private, signing_request.write(order.names, key))
+
+
+def _usable(key: bytes) -> ec.EllipticCurvePrivateKey | None:
+    """The key, if the request can be for it."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    try:
+        found = serialization.load_pem_private_key(key, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    if isinstance(found, ec.EllipticCurvePrivateKey) and isinstance(found.curve, ec.SECP256R1):
+        return found
+    return None
 
 
 if __name__ == "__main__":
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=HostNames)
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
     sys.stdout.buffer.write(msgspec.json.encode(make_here(wanted)))

@@ -1,9 +1,10 @@
 """Decides the next step for a certificate whose key is made on the host. Pure.
 
-The key never leaves the host: a CertificateRequest has its public half. A new key is made when the
+The key never leaves the host: a CertificateRequest has its public half. A request is made when the
 installed certificate is not good for the host's names any more, or two thirds of its life are over;
-a request that was denied or has failed is made again, with a new key, after a while. What a crash
-leaves is found by the key's file: the request in it gives the object its name.
+one that was denied or has failed is made again after a while. All are for one key, by which the
+operator tells the host from whoever else has its token; a new one is made where there is none.
+What a crash leaves is found by the key's file: the request in it gives the object its name.
 
 Source: cert-manager, "CertificateRequest" and "Approval"; RFC 5280.
 """
@@ -128,7 +129,7 @@ def assess(request: CertificateRequest) -> Assessment:
     since = status.failureTime or request.metadata.creationTimestamp
     if "Denied" in holds:
         why = found["Denied"].message or found["Denied"].reason
-        text = f"CertificateRequest {name} was denied: {why}; compare its names with the Node's"
+        text = f"CertificateRequest {name} was denied: {why}"
         return Assessment(State.DENIED, text, found["Denied"].lastTransitionTime or since)
     if "InvalidRequest" in holds:
         text = f"CertificateRequest {name} is invalid: {found['InvalidRequest'].message}"
@@ -151,11 +152,12 @@ class CertificateStep(Enum):
 
     REST = auto()  # the installed certificate is good
     MEND = auto()  # put its files, links and modes right
-    MAKE = auto()  # a key and its request
+    MAKE = auto()  # a request for the installed key, or for a new one
     REQUEST = auto()  # create the object
     WAIT = auto()  # for approval and issue, or until the next request is due
     INSTALL = auto()
-    CLEAN_UP = auto()  # delete the object and the pending key
+    REMAKE = auto()  # delete the object, and make another request for the pending key
+    CLEAN_UP = auto()  # delete the object and the pending key, which is installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class Facts:
         wanted: digest of the names, the issuer and the lifetime that the certificate must have.
         installed: how long the installed certificate is good; None if it is not good for this host.
         intact: every file, link and mode of that certificate is as installed, and loaded.
-        in_use: the pending key is the installed one.
+        in_use: the pending key is the installed one, and so is its certificate if there is one.
         pending: a key that waits for its certificate; None without one.
         request: the object of the pending key; None while there is none.
         now: UTC.
@@ -221,12 +223,15 @@ def decide(facts: Facts) -> CertificatePlan:
                 CertificateStep.REST, CertificateReason.READY, text, renewal(installed)
             )
         return CertificatePlan(CertificateStep.MAKE)
-    if facts.in_use or pending.wanted != facts.wanted:
+    is_fresh = installed is not None and facts.now < renewal(installed)
+    if facts.in_use and (is_fresh or facts.request is not None):
         return CertificatePlan(CertificateStep.CLEAN_UP)
+    if pending.wanted != facts.wanted:
+        return CertificatePlan(CertificateStep.REMAKE)
     if facts.request is None:
         return CertificatePlan(CertificateStep.REQUEST)
     if facts.request.spec.request != pending.request:
-        return CertificatePlan(CertificateStep.CLEAN_UP)
+        return CertificatePlan(CertificateStep.REMAKE)
     return _of_request(facts, assess(facts.request))
 
 
@@ -239,7 +244,7 @@ def _of_request(facts: Facts, found: Assessment) -> CertificatePlan:
         case State.DENIED | State.FAILED:
             again = (found.since or facts.now) + AGAIN
             if again <= facts.now:
-                return CertificatePlan(CertificateStep.CLEAN_UP)
+                return CertificatePlan(CertificateStep.REMAKE)
             denied = found.state is State.DENIED
             reason = (
                 CertificateReason.REQUEST_DENIED if denied else CertificateReason.REQUEST_FAILED

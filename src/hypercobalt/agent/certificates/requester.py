@@ -17,8 +17,9 @@ from typing import Final, Generic, TypeVar
 
 from hypercobalt.agent.certificates import key_maker, pending
 from hypercobalt.agent.certificates.check import CertificateFilesError
-from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY
+from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY, File
 from hypercobalt.agent.certificates.install import Installed, Installer
+from hypercobalt.agent.certificates.key_maker import Order
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
     CertificatePlan,
@@ -122,28 +123,35 @@ class RequestedCertificate(Generic[T]):
             request = await self._kube.get(CertificateRequest, name, self._settings.namespace)
         files = await asyncio.to_thread(self._layout.in_place)
         intact = bool(files) and await asyncio.to_thread(self._layout.is_loaded, files)
-        keys = (file.content for file in files if file.path in self._layout.files[KEY])
         return Facts(
             wanted=wanted.digest,
             installed=await self._installer.validity(wanted.names),
             intact=intact,
-            in_use=intact and waiting is not None and waiting.key in keys,
+            in_use=intact and waiting is not None and self._is_installed(waiting, request, files),
             pending=waiting,
             request=request,
             now=self._clock.now(),
         )
 
+    def _is_installed(
+        self, waiting: Pending, request: CertificateRequest | None, files: tuple[File, ...]
+    ) -> bool:
+        """Whether the pending key is in the files, and the certificate that was issued for it."""
+        there = {file.path: file.content for file in files}
+        key, certificate = (there.get(self._layout.files[one][0]) for one in (KEY, CERTIFICATE))
+        return key == waiting.key and (request is None or request.status.certificate == certificate)
+
     async def _act(self, step: CertificatePlan, wanted: Wanted, facts: Facts) -> float:
         match step.step:
             case CertificateStep.MAKE:
-                key = await key_maker.make(wanted.names)
-                new = Pending(wanted.digest, key.request, key.key)
-                await asyncio.to_thread(pending.store, self._pending, new)
+                await self._make(wanted, await asyncio.to_thread(self._layout.installed_key))
             case CertificateStep.REQUEST if facts.pending is not None:
                 made = request_of(wanted, facts.pending, self._settings)
                 log.info("certificate_request_created", request=made.metadata.name)
                 with suppress(AlreadyExistsError):  # by this agent, before it died
                     await self._kube.create(made)
+            case CertificateStep.REMAKE if facts.pending is not None:
+                await self._remake(facts.pending, wanted)
             case CertificateStep.CLEAN_UP if facts.pending is not None:
                 await self._clean_up(facts.pending)
             case CertificateStep.MEND:
@@ -154,7 +162,7 @@ class RequestedCertificate(Generic[T]):
                     case Installed.NOT_LOADED:
                         return self._resync.total_seconds()
                     case Installed.UNFIT if is_old(facts):
-                        await self._clean_up(facts.pending)
+                        await self._remake(facts.pending, wanted)
                     case Installed.UNFIT:
                         return self._resync.total_seconds()
                     case Installed.IN_USE:
@@ -165,6 +173,11 @@ class RequestedCertificate(Generic[T]):
                 return wait if until is None else max(1.0, min(wait, until))
         return 0.0
 
+    async def _make(self, wanted: Wanted, key: bytes) -> None:
+        made = await key_maker.make(Order(wanted.names, key))
+        new = Pending(wanted.digest, made.request, made.key)
+        await asyncio.to_thread(pending.store, self._pending, new)
+
     async def _mend(self, wanted: Wanted) -> None:
         """Put the files beside the checked ones right: their content, their modes, their links."""
         files = await asyncio.to_thread(self._layout.in_place)
@@ -172,12 +185,20 @@ class RequestedCertificate(Generic[T]):
         log.warning("certificate_files_changed", files=wrong)
         await self._installer.put(files, wanted.names, "the certificate of this host")
 
+    async def _remake(self, waiting: Pending, wanted: Wanted) -> None:
+        """Replace the request, the object first: its name is found by the pending one."""
+        await self._delete(waiting)
+        await self._make(wanted, waiting.key)
+
     async def _clean_up(self, waiting: Pending) -> None:
         """Delete the request, then the key: in this order both are found again after a crash."""
+        await self._delete(waiting)
+        await asyncio.to_thread(pending.discard, self._pending)
+
+    async def _delete(self, waiting: Pending) -> None:
         name = waiting.name(self._settings.prefix)
         log.info("certificate_request_deleted", request=name)
         await self._kube.delete(CertificateRequest, name, self._settings.namespace)
-        await asyncio.to_thread(pending.discard, self._pending)
 
     async def _install(
         self, request: CertificateRequest, waiting: Pending, wanted: Wanted

@@ -27,6 +27,7 @@ from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.agent.certificates import pending
+from hypercobalt.agent.certificates import request as rules
 from hypercobalt.api.certificate import (
     CertificateCondition,
     CertificateRequest,
@@ -53,8 +54,7 @@ def abandoned_sockets() -> Generator[None]:
         yield
 
 
-def deny(request: CertificateRequest) -> CertificateRequestStatus:
-    del request
+def deny(_: CertificateRequest) -> CertificateRequestStatus:
     denied = CertificateCondition("Denied", "True", "Policy", "names of another host")
     return CertificateRequestStatus((denied,))
 
@@ -129,7 +129,7 @@ async def test_key_is_made_on_the_host_and_nowhere_else(
     )
 
 
-async def test_old_certificate_is_renewed_with_a_new_key(
+async def test_old_certificate_is_renewed_with_the_same_key(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     key = tmp_path / "libvirt/private/serverkey.pem"
@@ -145,7 +145,7 @@ async def test_old_certificate_is_renewed_with_a_new_key(
 
     first, second = (x509.load_pem_x509_csr(one.spec.request) for one in issuer.seen)
     installed = serialization.load_pem_private_key(key.read_bytes(), None)
-    assert first.public_key() != second.public_key()
+    assert first.public_key() == second.public_key()
     assert installed.public_key() == second.public_key()
 
 
@@ -160,6 +160,40 @@ async def test_denied_request_is_named_with_its_reason(
     assert denied.status == "False"
     assert "names of another host" in denied.message
     assert "requested again at" in denied.message
+
+
+async def test_denied_request_is_made_again_with_its_key(
+    kube: Kube, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may have had the key accepted meanwhile."""
+    monkeypatch.setattr(rules, "AGAIN", timedelta(seconds=1))
+    await create_hypervisor(kube)
+
+    def deny_at_first(request: CertificateRequest) -> CertificateRequestStatus:
+        return deny(request) if len(issuer.seen) == 1 else sign(request)
+
+    async with issuing(kube, deny_at_first) as issuer:
+        begin(site, tmp_path)
+        await site.until(TYPE, "Ready")
+
+    first, second = (x509.load_pem_x509_csr(one.spec.request) for one in issuer.seen)
+    assert first.public_key() == second.public_key()
+
+
+async def test_key_that_was_deleted_is_made_anew(kube: Kube, site: Site, tmp_path: Path) -> None:
+    key = tmp_path / "libvirt/private/serverkey.pem"
+    await create_hypervisor(kube)
+    async with issuing(kube) as issuer:
+        begin(site, tmp_path)
+        await site.until(TYPE, "Ready")
+        await until_gone(kube)
+        before = key.read_bytes()
+        key.unlink()
+        await eventually(key.exists, seconds=DEADLINE)
+        await until_gone(kube)
+
+    assert len(issuer.seen) == 2
+    assert key.read_bytes() != before
 
 
 async def test_certificate_of_another_ca_changes_no_file(

@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from msgspec.structs import replace as with_fields
 
 from hypercobalt.agent.certificates import pending
 from hypercobalt.agent.certificates.check import Validity
-from hypercobalt.agent.certificates.key_maker import Made, make, make_here
+from hypercobalt.agent.certificates.key_maker import Made, Order, make, make_here
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
     AGAIN,
@@ -90,7 +97,7 @@ WAITING = replace(NOTHING, pending=PENDING)
         pytest.param(WAITING, CertificateStep.REQUEST, None, "", id="a key without a request"),
         pytest.param(
             replace(WAITING, wanted="another address"),
-            CertificateStep.CLEAN_UP,
+            CertificateStep.REMAKE,
             None,
             "",
             id="other names",
@@ -101,6 +108,34 @@ WAITING = replace(NOTHING, pending=PENDING)
             None,
             "",
             id="in use",
+        ),
+        pytest.param(
+            replace(WAITING, in_use=True, installed=FRESH, wanted="another address"),
+            CertificateStep.CLEAN_UP,
+            None,
+            "",
+            id="in use, with other names",
+        ),
+        pytest.param(
+            replace(WAITING, in_use=True, installed=OLD, request=stored()),
+            CertificateStep.CLEAN_UP,
+            None,
+            "",
+            id="in use, and old when it was issued",
+        ),
+        pytest.param(
+            replace(WAITING, in_use=True, installed=OLD),
+            CertificateStep.REQUEST,
+            None,
+            "",
+            id="the installed key's renewal without a request",
+        ),
+        pytest.param(
+            replace(WAITING, installed=OLD, request=stored(APPROVED, ISSUED, certificate=b"c")),
+            CertificateStep.INSTALL,
+            None,
+            "",
+            id="the renewal is issued",
         ),
         pytest.param(
             replace(WAITING, request=stored()),
@@ -148,7 +183,7 @@ WAITING = replace(NOTHING, pending=PENDING)
         ),
         pytest.param(
             replace(WAITING, request=stored(("Denied", "True", "Policy")), now=NOW + AGAIN),
-            CertificateStep.CLEAN_UP,
+            CertificateStep.REMAKE,
             None,
             "",
             id="denied a while ago",
@@ -169,14 +204,14 @@ WAITING = replace(NOTHING, pending=PENDING)
         ),
         pytest.param(
             replace(WAITING, request=stored(failed=NOW - AGAIN)),
-            CertificateStep.CLEAN_UP,
+            CertificateStep.REMAKE,
             None,
             "",
             id="failed a while ago",
         ),
         pytest.param(
             replace(WAITING, pending=with_fields(PENDING, request=b"another"), request=stored()),
-            CertificateStep.CLEAN_UP,
+            CertificateStep.REMAKE,
             None,
             "",
             id="the object has another request",
@@ -211,7 +246,7 @@ def test_own_addresses_are_parsed_and_sorted() -> None:
 
 @pytest.mark.parametrize("name", ["kvm-a", "kvm-a." + "x" * 60 + ".example.org"])
 async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -> None:
-    made = await make(HostNames(name, ("192.0.2.1", "2001:db8::1")))
+    made = await make(Order(HostNames(name, ("192.0.2.1", "2001:db8::1"))))
 
     key, request = load_pem_private_key(made.key, None), x509.load_pem_x509_csr(made.request)
     shown = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -226,6 +261,40 @@ async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -
     ]
 
 
+async def test_request_is_for_the_key_that_the_host_has() -> None:
+    first = await make(Order(HostNames("kvm-a")))
+
+    again = await make(Order(HostNames("kvm-a", ("192.0.2.1",)), first.key))
+
+    keys = [x509.load_pem_x509_csr(made.request).public_key() for made in (first, again)]
+    assert again.key == first.key
+    assert keys[0] == keys[1]
+
+
+def private_key(key: PrivateKeyTypes, password: bytes | None = None) -> bytes:
+    hidden = BestAvailableEncryption(password) if password else NoEncryption()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(b"", id="none"),
+        pytest.param(b"half a ke", id="damaged"),
+        pytest.param(private_key(rsa.generate_private_key(65537, 2048)), id="RSA, of a Secret"),
+        pytest.param(private_key(ec.generate_private_key(ec.SECP384R1())), id="another curve"),
+        pytest.param(private_key(ec.generate_private_key(ec.SECP256R1()), b"x"), id="a password"),
+    ],
+)
+def test_key_that_no_request_can_be_for_is_replaced(key: bytes) -> None:
+    made = make_here(Order(HostNames("kvm-a"), key))
+
+    found = load_pem_private_key(made.key, None)
+    assert isinstance(found, ec.EllipticCurvePrivateKey)
+    assert isinstance(found.curve, ec.SECP256R1)
+    assert made.key != key
+
+
 def test_agent_that_makes_keys_does_not_import_x509() -> None:
     code = (
         "import sys; import hypercobalt.agent.certificates.requester;"
@@ -237,7 +306,7 @@ def test_agent_that_makes_keys_does_not_import_x509() -> None:
 
 
 def test_pending_key_is_for_its_owner_alone_and_survives(tmp_path: Path) -> None:
-    made = make_here(HostNames("kvm-a"))
+    made = make_here(Order(HostNames("kvm-a")))
     path = tmp_path / "private/.pending"
     kept = Pending(WANTED.digest, made.request, made.key)
 

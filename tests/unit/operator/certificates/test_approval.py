@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.samples import node
 
-from hypercobalt.agent.certificates.key_maker import make_here
+from hypercobalt.agent.certificates.key_maker import Order, make_here
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import RequestSettings, Wanted, request_of
 from hypercobalt.api.certificate import CertificateRequest, CertificateRequestSpec, IssuerReference
@@ -68,7 +68,7 @@ def test_an_agent_s_request_for_its_own_host_is_approved(spec: CertificateReques
 def test_request_of_the_node_agent_is_approved() -> None:
     """The agent's own code makes the request, from the key to the object."""
     wanted = Wanted(HostNames.of("kvm-a", ADDRESSES), ISSUING.reference)
-    made = make_here(wanted.names)
+    made = make_here(Order(wanted.names))
     where = RequestSettings("libvirt-kvm-a", ISSUING.namespace, AGENT)
     request = request_of(wanted, Pending(wanted.digest, made.request, made.key), where)
     spec = replace(request.spec, username=GOOD.username, extra=GOOD.extra)
