@@ -53,6 +53,7 @@ def request_of_agent(
     name: str | None = None,
     names: str | None = None,
     issuer: str = "nova-hypervisor-agents-ca-issuer",
+    key: ec.EllipticCurvePrivateKey | None = None,
 ) -> CertificateRequest:
     """The request of an agent as cert-manager's webhook stores it: with the requester.
 
@@ -62,8 +63,9 @@ def request_of_agent(
         name: of the object.
         names: the DNS name of the certificate; else the Node's.
         issuer: of the certificate.
+        key: that it is for; a new one without.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = key or ec.generate_private_key(ec.SECP256R1())
     return CertificateRequest(
         metadata=ObjectMeta(
             name=name or f"libvirt-{node}-0123456789",

@@ -19,6 +19,15 @@ LIFETIME: Final = timedelta(days=47)
 
 USAGES: Final = ("digital signature", "server auth", "client auth")
 
+KEY: Final = "kvm.cloud.sap/certificate-key"
+"""Annotation of a Hypervisor: SHA-256 of its host's public key, in hex digits, or `ANY_KEY`.
+
+The operator records the first key that it approves; a write of the status changes no annotation, so
+no agent changes the record.
+"""
+ANY_KEY: Final = "any"
+"""The record of a host that has a new key at each start, since it keeps no files."""
+
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 AGENT: Final = "hypercobalt-node-agent"
 """Value of the label `MANAGED_BY` on objects that a node agent has made."""

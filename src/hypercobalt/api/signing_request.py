@@ -12,6 +12,7 @@ CertificateRequest's spec alone).
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 from typing import Final
 
@@ -59,6 +60,16 @@ def read(request: bytes) -> HostNames:
     if not signed:
         raise SigningRequestError("its signature is not by its key")
     return names
+
+
+def key_digest(request: bytes) -> str:
+    """SHA-256 of the public key of a request that `read` has accepted, in hexadecimal digits.
+
+    It is what `openssl pkey -pubin -outform DER | sha256sum` shows.
+    """
+    key = x509.load_pem_x509_csr(request).public_key()
+    spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(spki).hexdigest()
 
 
 _UNREADABLE: Final = (

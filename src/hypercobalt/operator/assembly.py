@@ -203,7 +203,7 @@ def add_controllers(
             manager,
             options.issuing,
             options.agent_namespaces,
-            shared.nodes,
+            shared,
             metrics,
             holder=contested.holder,
         )

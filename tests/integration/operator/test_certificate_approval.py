@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec.structs import replace
 from tests.conformance.wire import Json
 from tests.integration.cert_manager import request_of_agent
@@ -21,7 +22,10 @@ from hypercobalt.api.certificate import (
     CertificateRequestStatus,
 )
 from hypercobalt.api.codec import DecodeError
+from hypercobalt.api.host_certificate import ANY_KEY, KEY
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.signing_request import key_digest
 from hypercobalt.operator.certificates.approval import requester_node
 from hypercobalt.operator.certificates.pace import AT_ONCE
 from hypercobalt.runtime import Kube
@@ -53,6 +57,52 @@ async def test_agent_gets_a_certificate_of_its_own_host(
         made = await kube.create(request_of_agent(name, "192.0.2.1", "2001:db8::1"))
         text = await decided(kube, made.metadata.name)
     assert text == "Approved: Certificate request has been approved by kvm.cloud.sap"
+
+
+async def test_token_gets_no_certificate_for_another_key_than_the_host_has(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """The attacker has the agent's token, and no file of the host."""
+    own = ec.generate_private_key(ec.SECP256R1())
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name)
+        first = await kube.create(request_of_agent(name, key=own))
+        assert (await decided(kube, first.metadata.name)).startswith("Approved")
+        foreign = await kube.create(request_of_agent(name, name=f"libvirt-{name}-1"))
+        text = await decided(kube, foreign.metadata.name)
+        renewed = await kube.create(request_of_agent(name, key=own, name=f"libvirt-{name}-2"))
+        assert (await decided(kube, renewed.metadata.name)).startswith("Approved")
+    assert text.startswith("Denied")
+    assert f"kubectl annotate hypervisor {name} {KEY}=" in text
+
+
+async def test_of_several_first_keys_one_is_the_hosts(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """They are decided at the same time, and before the Hypervisor is there."""
+    names = [f"libvirt-{name}-{number}" for number in range(4)]
+    for each in names:
+        await kube.create(request_of_agent(name, name=each))
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name)
+        found = [(await decided(kube, each)).partition(":")[0] for each in names]
+    assert sorted(found) == ["Approved", "Denied", "Denied", "Denied"]
+
+
+@pytest.mark.parametrize("record", ["the new key", "any", "none"])
+async def test_person_has_a_host_with_a_new_key_accepted(
+    kube: Kube, kubeconfig: Path, name: str, record: str
+) -> None:
+    request = request_of_agent(name)
+    values = {"the new key": key_digest(request.spec.request), "any": ANY_KEY, "none": None}
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name)
+        first = await kube.create(request_of_agent(name, name=f"libvirt-{name}-1"))
+        assert (await decided(kube, first.metadata.name)).startswith("Approved")
+        changed = {"metadata": {"annotations": {KEY: values[record]}}}
+        await kube.merge_patch(Hypervisor, name, changed)
+        again = await kube.create(request)
+        assert (await decided(kube, again.metadata.name)).startswith("Approved")
 
 
 async def test_request_that_is_older_than_its_node_waits_for_it(

@@ -3,7 +3,9 @@
 cert-manager issues nothing that is not approved. It writes down who has made a request; the Node is
 the one that the API server has put into the token of the agent's pod. So an agent gets a
 certificate with its Node's name and with addresses that are its host's (`node_names`), and no other
-host gets any. A request that another approver has decided is left as it is.
+host gets any. Whoever has stolen that token is not the host: the first approved key is recorded in
+the host's Hypervisor, and no other is approved. A request that another approver has decided is left
+as it is.
 
 Source: cert-manager, "CertificateRequest", approval and user information.
 """
@@ -19,7 +21,8 @@ from hypercobalt.api.certificate import CertificateCondition, CertificateRequest
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import DurationError, parse_duration
 from hypercobalt.api.holders import way_out
-from hypercobalt.api.host_certificate import LIFETIME, USAGES
+from hypercobalt.api.host_certificate import ANY_KEY, KEY, LIFETIME, USAGES
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.certificates.pace import HostPace
@@ -94,6 +97,31 @@ def refusal(
     return ""
 
 
+def key_refusal(host: str, key: str, recorded: str) -> str:
+    """Return why a key is not the host's; "" if it is.
+
+    Args:
+        host: name of the Node and the Hypervisor.
+        key: digest of the requested key.
+        recorded: value of the annotation `KEY`.
+    """
+    if recorded in (key, ANY_KEY):
+        return ""
+    return (
+        f"its key {key} is not the one of {host}, {recorded[:64]}; if the host was installed anew, "
+        "compare the key on its machine (docs/host.md, Certificates), and "
+        f"`kubectl annotate hypervisor {host} {KEY}={key} --overwrite`"
+    )
+
+
+def with_key(hypervisor: Hypervisor, key: str) -> Hypervisor:
+    """Return the Hypervisor with the key recorded, if it has no record."""
+    meta = hypervisor.metadata
+    if meta.annotations.get(KEY):
+        return hypervisor
+    return replace(hypervisor, metadata=replace(meta, annotations={**meta.annotations, KEY: key}))
+
+
 def _is_short(duration: str) -> bool:
     """Whether a certificate lives no longer than agents request; cert-manager's default does."""
     try:
@@ -102,12 +130,19 @@ def _is_short(duration: str) -> bool:
         return False
 
 
+def _key_digest(request: CertificateRequest) -> str:
+    from hypercobalt.api.signing_request import key_digest  # noqa: PLC0415 - as in `refusal`
+
+    return key_digest(request.spec.request)
+
+
 class ApprovalReconciler:
     """The shell around `refusal`.
 
     Args:
         requests: those of node agents, with the index `BY_REQUESTER`.
         agent_namespaces: where the agents' ServiceAccounts are.
+        hypervisors: newest state of the Hypervisors.
         holder: of an address.
     """
 
@@ -119,11 +154,12 @@ class ApprovalReconciler:
         issuing: Issuing,
         agent_namespaces: Collection[str],
         *,
+        hypervisors: WriteCache[Hypervisor],
         holder: Holder,
         clock: Clock,
     ) -> None:
         self._kube, self._clock = kube.as_manager(NAME), clock
-        self._nodes, self._requests = nodes, requests
+        self._nodes, self._requests, self._hypervisors = nodes, requests, hypervisors
         self._issuing, self._agents, self._holder = issuing, agent_namespaces, holder
         self._pace = HostPace()
 
@@ -141,8 +177,24 @@ class ApprovalReconciler:
         own = await self._names(node) if node else None
         if node and own is None:  # it has just gone
             return Result()
-        await self._decide(request, refusal(request, own, self._agents))
+        why = refusal(request, own, self._agents)
+        if not why:
+            key = _key_digest(request)
+            recorded = await self._recorded(node, key)
+            if recorded is None:
+                return Result()  # a request that is before its Hypervisor: then it wakes us
+            why = key_refusal(node, key, recorded)
+        await self._decide(request, why)
         return Result()
+
+    async def _recorded(self, host: str, key: str) -> str | None:
+        """Return the record of a host, its first key recorded; None without a Hypervisor."""
+        async with self._hypervisors.turn(host):
+            found = await self._kube.modify(Hypervisor, host, lambda it: with_key(it, key))
+            if found is None:
+                return None
+            self._hypervisors.wrote(found)
+        return found.metadata.annotations[KEY]
 
     async def _names(self, name: str) -> NodeNames | None:
         """Return the Node's present names: an address that is new is not denied."""

@@ -13,6 +13,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.operator.certificates import approval
 from hypercobalt.operator.certificates.approval import requester_node
 from hypercobalt.operator.certificates.issuing import NAME, CertificateReconciler, Issuing
+from hypercobalt.operator.shared.hypervisors import Shared
 from hypercobalt.operator.shared.node_names import Holder
 from hypercobalt.runtime import (
     Controller,
@@ -60,7 +61,7 @@ def add_approval(
     manager: Manager,
     issuing: Issuing,
     agent_namespaces: tuple[str, ...],
-    nodes: Informer[Node],
+    shared: Shared,
     metrics: Metrics,
     *,
     holder: Holder,
@@ -75,8 +76,8 @@ def add_approval(
     )
     _follow(manager, "certificate-requests", informer)
 
-    def requests_of(node: Node) -> Iterable[str]:
-        found = informer.cache.find(approval.BY_REQUESTER, node.metadata.name)
+    def requests_of(host: Object) -> Iterable[str]:
+        found = informer.cache.find(approval.BY_REQUESTER, host.metadata.name)
         return map(key_of, found)
 
     manager.add(
@@ -84,16 +85,18 @@ def add_approval(
             approval.NAME,
             approval.ApprovalReconciler(
                 manager.kube,
-                nodes.cache,
+                shared.nodes.cache,
                 WriteCache(informer),
                 issuing,
                 agent_namespaces,
+                hypervisors=shared.hypervisors,
                 holder=holder,
                 clock=manager.clock,
             ),
             watches=(
                 primary(informer),
-                mapped(nodes, requests_of, when=lambda old, _: old is None),
+                mapped(shared.nodes, requests_of, when=lambda old, _: old is None),
+                mapped(shared.informer, requests_of, when=lambda old, _: old is None),
             ),
         )
     )

@@ -133,8 +133,8 @@ _CERTIFICATE: Final = Remedy(
     "check what the issuer has answered", "kubectl get certificaterequests -A | grep {node}"
 )
 _REQUEST: Final = Remedy(
-    "check that cert-manager runs and its approver accepts the host's names; the agent "
-    "requests again by itself",
+    "check that cert-manager runs and its approver accepts the host's names and key; the "
+    "agent requests again by itself",
     "kubectl get certificaterequests -A | grep libvirt-{node}-",
 )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,13 +19,29 @@ from hypercobalt.agent.certificates.request import RequestSettings, Wanted, requ
 from hypercobalt.api.certificate import CertificateRequest, CertificateRequestSpec, IssuerReference
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import format_duration
-from hypercobalt.api.host_certificate import AGENT, LIFETIME, MANAGED_BY, USAGES, HostNames
-from hypercobalt.api.signing_request import write
-from hypercobalt.operator.certificates.approval import is_for, refusal, requester_node
+from hypercobalt.api.host_certificate import (
+    AGENT,
+    ANY_KEY,
+    KEY,
+    LIFETIME,
+    MANAGED_BY,
+    USAGES,
+    HostNames,
+)
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.signing_request import key_digest, write
+from hypercobalt.operator.certificates.approval import (
+    is_for,
+    key_refusal,
+    refusal,
+    requester_node,
+    with_key,
+)
 from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.shared.node_names import names_of
 
-KEY = ec.generate_private_key(ec.SECP256R1())
+OWN_KEY = ec.generate_private_key(ec.SECP256R1())
 ISSUING = Issuing("monsoon3", "nova-ca")
 AGENTS = ("agents", "more-agents")
 NODE_NAME = "authentication.kubernetes.io/node-name"
@@ -31,7 +50,7 @@ OWN = names_of(node(addresses=ADDRESSES), lambda _: ())
 
 
 def csr(*addresses: str, name: str = "kvm-a") -> bytes:
-    return write(HostNames(name, addresses), KEY)
+    return write(HostNames(name, addresses), OWN_KEY)
 
 
 GOOD = CertificateRequestSpec(
@@ -145,6 +164,38 @@ def test_an_address_that_two_nodes_claim_is_neither_s() -> None:
 def test_an_address_that_another_host_holds_is_denied_with_that_host() -> None:
     own = names_of(node(addresses=ADDRESSES), lambda _: (), lambda _: "kvm-b")
     assert "host kvm-b holds 192.0.2.1" in refusal(CertificateRequest(spec=GOOD), own, AGENTS)
+
+
+def test_first_key_is_recorded_and_stays_the_hosts() -> None:
+    first, other = (key_digest(make_here(Order(HostNames("kvm-a"))).request) for _ in range(2))
+    recorded = with_key(Hypervisor(metadata=ObjectMeta(name="kvm-a")), first)
+    assert with_key(recorded, other) is recorded
+    assert recorded.metadata.annotations[KEY] == first
+    assert key_refusal("kvm-a", first, first) == ""
+    text = key_refusal("kvm-a", other, first)
+    assert f"its key {other} is not the one of kvm-a, {first}; " in text
+    assert f"`kubectl annotate hypervisor kvm-a {KEY}={other} --overwrite`" in text
+
+
+@pytest.mark.parametrize(
+    ("recorded", "accepted"),
+    [("", False), ("Any", False), ("*", False), ("x" * 9999, False), (ANY_KEY, True)],
+)
+def test_record_of_a_person_counts_only_as_written(recorded: str, accepted: bool) -> None:
+    text = key_refusal("kvm-a", key_digest(GOOD.request), recorded)
+    assert (text == "") == accepted
+    assert len(text) < 450
+
+
+def test_digest_of_a_key_is_that_of_openssl() -> None:
+    def openssl(*arguments: str, given: bytes) -> bytes:
+        return subprocess.run(
+            ["openssl", *arguments], input=given, capture_output=True, check=True
+        ).stdout
+
+    public = openssl("req", "-pubkey", "-noout", given=GOOD.request)
+    der = openssl("pkey", "-pubin", "-outform", "DER", given=public)
+    assert hashlib.sha256(der).hexdigest() == key_digest(GOOD.request)
 
 
 def test_only_the_hosts_issuer_counts() -> None:
