@@ -13,6 +13,7 @@ from tests.conformance.wire import Json
 from tests.integration.cert_manager import request_of_agent
 from tests.integration.operator.approvals import ISSUING, PLACE, verdict
 from tests.integration.operator.conftest import add_node, operator, passes, until
+from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.certificate import (
     Certificate,
@@ -22,6 +23,7 @@ from hypercobalt.api.certificate import (
     CertificateRequestStatus,
 )
 from hypercobalt.api.codec import DecodeError
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.host_certificate import ANY_KEY, KEY
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
@@ -72,6 +74,7 @@ async def test_token_gets_no_certificate_for_another_key_than_the_host_has(
         text = await decided(kube, foreign.metadata.name)
         renewed = await kube.create(request_of_agent(name, key=own, name=f"libvirt-{name}-2"))
         assert (await decided(kube, renewed.metadata.name)).startswith("Approved")
+        await eventually(lambda: refusal_shown(kube, name))
     assert text.startswith("Denied")
     assert f"kubectl annotate hypervisor {name} {KEY}=" in text
 
@@ -87,6 +90,13 @@ async def test_of_several_first_keys_one_is_the_hosts(
         await add_node(kube, name)
         found = [(await decided(kube, each)).partition(":")[0] for each in names]
     assert sorted(found) == ["Approved", "Denied", "Denied", "Denied"]
+
+
+async def refusal_shown(kube: Kube, name: str) -> bool:
+    """Whether there is an Event about the Hypervisor."""
+    events = (await kube.list(Event, "default")).items
+    about = [event for event in events if event.regarding and event.regarding.name == name]
+    return [(event.reason, event.type) for event in about] == [("CertificateKeyRefused", "Warning")]
 
 
 @pytest.mark.parametrize("record", ["the new key", "any", "none"])

@@ -27,7 +27,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.certificates.pace import HostPace
 from hypercobalt.operator.shared.node_names import BY_CLAIM, Holder, NodeNames, names_of
-from hypercobalt.runtime import Cache, Clock, Kube, Result, split_key
+from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result, split_key
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -39,6 +39,10 @@ APPROVER: Final = "kvm.cloud.sap"
 BY_REQUESTER: Final = "requester"
 """Index of CertificateRequests by `requester_node`."""
 
+_REFUSED: Final = (
+    "A CertificateRequest for another key than this host's was denied: the host was installed "
+    "anew, or somebody else has the token of its agent; see docs/host.md, A host keeps its key"
+)
 _NODE: Final = "authentication.kubernetes.io/node-name"
 
 
@@ -109,7 +113,7 @@ def key_refusal(host: str, key: str, recorded: str) -> str:
         return ""
     return (
         f"its key {key} is not the one of {host}, {recorded[:64]}; if the host was installed anew, "
-        "compare the key on its machine (docs/host.md, Certificates), and "
+        "compare the key on its machine (docs/host.md, A host keeps its key), and "
         f"`kubectl annotate hypervisor {host} {KEY}={key} --overwrite`"
     )
 
@@ -143,6 +147,7 @@ class ApprovalReconciler:
         requests: those of node agents, with the index `BY_REQUESTER`.
         agent_namespaces: where the agents' ServiceAccounts are.
         hypervisors: newest state of the Hypervisors.
+        events: records Events.
         holder: of an address.
     """
 
@@ -155,13 +160,14 @@ class ApprovalReconciler:
         agent_namespaces: Collection[str],
         *,
         hypervisors: WriteCache[Hypervisor],
+        events: Recorder,
         holder: Holder,
         clock: Clock,
     ) -> None:
         self._kube, self._clock = kube.as_manager(NAME), clock
         self._nodes, self._requests, self._hypervisors = nodes, requests, hypervisors
         self._issuing, self._agents, self._holder = issuing, agent_namespaces, holder
-        self._pace = HostPace()
+        self._events, self._pace = events, HostPace()
 
     async def reconcile(self, key: str, /) -> Result:
         namespace, name = split_key(key)
@@ -177,24 +183,24 @@ class ApprovalReconciler:
         own = await self._names(node) if node else None
         if node and own is None:  # it has just gone
             return Result()
-        why = refusal(request, own, self._agents)
-        if not why:
-            key = _key_digest(request)
-            recorded = await self._recorded(node, key)
-            if recorded is None:
-                return Result()  # a request that is before its Hypervisor: then it wakes us
-            why = key_refusal(node, key, recorded)
-        await self._decide(request, why)
+        why = refusal(request, own, self._agents) or await self._of_key(request, node)
+        if why is not None:
+            await self._decide(request, why)
         return Result()
 
-    async def _recorded(self, host: str, key: str) -> str | None:
-        """Return the record of a host, its first key recorded; None without a Hypervisor."""
+    async def _of_key(self, request: CertificateRequest, host: str) -> str | None:
+        """Return `key_refusal`, the first key recorded; None while the host has no Hypervisor."""
+        key = _key_digest(request)
         async with self._hypervisors.turn(host):
             found = await self._kube.modify(Hypervisor, host, lambda it: with_key(it, key))
             if found is None:
-                return None
+                return None  # to be made: then it wakes us
             self._hypervisors.wrote(found)
-        return found.metadata.annotations[KEY]
+        if why := key_refusal(host, key, found.metadata.annotations[KEY]):
+            # The same text each time, so that any number of requests makes one Event.
+            action = "ApprovingCertificate"
+            self._events.record(found, "Warning", "CertificateKeyRefused", _REFUSED, action=action)
+        return why
 
     async def _names(self, name: str) -> NodeNames | None:
         """Return the Node's present names: an address that is new is not denied."""

@@ -90,6 +90,7 @@ def add_approval(
                 issuing,
                 agent_namespaces,
                 hypervisors=shared.hypervisors,
+                events=shared.events,
                 holder=holder,
                 clock=manager.clock,
             ),
