@@ -9,8 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
 ANSWER: Final = timedelta(seconds=2)
 """How long a witness, or the storage, may take."""
+
+_SHOWN: Final = 500  # bytes of the writer's message
 
 
 async def greet_page(host: str, port: int) -> None:
@@ -47,11 +53,16 @@ class Heartbeat:
     """A file on the shared storage.
 
     A process of its own writes it: storage that hangs would hold a thread of this one for ever.
+    Other hosts write to the same directory: a link or a pipe that has the file's name is not
+    opened, and nothing that is there is cut off.
+
+    Source: dd of coreutils, `oflag` and `conv`; BusyBox has no `oflag=nofollow`.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._writer: asyncio.subprocess.Process | None = None
+        self._trouble = b""
 
     async def is_writable(self, within: timedelta = ANSWER) -> bool:
         """Whether the file can be written, and reaches the storage in time.
@@ -60,18 +71,24 @@ class Heartbeat:
         """
         if self._writer is None:
             self._writer = await asyncio.create_subprocess_exec(
-                *("dd", "if=/dev/zero", f"of={self._file}", "bs=512", "count=1", "conv=fsync"),
+                *("dd", "if=/dev/zero", f"of={self._file}", "bs=512", "count=1", "status=none"),
+                *("oflag=nofollow,nonblock", "conv=notrunc,fsync"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
             )
         writer = self._writer
         try:
             async with asyncio.timeout(within.total_seconds()):
-                code = await writer.wait()
+                _, trouble = await writer.communicate()
         except TimeoutError:
             with suppress(ProcessLookupError):
                 writer.kill()
             return False
         self._writer = None
-        return code == 0
+        if trouble and trouble != self._trouble:
+            text = trouble[:_SHOWN].decode(errors="replace").strip()
+            advice = "a link, a pipe or a directory in its place has to be removed"
+            log.warning("heartbeat_not_written", file=str(self._file), error=text, advice=advice)
+        self._trouble = trouble
+        return writer.returncode == 0

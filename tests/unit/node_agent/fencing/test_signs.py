@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -54,14 +55,52 @@ async def test_storage_that_can_be_written_is_there(tmp_path: Path) -> None:
     assert not await Heartbeat(tmp_path / "missing/beat").is_writable(within)
 
 
-async def test_storage_that_hangs_is_away_and_is_probed_by_one_process(tmp_path: Path) -> None:
-    fifo = tmp_path / "beat"
-    os.mkfifo(fifo)  # writing to one without a reader blocks, as storage that hangs does
-    beat = Heartbeat(fifo)
+async def test_storage_that_hangs_is_away_and_is_probed_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo, stuck = tmp_path / "fifo", tmp_path / "dd"
+    os.mkfifo(fifo)
+    stuck.write_text(f"#!/bin/sh\nread line <{fifo}\n")  # waits as for storage that hangs
+    stuck.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    beat = Heartbeat(tmp_path / "beat")
     assert not await beat.is_writable(SOON)
     assert not await beat.is_writable(timedelta(seconds=5))  # the killed writer has ended
-    fifo.unlink()
+    stuck.unlink()
     assert await beat.is_writable(timedelta(seconds=10))
+
+
+async def test_heartbeat_is_written_through_no_link(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target, beat = tmp_path / "shadow", tmp_path / "beat"
+    target.write_bytes(b"root:x\n")
+    beat.symlink_to(target)
+    assert not await Heartbeat(beat).is_writable(timedelta(seconds=10))
+    assert target.read_bytes() == b"root:x\n"
+    assert f"heartbeat_not_written file={beat}" in caplog.text
+    assert "a link" in caplog.text  # and what to do
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "directory"])
+async def test_what_is_no_file_keeps_no_heartbeat_waiting(
+    tmp_path: Path, make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "beat"
+    make(path)
+    beat = Heartbeat(path)
+    assert not await asyncio.wait_for(beat.is_writable(timedelta(minutes=5)), 10)
+    assert not await beat.is_writable(timedelta(seconds=10))
+    assert caplog.text.count("heartbeat_not_written") == 1  # once for each reason
+    (path.rmdir if path.is_dir() else path.unlink)()
+    assert await beat.is_writable(timedelta(seconds=10))
+
+
+async def test_heartbeat_replaces_nothing_that_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "beat"
+    path.write_bytes(bytes(1024))
+    assert await Heartbeat(path).is_writable(timedelta(seconds=10))
+    assert path.stat().st_size == 1024
 
 
 def test_device_that_is_no_watchdog_is_refused(tmp_path: Path) -> None:
