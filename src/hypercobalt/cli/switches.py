@@ -53,10 +53,21 @@ async def of_chassis(kube: Kube, namespace: str, chassis: str) -> OVSNode:
     """The OVSNode of a host, by the name that OVN has for it.
 
     Raises:
-        InvalidRequestError: no OVSNode reports this chassis.
+        InvalidRequestError: no OVSNode reports this chassis, or several do: an agent can report
+            that of another host.
     """
-    for one in await listed(kube, namespace):
-        ovn = one.status.ovnController
-        if ovn is not None and ovn.chassisId == chassis:
-            return one
-    raise InvalidRequestError(f"no OVSNode reports the chassis {chassis}; check its OVS agent")
+    found = [one for one in await listed(kube, namespace) if chassis and _chassis(one) == chassis]
+    if not found:
+        raise InvalidRequestError(f"no OVSNode reports the chassis {chassis}; check its OVS agent")
+    if len(found) > 1:
+        names = sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in found)
+        raise InvalidRequestError(
+            f"several OVSNodes report the chassis {chassis}: {', '.join(names)}; one of them is "
+            "false: compare external_ids:system-id on these hosts"
+        )
+    return found[0]
+
+
+def _chassis(node: OVSNode) -> str:
+    ovn = node.status.ovnController
+    return "" if ovn is None else ovn.chassisId or ""

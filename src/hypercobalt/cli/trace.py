@@ -16,7 +16,7 @@ from hypercobalt.cli import agents, api_command, switches
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.cli.trace_text import Hop, lines
-from hypercobalt.cli.trace_words import parameters
+from hypercobalt.cli.trace_words import onward_parameters, parameters
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ovs_agent.diagnostics.report import TraceReport
 from hypercobalt.text import printable
@@ -105,7 +105,7 @@ async def _trace(
     given = {name: str(value) for name, value in flags.items() if value is not None}
     query = parameters(fields, given)
     report = await _traced(node, query, kubeconfig)
-    hops = await _followed(report, query.get("ct_next", "").split(), kubeconfig)
+    hops = await _followed(node, report, query.get("ct_next", "").split(), kubeconfig)
     if output == "json":
         print_json({**msgspec.to_builtins(report), "hops": msgspec.to_builtins(hops)})
         return 0
@@ -121,12 +121,13 @@ async def _traced(node: str, query: Mapping[str, str], kubeconfig: Path | None) 
 
 
 async def _followed(
-    report: TraceReport, states: list[str], kubeconfig: Path | None
+    node: str, report: TraceReport, states: list[str], kubeconfig: Path | None
 ) -> tuple[Hop, ...]:
     """Trace a packet on the hosts that receive it, each by its own agent.
 
     Args:
-        report: of the first host.
+        node: the first host.
+        report: of its agent.
         states: answers of connection tracking; the next host takes those that a host has not used.
         kubeconfig: see `api_command.connection`.
     """
@@ -139,8 +140,9 @@ async def _followed(
         states = states[len(report.passes) - 1 :]
         given = {"ct_next": " ".join(states)} if states else {}
         try:
-            host = await _node_of(onward.chassis, kubeconfig)
-            report = await _traced(host, {**onward.parameters, **given}, kubeconfig)
+            query = onward_parameters(node, onward.parameters)
+            host = node = await _node_of(onward.chassis, kubeconfig)
+            report = await _traced(node, {**query, **given}, kubeconfig)
         except HypercobaltError as error:  # the reports of the hosts before stay valid
             hops.append(Hop(host, problem=str(error)))
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from hypercobalt.adapters.ovs.packet import PROTOCOLS, WITH_PORTS, canonical
+from hypercobalt.adapters.ovs.packet import FIELDS, PROTOCOLS, WITH_PORTS, canonical
 from hypercobalt.errors import InvalidRequestError
 
 _KEYWORDS: Final = {
@@ -18,6 +18,10 @@ _KEYWORDS: Final = {
     "ipv6": "ip",
 }
 """Protocols by the words that Open vSwitch has for them."""
+
+_OF_TUNNEL: Final = ("from", "tun_id", "tun_metadata0")
+_LONGEST: Final = 255  # characters of a value; the name of a chassis is the longest
+_SHOWN: Final = 80  # characters of a name in a message
 
 
 def parameters(words: Iterable[str], flags: Mapping[str, str]) -> dict[str, str]:
@@ -48,6 +52,34 @@ def parameters(words: Iterable[str], flags: Mapping[str, str]) -> dict[str, str]
     if not found.get("from"):
         raise InvalidRequestError("--from is missing: the port that the packet comes in by")
     return found
+
+
+def onward_parameters(host: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Parameters of a packet that a host's agent has sent on; the next agent gets no others.
+
+    The request for the next host has the right of the person, not that of the host that has
+    answered: it is only ever about a packet that comes out of a tunnel.
+
+    Args:
+        host: whose agent has answered.
+        given: its answer.
+
+    Raises:
+        InvalidRequestError: they are not what an agent makes of such a packet.
+    """
+    about = f"{host} sends the packet on"
+    for name, value in given.items():
+        if name != "from" and name not in FIELDS:
+            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+            why = f"with {shown!r}, which is no field of one"
+        elif len(value) > _LONGEST:
+            why = f"with {name} of {len(value)} characters, of which {_LONGEST} are valid"
+        else:
+            continue
+        raise InvalidRequestError(f"{about} {why}; check its OVS agent")
+    if missing := [name for name in _OF_TUNNEL if not given.get(name)]:
+        raise InvalidRequestError(f"{about} without {missing[0]}; check its OVS agent")
+    return dict(given)
 
 
 def _put(found: dict[str, str], name: str, value: str) -> None:

@@ -36,12 +36,15 @@ from hypercobalt.adapters.ovs.internals import (
 from hypercobalt.adapters.ovs.model import ControllerStart, DaemonName, LocalBinding
 from hypercobalt.agent.diagnostics.use import Use
 from hypercobalt.api.coordination import Event
-from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec
 from hypercobalt.apiserver.server import Server
 from hypercobalt.cli.network import bridges
 from hypercobalt.cli.ovn import ovn
 from hypercobalt.cli.ports import ports
 from hypercobalt.cli.trace import trace
+from hypercobalt.ovs_agent.diagnostics import tracing
+from hypercobalt.ovs_agent.diagnostics.report import Onward
 from hypercobalt.ovs_agent.diagnostics.uses import uses
 from hypercobalt.ovs_agent.facts import Reading
 from hypercobalt.pki import load
@@ -159,6 +162,44 @@ async def test_a_packet_is_followed_to_the_host_that_a_tunnel_sends_it_to(
         *[f"on {NODE}: {sent}"] * 3,
         "on kvm-2.example.org: not traced: a packet is followed to 4 hosts at most",
     ]
+
+
+async def test_a_chassis_that_two_hosts_report_is_followed_to_neither(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"status": {"ovnController": {"chassisId": CHASSIS}}}
+    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
+    spec = OVSNodeSpec(nodeRef=NodeReference(name="another"))
+    await site.kube.create(OVSNode(metadata=ObjectMeta(name="another", namespace=SPACE), spec=spec))
+    try:
+        await site.kube.merge_patch(OVSNode, "another", status, SPACE, subresource="status")
+        made = await asyncio.to_thread(
+            trace, NODE, from_="tap1", to=lport(4), tcp=80, kubeconfig=site.admin
+        )
+    finally:
+        await site.kube.delete(OVSNode, "another", SPACE)
+    assert made == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1] == (
+        f"on kvm-2.example.org: not traced: several OVSNodes report the chassis {CHASSIS}: "
+        f"{SPACE}/another, {SPACE}/{NODE}; one of them is false: compare "
+        "external_ids:system-id on these hosts"
+    )
+
+
+async def test_a_host_has_others_trace_nothing_but_a_packet_out_of_its_tunnel(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = {"status": {"ovnController": {"chassisId": CHASSIS}}}
+    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
+    hostile = Onward(CHASSIS, CHASSIS, {"from": "tap1", "to": "tap2", "proto": "tcp"})
+    monkeypatch.setattr(tracing, "onward", lambda *_: hostile)
+    made = await asyncio.to_thread(
+        trace, NODE, from_="tap1", to=lport(4), tcp=80, kubeconfig=site.admin
+    )
+    assert made == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1].startswith(f"on {CHASSIS}: not traced: {NODE} sends the packet on with 'to'")
 
 
 async def test_an_invalid_argument_is_named_and_nothing_is_traced(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.ovs_agent.diagnostics.networks import explained, recorded
+from tests.unit.ovs_agent.diagnostics.networks import explained, recorded, rows
 
 from hypercobalt.adapters.ovn.logical import Explained
 from hypercobalt.adapters.ovs.packet import PROTOCOLS
 from hypercobalt.cli.trace_text import Hop, lines
-from hypercobalt.cli.trace_words import parameters
+from hypercobalt.cli.trace_words import onward_parameters, parameters
 from hypercobalt.errors import InvalidRequestError
+from hypercobalt.ovs_agent.diagnostics.onward import onward
 from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import PARAMETERS, passes_of
 
@@ -63,6 +64,38 @@ def test_words_that_contradict_are_refused(
 ) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         parameters(words, flags)
+
+
+OUT = {"from": "kvm-1", "tun_id": "0x2", "tun_metadata0": "0x20004", "proto": "tcp"}
+"""What an agent has of a packet that leaves by a tunnel."""
+
+
+def test_a_packet_goes_on_with_the_fields_of_a_tunnel() -> None:
+    assert onward_parameters("kvm-1", OUT) == OUT
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({**OUT, "to": "tap2"}, "kvm-1 sends the packet on with 'to', which is no field of one"),
+        ({**OUT, "bridge": "br-ex"}, "with 'bridge'"),
+        ({**OUT, "ct_next": "est"}, "with 'ct_next'"),
+        ({**OUT, "x" * 9_000: ""}, "with 'x{80}…'"),
+        ({**OUT, "eth_src": "0" * 256}, "kvm-1 sends the packet on with eth_src of 256 characters"),
+        ({"from": "tap1", "proto": "tcp"}, "kvm-1 sends the packet on without tun_id"),
+        ({"tun_id": "0x2", "tun_metadata0": "0x1"}, "without from"),
+    ],
+)
+def test_what_no_agent_makes_of_a_packet_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        onward_parameters("kvm-1", given)
+
+
+def test_what_the_agent_makes_of_a_packet_is_taken() -> None:
+    fields = {"proto": "tcp", "ip_src": "10.0.0.1", "ip_dst": "10.0.0.4", "dst_port": "80"}
+    made = onward(recorded("tunnel"), rows(), explained(), fields, "kvm-1")
+    assert made is not None
+    assert onward_parameters("kvm-1", made.parameters) == made.parameters
 
 
 def test_every_protocol_is_a_word() -> None:
