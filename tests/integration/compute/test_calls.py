@@ -21,6 +21,7 @@ from hypercobalt.compute.model import Host, Server, ServerGroup
 from hypercobalt.compute.nova.hosts import FEW, HOSTS_A_SECOND
 from hypercobalt.compute.nova.service import Nova
 from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
+from hypercobalt.operator.lifecycle.traits import MOST
 
 LISTING = "compute GET /os-hypervisors/detail"
 
@@ -327,6 +328,38 @@ async def test_onboarding_takes_seven_calls_a_host_at_most(adapter: Adapter) -> 
     assert sum(made.values()) <= 7 * count, made
     assert len(world.aggregates[1].hosts) == count
     assert not world.aggregates[2].hosts
+
+
+async def test_new_traits_of_one_host_fill_placement_no_faster_than_one_an_hour(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+
+    async def put(name: str, *names: str) -> tuple[str, ...]:
+        provider = (await host(nova, name)).hypervisor_id
+        there = await nova.traits.get(provider, fresh=True)
+        assert there is not None
+        return (await nova.traits.put(provider, replace(there, names=names))).names
+
+    first = [f"CUSTOM_{number}" for number in range(MOST)]
+    assert set(await put("node1", *first)) == set(first)
+    with pytest.raises(
+        RefusedError, match=r"lacks CUSTOM_256 and 255 more.*openstack trait create"
+    ):
+        await put("node1", *(f"CUSTOM_{MOST + number}" for number in range(MOST)))
+    assert len(world.custom_traits) == MOST
+    world.custom_traits.add("CUSTOM_BY_A_PERSON")
+    assert await put("node1", "CUSTOM_BY_A_PERSON", "CUSTOM_1") == (
+        "CUSTOM_1",
+        "CUSTOM_BY_A_PERSON",
+    )
+    assert await put("node2", "CUSTOM_OF_ANOTHER") == ("CUSTOM_OF_ANOTHER",)
+    with pytest.raises(RefusedError, match="lacks CUSTOM_LATER, and"):
+        await put("node1", "CUSTOM_LATER")
+    adapter.clock.ahead += 3600
+    assert await put("node1", "CUSTOM_LATER") == ("CUSTOM_LATER",)
+    with pytest.raises(RefusedError, match="lacks CUSTOM_LAST, and"):
+        await put("node1", "CUSTOM_LAST")
 
 
 async def test_trait_that_another_pass_makes_meanwhile_is_set_all_the_same(

@@ -21,6 +21,7 @@ from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.compute.nova.calls import LONG, PLACEMENT, Calls, read
+from hypercobalt.compute.nova.trait_pace import AT_ONCE, TraitPace
 
 CUSTOM: Final = "CUSTOM_"
 _VERSION = (1, 39)
@@ -38,6 +39,7 @@ class Traits:
         self._kept: dict[str, _Kept] = {}
         """Kept traits by provider; the ones read longest ago come first."""
         self._absent: set[str] = set()
+        self._pace = TraitPace()
 
     async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits | None:
         kept = self._kept.get(provider)
@@ -78,14 +80,25 @@ class Traits:
             )
         answer = await self._put(provider, traits, _BAD_REQUEST)
         if answer.code == _BAD_REQUEST:
-            for name in await self._unmade(traits):
-                if name.startswith(CUSTOM):
-                    about = f"create trait {name}"
-                    await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
+            unmade = await self._unmade(traits)
+            await self._create(provider, [name for name in unmade if name.startswith(CUSTOM)])
             # If none is missing, another pass has created it meanwhile; or this call is refused as
             # well.
             answer = await self._put(provider, traits)
         return self._keep(provider, _traits(answer))
+
+    async def _create(self, provider: str, names: list[str]) -> None:
+        if not self._pace.take(provider, len(names), self._clock()):
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise RefusedError(
+                f"set the traits of provider {provider}: Placement lacks {names[0]}{more}, and the "
+                f"operator creates {AT_ONCE} traits for a host, then one an hour; create them by "
+                "`openstack trait create`",
+                reason="TooManyNewTraits",
+            )
+        for name in names:
+            about = f"create trait {name}"
+            await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
 
     def _keep(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
         self._forget(provider)
