@@ -265,6 +265,7 @@ def _shared(
             external_ha=options.ha.mode is HaMode.EXTERNAL,
         ),
         events=events,
+        shard=options.label_selector,
     )
 
 

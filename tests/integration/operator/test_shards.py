@@ -10,13 +10,18 @@ from tests.integration.operator.conftest import (
     add_node,
     operator,
     passes,
+    reason,
     settled,
     until,
     until_settled,
 )
+from tests.integration.operator.lifecycle import message, site
+from tests.integration.operator.service import SKIP, in_service, is_ready
 
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.apiserver.server import serve
+from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
 from hypercobalt.runtime import Kube, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -43,6 +48,31 @@ async def test_hypervisor_that_has_lost_its_shard_gets_back(
         await until_settled(kube, name)
         await kube.merge_patch(Hypervisor, name, {"metadata": {"labels": {SHARD: None}}})
         await until(kube, Hypervisor, name, lambda hv: SHARD in hv.metadata.labels)
+
+
+async def test_host_of_another_shard_is_not_taken_by_its_name(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """A kubelet writes the labels of its Node: the hostname, and those that make the shard."""
+    compute, victim, thief = site(name), f"{name}.z.example.org", f"a{name}.example.org"
+    one, two = (SKIP | {SHARD: value} for value in ("one", "two"))
+    async with (
+        operator(kubeconfig, compute, label_selector=f"{SHARD}=one"),
+        operator(kubeconfig, compute, label_selector=f"{SHARD}=two"),
+    ):
+        await in_service(kube, victim, labels=one)
+        await add_node(kube, thief, labels=two)
+        await until(kube, Hypervisor, thief, lambda hv: reason(hv, "Registered") != "")
+        await kube.merge_patch(Node, thief, {"metadata": {"labels": {HOSTNAME_LABEL: name}}})
+        claimed = await until(
+            kube, Hypervisor, thief, lambda hv: name in message(hv, "Registered").split()
+        )
+        kept = await kube.get(Hypervisor, victim)
+    assert reason(claimed, "Registered") == "False/Claimed"
+    assert f"belongs to hypervisor {victim}" in message(claimed, "Registered")
+    assert claimed.status.serviceId is None
+    assert kept is not None
+    assert is_ready(kept)
 
 
 async def test_two_operators_at_once_do_no_harm(kube: Kube, kubeconfig: Path, name: str) -> None:

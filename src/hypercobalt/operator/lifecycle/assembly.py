@@ -18,6 +18,7 @@ from hypercobalt.operator.lifecycle.ha_enabled import Fencing, HaEnabledSync
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
+from hypercobalt.operator.lifecycle.other_shards import OtherShards
 from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.service import ServiceSync
@@ -113,7 +114,12 @@ def add_lifecycle(
         manager.kube,
         shared.hypervisors,
         shared.statuses,
-        Registration(service, lambda found: claimants_of(claimants, found), shared.events),
+        Registration(
+            service,
+            lambda found: claimants_of(claimants, found),
+            shared.events,
+            OtherShards(manager.kube, claimants, manager.clock).claimants if shared.shard else None,
+        ),
         steps,
         drift=drift,
         clock=manager.clock,

@@ -11,7 +11,7 @@ Source: openstack-hypervisor-operator, internal/controller/onboarding_controller
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -32,6 +32,13 @@ NAME: Final = "registration"
 
 Claimants = Callable[[Host], Iterable[Hypervisor]]
 """Returns the Hypervisors that may have a claim to a host, by its name or by its service."""
+
+Elsewhere = Callable[[Host], Awaitable[Iterable[Hypervisor]]]
+"""Reads the same of other shards.
+
+Raises:
+    HypercobaltError: they cannot be read.
+"""
 
 
 def decide(
@@ -115,19 +122,26 @@ class Registration:
         at_times={"status.internalIp": _is_unregistered},
     )
 
-    def __init__(self, service: ComputeService, claimants: Claimants, events: Recorder) -> None:
+    def __init__(
+        self,
+        service: ComputeService,
+        claimants: Claimants,
+        events: Recorder,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         self._service, self._claimants, self._events = service, claimants, events
+        self._elsewhere = elsewhere
 
     async def run(self, facts: Facts) -> Outcome:
         if not wants_host(facts.hypervisor):
             return Outcome(facts)
         try:
             found = await self._find(facts.hypervisor)
+            claimants = await self._claims(facts.hypervisor, found) if found else ()
         except UnreachableError as error:
             return _failed(facts, RegisteredReason.UNREACHABLE, error)
         except HypercobaltError as error:
             return _failed(facts, RegisteredReason.FAILED, error)
-        claimants = tuple(self._claimants(found)) if found else ()
         after = decide(facts, found, claimants, self._service.name)
         if self._service.counts_servers:  # else the name is the host's own report, shown elsewhere
             after = with_service(after, self._service.name)
@@ -146,6 +160,12 @@ class Registration:
             "as well; it stays with this one"
         )
         self._events.record(has, "Warning", "HostClaimed", note, action="Registering")
+
+    async def _claims(self, hypervisor: Hypervisor, found: Host) -> tuple[Hypervisor, ...]:
+        own = tuple(self._claimants(found))
+        if self._elsewhere is None or hypervisor.status.serviceId == found.service_id:
+            return own
+        return (*own, *await self._elsewhere(found))
 
     async def _find(self, hypervisor: Hypervisor) -> Host | None:
         for name in host_names(hypervisor):

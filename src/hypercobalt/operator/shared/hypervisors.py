@@ -29,6 +29,7 @@ class Shared:
         statuses: writes the Hypervisors' status.
         events: records Events.
         creation: of Hypervisors, which goes before the rest of what a new Node needs.
+        shard: label selector of Nodes and Hypervisors; "" where the operator has all.
     """
 
     nodes: Informer[Node]
@@ -37,6 +38,7 @@ class Shared:
     statuses: StatusWriter
     events: Recorder
     creation: Precedence = field(default_factory=Precedence)
+    shard: str = ""
 
 
 def short_name(name: str) -> str:
