@@ -6,7 +6,7 @@ It looks at owner references as well: the admission plugin for them makes reques
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,10 @@ class Cluster:
     user: str
     audit: Path
     skipped: int = 0
+
+    def token_for(self, audience: str) -> str:
+        """A token of the chart's ServiceAccount for another server than the API server."""
+        return token_of(self.server, self.user.rpartition(":")[2], audiences=(audience,))
 
     def on(self, node: str) -> Path:
         """A kubeconfig of the ServiceAccount in a pod on a Node."""
@@ -145,10 +149,15 @@ def _write(kubeconfig: Path, server: Server, token: str) -> None:
     kubeconfig.write_text(yaml.safe_dump(config))
 
 
-def token_of(server: Server, account: str, pod: Body | None = None) -> str:
-    """A token of a ServiceAccount of the release's namespace, as that pod has it."""
+def token_of(
+    server: Server, account: str, pod: Body | None = None, audiences: Sequence[str] = ()
+) -> str:
+    """A token of a ServiceAccount of the release's namespace, as that pod has it.
+
+    Without audiences it is for the API server.
+    """
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    spec: Body = {"expirationSeconds": 3600}
+    spec: Body = {"expirationSeconds": 3600, "audiences": list(audiences)}
     if pod is not None:
         meta = pod["metadata"]
         about = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}

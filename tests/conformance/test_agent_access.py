@@ -9,7 +9,17 @@ import pytest
 import pytest_asyncio
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
-from tests.contracts.agent_access import CASES, Case, Engine, agent, settled, shown_by
+from tests.contracts.agent_access import (
+    CASES,
+    SCRAPES,
+    Case,
+    Engine,
+    Scrape,
+    agent,
+    let_scrape,
+    settled,
+    shown_by,
+)
 
 from hypercobalt.pki.certificates import make_ca
 from hypercobalt.runtime import Kube, load_connection
@@ -18,7 +28,7 @@ from hypercobalt.runtime.client.pinned import Pinned
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Site = tuple[Pinned, dict[str, Credential]]
+Site = tuple[Pinned, dict[str, Credential], Kube]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -34,10 +44,17 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         serving = await stack.enter_async_context(agent(kube, Engine()))
         shown = await shown_by(kube, ca, make_ca("another"))
         await settled(serving, shown)
-        yield serving, shown
+        await let_scrape(kube)
+        yield serving, shown, kube
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 async def test_agent_admits_or_refuses_each_caller(site: Site, case: Case) -> None:
-    serving, shown = site
+    serving, shown, _ = site
     await case.check(serving, shown)
+
+
+@pytest.mark.parametrize("scrape", SCRAPES, ids=lambda scrape: scrape.name.replace(" ", "-"))
+async def test_metrics_are_for_tokens_of_their_audience(site: Site, scrape: Scrape) -> None:
+    *_, kube = site
+    await scrape.check(kube)

@@ -56,7 +56,7 @@ from hypercobalt.runtime import (
     SystemClock,
     load_connection,
 )
-from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.guard import METRICS, guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
@@ -186,8 +186,8 @@ async def add_host(person: Kube, name: str) -> Hypervisor:
 async def through_a_scrape(cluster: Cluster) -> None:
     """A reader without a token, and one without the right."""
     async with Kube(load_connection(cluster.on("kvm-a"))) as client:
-        assert await admitted(guard(client), "unknown") == 401
-        assert await admitted(guard(client), cluster.token) == 403
+        assert await admitted(guard(client, METRICS), "unknown") == 401
+        assert await admitted(guard(client, METRICS), cluster.token_for(METRICS)) == 403
 
 
 async def come_late(person: Kube, name: str) -> None:
@@ -373,11 +373,24 @@ def test_agent_leaves_when_its_host_is_offboarded(objects: list[Body]) -> None:
 def test_metrics_need_a_token_unless_a_value_opens_them(objects: list[Body]) -> None:
     monitored = rendered(CHART, {"serviceMonitor": {"enabled": True}})
     (endpoint,) = only(monitored, "ServiceMonitor")["spec"]["endpoints"]
-    assert (endpoint["scheme"], "bearerTokenFile" in endpoint) == ("https", True)
+    found = endpoint["scheme"], endpoint["bearerTokenFile"]
+    assert found == ("https", "/var/run/secrets/hypercobalt-metrics/token")
     (container,) = pod_of(objects)["containers"]
     assert "--metrics-secure=true" in container["args"]
     names = [body["metadata"]["name"] for body in objects if body["kind"] == "ClusterRole"]
     assert any(name.endswith("-metrics-reader") for name in names)
+    secret: Body = {"enabled": True, "tokenSecret": "scraper"}
+    (endpoint,) = only(rendered(CHART, {"serviceMonitor": secret}), "ServiceMonitor")["spec"][
+        "endpoints"
+    ]
+    assert endpoint["authorization"]["credentials"] == {"name": "scraper", "key": "token"}
+    assert "bearerTokenFile" not in endpoint
+    plain: Body = {"metrics": {"acceptApiServerTokens": True}, "serviceMonitor": {"enabled": True}}
+    accepting = rendered(CHART, plain)
+    (endpoint,) = only(accepting, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    (container,) = pod_of(accepting)["containers"]
+    assert "--metrics-accept-api-server-tokens=true" in container["args"]
     values: Body = {"metrics": {"secure": False}, "diagnostics": {"enabled": False}}
     opened = rendered(CHART, {**values, "serviceMonitor": {"enabled": True}})
     (endpoint,) = only(opened, "ServiceMonitor")["spec"]["endpoints"]

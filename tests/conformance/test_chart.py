@@ -63,7 +63,7 @@ from hypercobalt.operator.shared.node_facts import (
     ZONE_LABEL,
 )
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
-from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.guard import METRICS, guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
@@ -154,9 +154,9 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
         ):
             await through_its_life(person, name, compute)
             await vanish(person, f"{name}-b", compute)
-            assert await admitted(guard(client), "unknown") == 401
-            token = cluster.token
-            assert await admitted(guard(client), token) == 403
+            assert await admitted(guard(client, METRICS), "unknown") == 401
+            token = cluster.token_for(METRICS)
+            assert await admitted(guard(client, METRICS), token) == 403
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
 
@@ -334,9 +334,10 @@ async def test_operator_starts_with_the_chart_s_arguments_and_environment(
                 while "compute-nova" not in await text(client, f"{health}/readyz"):  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             assert (await client.get(f"{health}/healthz")).status_code == 200
-            token = cluster.token
-            headers = {"authorization": f"Bearer {token}"}
-            assert (await client.get(f"{metrics}/metrics", headers=headers)).status_code == 403
+            for token, status in ((cluster.token, 401), (cluster.token_for(METRICS), 403)):
+                headers = {"authorization": f"Bearer {token}"}
+                answer = await client.get(f"{metrics}/metrics", headers=headers)
+                assert answer.status_code == status
             headers = {"authorization": f"Bearer {scraper(cluster, objects)}"}
             answer = await client.get(f"{metrics}/metrics", headers=headers)
             assert (answer.status_code, "controller_runtime" in answer.text) == (200, True)
@@ -384,7 +385,7 @@ def scraper(cluster: Cluster, objects: Iterable[Body]) -> str:
         "subjects": [{"kind": "ServiceAccount", "name": "scraper", "namespace": NAMESPACE}],
     }
     call(cluster.server, "POST", f"/apis/{group}/v1/clusterrolebindings", binding)
-    return token_of(cluster.server, "scraper")
+    return token_of(cluster.server, "scraper", audiences=(METRICS,))
 
 
 def test_ha_service_is_served_only_where_it_is_switched_on(objects: list[Body]) -> None:

@@ -43,7 +43,7 @@ from hypercobalt.runtime import (
 )
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned
-from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.guard import METRICS, guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
@@ -168,8 +168,8 @@ async def request_without_credentials(person: Kube, node: str) -> None:
 async def scrape(cluster: Cluster, node: str) -> None:
     """Scrape without a valid token, and without the right."""
     async with Kube(load_connection(cluster.on(node))) as client:
-        assert await admitted(guard(client), "unknown") == 401
-        assert await admitted(guard(client), cluster.token) == 403
+        assert await admitted(guard(client, METRICS), "unknown") == 401
+        assert await admitted(guard(client, METRICS), cluster.token_for(METRICS)) == 403
 
 
 async def test_agent_writes_objects_of_its_own_host_only(cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from tests.admission import admitted
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.agent.diagnostics.server import Subject, diagnostics
@@ -40,6 +41,7 @@ from hypercobalt.api.rbac import (
 )
 from hypercobalt.errors import TransientError
 from hypercobalt.lab import rights
+from hypercobalt.operator.ha.contract import AUDIENCE as HA_SERVICE
 from hypercobalt.pki import Pair
 from hypercobalt.runtime import (
     AlreadyExistsError,
@@ -49,10 +51,12 @@ from hypercobalt.runtime import (
 )
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned, RefusedError, call
+from hypercobalt.runtime.guard import METRICS, guard
 from hypercobalt.runtime.routes import Answer, Stream
 
 SPACE, ELSEWHERE, NODE = "ovn-system", "elsewhere", "kvm-a"
 AUDIENCE = f"hypercobalt-ovs-agent/{NODE}"
+SCRAPER = "hypercobalt-ovs-agent-metrics-reader"
 REPORTER = "ovs.c5c3.io/ovs-agent"
 _GROUP = "ovs.c5c3.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -279,6 +283,58 @@ CASES = (
     Case("parameter given twice", "jane", 400, "given twice", "GET", "echo?port=a&port=b"),
     Case("query that is none", "jane", 400, "cannot be read", "GET", "echo?port"),
 )
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """One scrape of `/metrics`, by a token of a ServiceAccount, and its expected status.
+
+    Args:
+        audience: of the token; "" is for the API server.
+        may: the account has the charts' role of those who scrape.
+        accepts: the page accepts tokens for the API server, too.
+    """
+
+    name: str
+    audience: str
+    status: int
+    may: bool = True
+    accepts: bool = False
+
+    async def check(self, kube: Kube) -> None:
+        """Check the answer of a page."""
+        account = "scraper" if self.may else "passer-by"
+        shown = await token(kube, account, *filter(None, [self.audience]))
+        page = guard(kube, METRICS, accepts_api_server_tokens=self.accepts)
+        assert await admitted(page, shown) == self.status
+
+
+SCRAPES = (
+    Scrape("for metrics", METRICS, 200),
+    Scrape("for metrics, without the right", METRICS, 403, may=False),
+    Scrape("for the API server", "", 401),
+    Scrape("for the diagnostics of an agent", AUDIENCE, 401),
+    Scrape("for the switch of high availability", HA_SERVICE, 401),
+    Scrape("for metrics, where any is accepted", METRICS, 200, accepts=True),
+    Scrape("for the API server, where that is accepted", "", 200, accepts=True),
+    Scrape("for the diagnostics, where the API server's is accepted", AUDIENCE, 401, accepts=True),
+)
+
+
+async def let_scrape(kube: Kube) -> None:
+    """Give the ServiceAccount `scraper` the charts' role, and wait until it counts."""
+    meta = ObjectMeta(name=SCRAPER)
+    rule = PolicyRule(nonResourceURLs=("/metrics",), verbs=("get",))
+    reference = RoleRef(apiGroup=_RBAC, kind="ClusterRole", name=SCRAPER)
+    bound = Bound(kind="ServiceAccount", name="scraper", namespace=SPACE)
+    await kube.create(ClusterRole(metadata=meta, rules=(rule,)))
+    await kube.create(ClusterRoleBinding(metadata=meta, roleRef=reference, subjects=(bound,)))
+    shown = await token(kube, "scraper", METRICS)
+
+    async def counts() -> bool:
+        return await admitted(guard(kube, METRICS), shown) == 200
+
+    await eventually(counts, seconds=20)
 
 
 ROLES = {

@@ -22,7 +22,8 @@ from hypercobalt.api.meta import Object
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
-from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.endpoints import Guard
+from hypercobalt.runtime.guard import METRICS, guard
 from hypercobalt.runtime.manager import Service
 from hypercobalt.runtime.memory import bound_memory
 from hypercobalt.runtime.tasks import first
@@ -73,9 +74,18 @@ async def managed(
             metrics=metrics,
             address=settings.health,
             metrics_address=settings.metrics,
-            metrics_guard=guard(kube, settings.metrics_certificate) if secure else None,
+            metrics_guard=_guard(kube, settings) if secure else None,
             stop_deadline=STOP_DEADLINE,
         )
+
+
+def _guard(kube: Kube, settings: AgentSettings) -> Guard:
+    return guard(
+        kube,
+        METRICS,
+        settings.metrics_certificate,
+        accepts_api_server_tokens=settings.metrics_accept_api_server_tokens,
+    )
 
 
 class Agent:

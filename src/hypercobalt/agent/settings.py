@@ -32,6 +32,7 @@ class AgentSettings:
         kubeconfig: file; None looks where kubectl and pods do.
         metrics: where `/metrics` is served; None: nowhere.
         metrics_secure: over TLS, to those whom the API server allows it.
+        metrics_accept_api_server_tokens: tokens for the API server are accepted there, too.
         metrics_certificate: descriptor of the certificate and its key; None makes one.
         health: where `/healthz` and `/readyz` are served; None: nowhere.
         diagnostics: where people are served; None: nowhere.
@@ -48,6 +49,7 @@ class AgentSettings:
     kubeconfig: Path | None = None
     metrics: Address | None = None
     metrics_secure: bool = False
+    metrics_accept_api_server_tokens: bool = False
     metrics_certificate: int | None = None
     health: Address | None = None
     diagnostics: Address | None = None

@@ -59,6 +59,13 @@ MetricsAddress = Annotated[
 MetricsSecure = Annotated[
     bool, Parameter(help="Serve /metrics over TLS, to users that the API server authorizes.")
 ]
+MetricsAcceptApiServerTokens = Annotated[
+    bool,
+    Parameter(
+        help="Admit tokens for the API server to /metrics as well. Whoever answers in the place of "
+        "that page, as a captured host does, can use them at the API server."
+    ),
+]
 HealthAddress = Annotated[
     str,
     Parameter(help="HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none."),

@@ -29,6 +29,7 @@ from hypercobalt.cli.common_flags import (
     HealthAddress,
     Kubeconfig,
     LogFlags,
+    MetricsAcceptApiServerTokens,
     MetricsAddress,
     MetricsSecure,
     Span,
@@ -135,6 +136,7 @@ class NodeAgentFlags:
     operator_namespace: str | None = None
     metrics_bind_address: MetricsAddress = ":9177"
     metrics_secure: MetricsSecure = True
+    metrics_accept_api_server_tokens: MetricsAcceptApiServerTokens = False
     health_probe_bind_address: HealthAddress = ":8081"
     diagnostics_bind_address: DiagnosticsAddress = "0"
 
@@ -178,6 +180,7 @@ class NodeAgentFlags:
             ),
             metrics=parse_address("--metrics-bind-address", self.metrics_bind_address),
             metrics_secure=self.metrics_secure,
+            metrics_accept_api_server_tokens=self.metrics_accept_api_server_tokens,
             health=parse_address("--health-probe-bind-address", self.health_probe_bind_address),
             diagnostics=parse_address("--diagnostics-bind-address", self.diagnostics_bind_address),
             host_address=env.get("HOST_IP_ADDRESS", ""),

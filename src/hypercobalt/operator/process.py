@@ -23,14 +23,15 @@ from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import NovaSettings
 from hypercobalt.operator.assembly import Connect, Options, add_controllers
 from hypercobalt.operator.election import election
-from hypercobalt.operator.ha.contract import add_contract
+from hypercobalt.operator.ha.contract import AUDIENCE, add_contract
 from hypercobalt.runtime import (
     Kube,
     Manager,
     Metrics,
     load_connection,
 )
-from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.endpoints import Guard
+from hypercobalt.runtime.guard import METRICS, guard
 
 COMPONENT: Final = "hypercobalt-operator"
 
@@ -50,6 +51,7 @@ class ProcessSettings:
         leader_elect: one of several processes is active.
         metrics: where `/metrics` is served; None: nowhere.
         metrics_secure: serve `/metrics` over TLS, to clients that the API server allows.
+        metrics_accept_api_server_tokens: tokens for the API server are accepted there, too.
         metrics_certificate: descriptor of the certificate and its key; None makes one.
         health: where `/healthz` and `/readyz` are served; None: nowhere.
         contract: where other controllers switch high availability; None: nowhere.
@@ -67,6 +69,7 @@ class ProcessSettings:
     leader_elect: bool
     metrics: Address | None
     metrics_secure: bool
+    metrics_accept_api_server_tokens: bool
     health: Address | None
     contract: Address | None
     contract_secure: bool
@@ -106,15 +109,24 @@ async def run(settings: ProcessSettings) -> None:
             election=election(options.label_selector, kube.namespace) if elects else None,
             address=settings.health,
             metrics_address=settings.metrics,
-            metrics_guard=guard(kube, settings.metrics_certificate) if secure else None,
+            metrics_guard=_metrics_guard(kube, settings) if secure else None,
         )
         add_controllers(manager, options, metrics, _connect(settings, metrics.registry))
         if settings.contract is not None:
             hypervisors = manager.informer(Hypervisor, labels=options.label_selector)
             certificate, secure = settings.contract_certificate, settings.contract_secure
-            admitted = guard(kube, certificate) if secure else None
+            admitted = guard(kube, AUDIENCE, certificate) if secure else None
             add_contract(manager, kube, hypervisors, settings.contract, admitted)
         await manager.run()
+
+
+def _metrics_guard(kube: Kube, settings: ProcessSettings) -> Guard:
+    return guard(
+        kube,
+        METRICS,
+        settings.metrics_certificate,
+        accepts_api_server_tokens=settings.metrics_accept_api_server_tokens,
+    )
 
 
 def _connect(settings: ProcessSettings, registry: CollectorRegistry) -> Connect | None:

@@ -1,10 +1,11 @@
 """Restricts pages to authorized requesters, by reviews of the API server.
 
 A page is served over TLS with a certificate made at start, so that a token is never sent in the
-clear; scrapers in a cluster do not verify it, as with any controller's. The token is reviewed, and
-its user must be allowed the verb on the path: `get` for `/metrics`. Both answers are kept for a
-while, and few are requested at once: ten thousand agents that are scraped twice a minute must not
-load the API server.
+clear; scrapers in a cluster do not verify it, as with any controller's. Whoever answers in the
+place of a page learns the token, so it has to be for the audience of such pages: it is good for
+nothing else. The token is reviewed, and its user must be allowed the verb on the path: `get` for
+`/metrics`. Both answers are kept for a while, and few are requested at once: ten thousand agents
+that are scraped twice a minute must not load the API server.
 
 Source: sigs.k8s.io/controller-runtime, pkg/metrics/filters, WithAuthenticationAndAuthorization,
 which keeps them for a minute (tokens) and 30 s (refused users).
@@ -16,6 +17,7 @@ import asyncio
 import hashlib
 import os
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -26,6 +28,7 @@ from hypercobalt.api.access import (
     SubjectAccessReviewSpec,
     TokenReview,
     TokenReviewSpec,
+    UserInfo,
 )
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
@@ -37,6 +40,9 @@ from hypercobalt.tls.server import server_context
 
 log = get_logger(__name__)
 
+METRICS: Final = "hypercobalt-metrics"
+"""Audience of tokens for the `/metrics` of the operator and of all agents."""
+
 KEPT: Final = {200: timedelta(minutes=1), 403: timedelta(seconds=30)}
 """How long a verdict on a valid token counts. Tokens that are not valid are many, and not kept."""
 
@@ -44,17 +50,29 @@ _MOST_KEPT: Final = 64
 _AT_ONCE: Final = 4
 
 
-def guard(kube: Kube, certificate: int | None = None, *, clock: Clock | None = None) -> Guard:
+def guard(
+    kube: Kube,
+    audience: str,
+    certificate: int | None = None,
+    *,
+    accepts_api_server_tokens: bool = False,
+    clock: Clock | None = None,
+) -> Guard:
     """A guard that has tokens reviewed by the API server.
 
     Args:
         kube: may create TokenReviews and SubjectAccessReviews; writes whether this process leads or
             not.
+        audience: the one that a token must be for.
         certificate: descriptor of a certificate and its key in PEM form, which is closed; None
             makes one.
+        accepts_api_server_tokens: those are accepted as well; whoever answers in the place of the
+            pages can use them at the API server.
         clock: for how long a verdict counts.
     """
-    return Guard(_context(certificate), _Verdicts(kube, clock or SystemClock()).of)
+    audiences = ((audience,), ()) if accepts_api_server_tokens else ((audience,),)
+    verdicts = _Verdicts(kube, audiences, clock or SystemClock())
+    return Guard(_context(certificate), verdicts.of)
 
 
 _Verdict = Requester | Answer
@@ -65,6 +83,7 @@ class _Verdicts:
     """Verdicts by token, path and verb; tokens are kept as digests only."""
 
     kube: Kube
+    audiences: tuple[tuple[str, ...], ...]  # of one review each; none: the API server's
     clock: Clock
     kept: dict[bytes, tuple[float, _Verdict]] = field(
         default_factory=dict[bytes, tuple[float, _Verdict]]
@@ -101,17 +120,31 @@ class _Verdicts:
 
     async def _reviewed(self, token: str, path: str, verb: str) -> _Verdict:
         try:
-            return await _review(self.kube, token, path, verb)
+            return await _review(self.kube, self.audiences, token, path, verb)
         except HypercobaltError as error:
             log.warning("access_not_reviewed", path=path, error=str(error))
             return Answer(500)
 
 
-async def _review(kube: Kube, token: str, path: str, verb: str) -> _Verdict:
-    review = await kube.create(TokenReview(spec=TokenReviewSpec(token=token)))
-    if not review.status.authenticated:
-        return Answer(401)
-    user = review.status.user
+async def _review(
+    kube: Kube, audiences: Iterable[tuple[str, ...]], token: str, path: str, verb: str
+) -> _Verdict:
+    for one in audiences:
+        if (user := await _identified(kube, token, one)) is not None:
+            return await _allowed(kube, user, path, verb)
+    return Answer(401)
+
+
+async def _identified(kube: Kube, token: str, audiences: tuple[str, ...]) -> UserInfo | None:
+    """The user of a token for one of these audiences; without any for the API server."""
+    review = await kube.create(TokenReview(spec=TokenReviewSpec(token=token, audiences=audiences)))
+    found = review.status
+    # Without them, the reviewer knows no audiences: it has checked the token as the API server's.
+    meant = not audiences or not set(audiences).isdisjoint(found.audiences)
+    return found.user if found.authenticated and meant else None
+
+
+async def _allowed(kube: Kube, user: UserInfo, path: str, verb: str) -> _Verdict:
     spec = SubjectAccessReviewSpec(
         user=user.username,
         uid=user.uid,

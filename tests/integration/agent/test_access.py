@@ -17,9 +17,11 @@ from tests.contracts.agent_access import (
     CASES,
     NODE,
     ROLES,
+    SCRAPES,
     SPACE,
     Case,
     Engine,
+    Scrape,
     answer,
     certificate,
 )
@@ -81,12 +83,18 @@ async def site(server: Server) -> AsyncIterator[Site]:
         shown = await agent_access.shown_by(kube, ca, make_ca("another"))
         made = Site(kube, server.kubeconfig, ca, serving, engine, shown, metrics)
         await agent_access.settled(made.agent, made.shown)
+        await agent_access.let_scrape(kube)
         yield made
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 async def test_agent_admits_or_refuses_each_caller(site: Site, case: Case) -> None:
     await case.check(site.agent, site.shown)
+
+
+@pytest.mark.parametrize("scrape", SCRAPES, ids=lambda scrape: scrape.name.replace(" ", "-"))
+async def test_metrics_are_for_tokens_of_their_audience(site: Site, scrape: Scrape) -> None:
+    await scrape.check(site.kube)
 
 
 async def test_use_and_refusal_are_recorded_as_events(site: Site) -> None:

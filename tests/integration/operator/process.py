@@ -6,15 +6,45 @@ import asyncio
 import contextlib
 import json
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.conformance.real import TOKEN
 from tests.integration.operator.conftest import DEADLINE, REAL
 
-ADMIN, STRANGER = (TOKEN, "conformance-bob") if REAL else ("secret-admin", "secret-viewer")
+from hypercobalt.api.access import TokenRequest, TokenRequestSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.rbac import (
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    RoleRef,
+    ServiceAccount,
+    Subject,
+)
+from hypercobalt.runtime import Kube
+
+ADMIN = TOKEN if REAL else "secret-admin"
+"""An administrator's token for the API server."""
 FREE, ELSEWHERE = "127.0.0.1:0", "127.0.0.2:0"  # one address would have one page for both
 LEASE = "4c28796a.cloud.sap"
+
+
+async def caller(kube: Kube, audience: str, *paths: str) -> str:
+    """A token for an audience, of a new ServiceAccount that may do what the pages serve there."""
+    name, space = f"caller-{uuid.uuid4().hex[:8]}", "default"
+    meta, group = ObjectMeta(name=name, namespace=space), "rbac.authorization.k8s.io"
+    await kube.create(ServiceAccount(metadata=meta))
+    if paths:
+        rules = (PolicyRule(nonResourceURLs=paths, verbs=("get", "post")),)
+        await kube.create(ClusterRole(metadata=ObjectMeta(name=name), rules=rules))
+        role = RoleRef(apiGroup=group, kind="ClusterRole", name=name)
+        bound = (Subject(kind="ServiceAccount", name=name, namespace=space),)
+        binding = ClusterRoleBinding(metadata=ObjectMeta(name=name), roleRef=role, subjects=bound)
+        await kube.create(binding)
+    request = TokenRequest(metadata=meta, spec=TokenRequestSpec(audiences=(audience,)))
+    return (await kube.create_in(ServiceAccount, name, "token", request, space)).status.token
 
 
 class Process:

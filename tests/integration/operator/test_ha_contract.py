@@ -14,7 +14,7 @@ from tests.integration.apiserver.conftest import no_check
 from tests.integration.operator.conftest import until
 from tests.integration.operator.failing import failing
 from tests.integration.operator.lifecycle import message, now
-from tests.integration.operator.process import ADMIN, ELSEWHERE, FREE, LEASE, STRANGER, cobalt
+from tests.integration.operator.process import ADMIN, ELSEWHERE, FREE, LEASE, caller, cobalt
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.port import PowerState
@@ -24,7 +24,7 @@ from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import MicroTime
-from hypercobalt.operator.ha.contract import MANAGER, Contract
+from hypercobalt.operator.ha.contract import AUDIENCE, MANAGER, PATH, Contract
 from hypercobalt.operator.shared.hypervisors import BY_HOST, hosts_of
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
 from hypercobalt.runtime import Informer, Kube, Metrics
@@ -94,15 +94,19 @@ async def add_hypervisor(kube: Kube, name: str) -> None:
 async def test_ha_service_answers_with_the_statuses_of_the_contract(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    host, admin = f"{name}.example.com", {"authorization": f"Bearer {ADMIN}"}
-    stranger = {"authorization": f"Bearer {STRANGER}"}
+    host, posts = f"{name}.example.com", await caller(kube, AUDIENCE, f"{PATH}*")
+    posting, stranger, elsewhere = (
+        {"authorization": f"Bearer {token}"}
+        for token in (posts, await caller(kube, AUDIENCE), ADMIN)
+    )
     await add_hypervisor(kube, name)
     async with lease_of_another(kube), candidate(kubeconfig) as client:
 
-        async def post(path: str, content: bytes, headers: dict[str, str] = admin) -> int:
+        async def post(path: str, content: bytes, headers: dict[str, str] = posting) -> int:
             return (await client.post(path, content=content, headers=headers)).status_code
 
         assert await post(host, OFF, {}) == 401
+        assert await post(host, OFF, elsewhere) == 401  # a token for the API server
         assert await post(host, OFF, stranger) == 403
         assert await post(f"{name}-none", OFF) == 404
         assert await post(name, OFF) == 404  # its label is another
@@ -110,11 +114,11 @@ async def test_ha_service_answers_with_the_statuses_of_the_contract(
         bodies = (b"", b"off", b"{}", b'{"enabled": "no"}', b'{"enabled": null}', b"[" * 1024)
         assert [await post(host, body) for body in bodies] == [400] * len(bodies)
         assert await post(host, OFF.ljust(1025)) == 413
-        refused = await client.get(host, headers=admin)
+        refused = await client.get(host, headers=posting)
         assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
         assert wish(await kube.get(Hypervisor, name)) is None
 
-        done = await client.post(host, content=OFF.ljust(1024), headers=admin)
+        done = await client.post(host, content=OFF.ljust(1024), headers=posting)
         assert (done.status_code, done.json()) == (200, {})
         stored = await kube.get(Hypervisor, name)
         assert wish(stored) == "false"

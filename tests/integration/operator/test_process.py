@@ -17,8 +17,8 @@ from tests.integration.operator.process import (
     ELSEWHERE,
     FREE,
     LEASE,
-    STRANGER,
     Process,
+    caller,
     cobalt,
 )
 from tests.integration.operator.service import in_service
@@ -30,12 +30,16 @@ from tests.simulated_openstack.serve import Simulation
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.guard import METRICS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def scraped(running: Process, kube: Kube, name: str, scheme: str) -> list[httpx2.Response]:
-    """Responses of /metrics without a token, to an unknown one, a stranger and an administrator.
+    """Responses of /metrics to callers.
+
+    These are one without a token, an unknown one, an administrator with a token for the API server,
+    a stranger and a scraper.
 
     Raises:
         AssertionError: the health pages are not as they should be.
@@ -49,7 +53,9 @@ async def scraped(running: Process, kube: Kube, name: str, scheme: str) -> list[
         assert (await plain.get("/metrics")).status_code == 404
     url = f"{scheme}://127.0.0.2:{metrics}"
     async with httpx2.AsyncClient(base_url=url, verify=no_check()) as scraper:
-        headers = [{"authorization": f"Bearer {token}"} for token in ("wrong", STRANGER, ADMIN)]
+        stranger, reader = await caller(kube, METRICS), await caller(kube, METRICS, "/metrics")
+        tokens = ("wrong", ADMIN, stranger, reader)
+        headers = [{"authorization": f"Bearer {token}"} for token in tokens]
         return [await scraper.get("/metrics", headers=shown) for shown in ({}, *headers)]
 
 
@@ -93,7 +99,7 @@ async def test_metrics_are_for_those_whom_the_api_server_allows_it(
 ) -> None:
     async with cobalt(*chart_flags(kubeconfig, secure=True)) as running:
         answers = await scraped(running, kube, name, "https")
-    expected = [401, 401, 403, 200]
+    expected = [401, 401, 401, 403, 200]
     assert [answer.status_code for answer in answers] == expected
     assert ["controller_runtime" in answer.text for answer in answers] == [
         status == 200 for status in expected

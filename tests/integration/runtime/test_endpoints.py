@@ -10,13 +10,13 @@ import pytest
 from hypercobalt.api.address import Address
 from hypercobalt.runtime import Kube
 from hypercobalt.runtime.endpoints import Endpoints
-from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.guard import METRICS, guard
 from hypercobalt.runtime.routes import Answer, Request, Route
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_silent_client_does_not_delay_the_end(kube: Kube, scheme: str) -> None:
-    before = guard(kube) if scheme == "https" else None
+    before = guard(kube, METRICS) if scheme == "https" else None
     pages = Endpoints(Address(port=0), registry=None, healthy={}, ready=None, guard=before)
     port = (await pages.start()).port
     _, silent = await asyncio.open_connection("127.0.0.1", port)

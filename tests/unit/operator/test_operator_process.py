@@ -46,6 +46,7 @@ SETTINGS = ProcessSettings(
     leader_elect=True,
     metrics=Address("::1", 0),
     metrics_secure=True,
+    metrics_accept_api_server_tokens=True,
     metrics_certificate=3,
     health=None,
     contract=Address("", 8090),

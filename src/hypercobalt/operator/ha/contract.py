@@ -38,6 +38,8 @@ log = get_logger(__name__)
 PATH: Final = "/api/hypervisors/"
 MANAGER: Final = "ha-service"
 """Field manager of the annotation."""
+AUDIENCE: Final = "hypercobalt-ha-service"
+"""Audience of the callers' tokens: whoever answers in the place of this page learns them."""
 
 _MOST: Final = 1024
 _NOT_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
