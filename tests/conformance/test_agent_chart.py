@@ -375,6 +375,8 @@ def test_metrics_need_a_token_unless_a_value_opens_them(objects: list[Body]) -> 
     (endpoint,) = only(monitored, "ServiceMonitor")["spec"]["endpoints"]
     found = endpoint["scheme"], endpoint["bearerTokenFile"]
     assert found == ("https", "/var/run/secrets/hypercobalt-metrics/token")
+    (keep, _) = endpoint["relabelings"]
+    assert keep["regex"] == f"DaemonSet/{only(monitored, 'DaemonSet')['metadata']['name']}"
     (container,) = pod_of(objects)["containers"]
     assert "--metrics-secure=true" in container["args"]
     names = [body["metadata"]["name"] for body in objects if body["kind"] == "ClusterRole"]

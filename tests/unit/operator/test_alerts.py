@@ -27,12 +27,16 @@ from hypercobalt.runtime import Metrics
 
 CHART = ROOT / "charts/hypercobalt-operator/templates"
 PAGE = (ROOT / "docs/alerts.md").read_text()
-SELECTED = re.compile(r'(\w+)\{(state|type)=~?"([^"]+)"\}')
+VALUES = yaml.safe_load((CHART.parent / "values.yaml").read_text())["prometheusRule"]
+SELECTED = re.compile(r'(\w+)\{job="[^"]+",(state|type)=~?"([^"]+)"\}')
+NAMES = r"\b((?:hypercobalt|controller_runtime|ha)_\w+)"
 
 
 def rules() -> list[dict[str, Any]]:
     """The alerts, without what Helm fills in."""
     text = (CHART / "alerts.yaml").read_text()
+    text = text.replace("{{ $job }}", VALUES["job"])
+    text = text.replace("{{ $.Values.prometheusRule.nodeAgentJob }}", VALUES["nodeAgentJob"])
     text = re.sub(r"\{\{- /\*.*?\*/\}\}\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*\{\{[^}]*\}\}\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\{\{ (\$book|[^}]*) \}\}", "filled", text)
@@ -97,7 +101,7 @@ def test_an_alert_goes_by_metrics_that_the_operator_has(rule: dict[str, Any]) ->
         for family in registry().collect()
         for name in (family.name, f"{family.name}_total", *(s.name for s in family.samples))
     }
-    named = set(re.findall(r"\b((?:hypercobalt|controller_runtime|ha)_\w+)", rule["expr"]))
+    named = set(re.findall(NAMES, rule["expr"]))
     assert named
     assert named <= known
 
@@ -163,11 +167,60 @@ def test_lines_of_the_log_that_a_command_finds_are_written() -> None:
     assert [word for word in sought if f'"{word}"' not in source] == []
 
 
-def test_the_job_of_the_process_metrics_is_the_label_that_the_chart_gives() -> None:
-    (job,) = {found for rule in RULES for found in re.findall(r'job=~"([^"]+)"', rule["expr"])}
+def component(chart: str) -> str:
+    """The label of a chart's Services, and so the job of what its ServiceMonitor has scraped."""
+    templates = CHART.parents[1] / chart / "templates"
+    assert "jobLabel: app.kubernetes.io/component" in (templates / "metrics.yaml").read_text()
     label = re.search(
-        r"^app.kubernetes.io/component: (.*)$", (CHART / "_helpers.tpl").read_text(), re.MULTILINE
+        r"^app.kubernetes.io/component: (.*)$",
+        (templates / "_helpers.tpl").read_text(),
+        re.MULTILINE,
     )
     assert label is not None
-    assert re.fullmatch(job, label[1])
-    assert "jobLabel: app.kubernetes.io/component" in (CHART / "metrics.yaml").read_text()
+    return label[1]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_counts_no_metrics_that_a_host_shows_for_the_operators(
+    rule: dict[str, Any],
+) -> None:
+    """A captured host writes its own page of metrics, but not the job of what was scraped there."""
+    jobs = re.findall(NAMES + r'\{job="([^"]+)"', rule["expr"])
+    assert [name for name, _ in jobs] == re.findall(NAMES, rule["expr"])
+    of_agents = {sample.name for family in _of_agents().collect() for sample in family.samples}
+    for name, job in jobs:
+        agent = name in of_agents
+        chart = "hypercobalt-node-agent" if agent else "hypercobalt-operator"
+        assert job == component(chart), name
+
+
+def _of_agents() -> CollectorRegistry:
+    found = CollectorRegistry()
+    IncidentMetrics(found)
+    return found
+
+
+@pytest.mark.parametrize("chart", ["hypercobalt-node-agent", "hypercobalt-ovs-agent"])
+def test_a_host_adds_a_bounded_number_of_series(chart: str) -> None:
+    text = (CHART.parents[1] / chart / "templates/metrics.yaml").read_text()
+    bounds = {"sampleLimit", "bodySizeLimit", "labelLimit"}
+    bounds |= {"labelNameLengthLimit", "labelValueLengthLimit"}
+    assert bounds <= set(re.findall(r"^  (\w+): \S", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("chart", "owner"),
+    [
+        ("hypercobalt-node-agent", "DaemonSet/"),
+        ("hypercobalt-ovs-agent", "DaemonSet/"),
+        ("hypercobalt-operator", "ReplicaSet/"),
+    ],
+)
+def test_pod_that_a_kubelet_has_made_is_not_scraped(chart: str, owner: str) -> None:
+    """It may have the labels of the chart's pods, but no owner other than its Node."""
+    text = (CHART.parents[1] / chart / "templates/metrics.yaml").read_text()
+    labels = "__meta_kubernetes_pod_controller_kind, __meta_kubernetes_pod_controller_name"
+    keep = (
+        f"- action: keep\n      sourceLabels: [{labels}]\n      separator: /\n      regex: {owner}"
+    )
+    assert keep in text
