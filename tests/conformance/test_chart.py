@@ -404,6 +404,12 @@ def test_ha_service_is_served_only_where_it_is_switched_on(objects: list[Body]) 
     rule = [{"nonResourceURLs": ["/api/hypervisors/*"], "verbs": ["post"]}]
     assert named == {("Service", json.dumps(port)), ("ClusterRole", json.dumps(rule))}
     assert granted(served) == granted(objects)  # the HA service needs no further permissions
+    values["ha"]["service"]["certificateSecret"] = "ha-tls"
+    pod = only(rendered(CHART, over(OPENSTACK, values)), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert "--ha-service-cert-path=/etc/hypercobalt/ha-service" in container["args"]
+    assert "/etc/hypercobalt/ha-service" in {one["mountPath"] for one in container["volumeMounts"]}
+    assert "ha-tls" in {one.get("secret", {}).get("secretName") for one in pod["volumes"]}
 
 
 def test_password_is_in_the_secret_only(objects: list[Body]) -> None:

@@ -135,6 +135,7 @@ def operator(
             health=parse_address("--health-probe-bind-address", health_probe_bind_address),
             contract=ha.contract(),
             contract_secure=ha.ha_service_secure,
+            contract_files=ha.ha_service_cert_path,
             log_level=log.level(),
             log_text=log.as_text(),
         )

@@ -276,6 +276,9 @@ class HaFlags:
         existing HA service; :PORT for all addresses, 0 for none. Needs --ha internal.
     ha_service_secure
         Serve that over TLS, to users that the API server authorizes.
+    ha_service_cert_path
+        Directory with tls.crt and tls.key of that server, for callers to verify; they may be
+        replaced. Without it a certificate is made at start.
     """
 
     ha: Annotated[HaMode, Parameter(env_var="HA")] = HaMode.EXTERNAL
@@ -294,6 +297,7 @@ class HaFlags:
     fence_namespace: Annotated[str, Parameter(env_var="FENCE_NAMESPACE")] = ""
     ha_service_bind_address: str = "0"
     ha_service_secure: bool = True
+    ha_service_cert_path: Path | None = None
 
     def contract(self) -> Address | None:
         """Where other controllers switch high availability; None: nowhere.

@@ -18,7 +18,7 @@ def become(settings: ProcessSettings) -> Never:
     """
     if settings.metrics is not None and settings.metrics_secure:
         settings = replace(settings, metrics_certificate=_inherited(self_signed()))
-    if settings.contract is not None and settings.contract_secure:
+    if settings.contract is not None and settings.contract_secure and not settings.contract_files:
         settings = replace(settings, contract_certificate=_inherited(self_signed()))
     descriptor = _inherited(os.memfd_create("settings", os.MFD_CLOEXEC))
     with os.fdopen(os.dup(descriptor), "wb") as file:

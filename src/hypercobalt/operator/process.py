@@ -56,6 +56,7 @@ class ProcessSettings:
         health: where `/healthz` and `/readyz` are served; None: nowhere.
         contract: where other controllers switch high availability; None: nowhere.
         contract_secure: as `metrics_secure`.
+        contract_files: directory of the certificate and its key; None: the next counts.
         contract_certificate: as `metrics_certificate`.
         log_level: the lowest that is logged, as `logging` counts.
         log_text: log text rather than JSON; None: text on a terminal.
@@ -73,6 +74,7 @@ class ProcessSettings:
     health: Address | None
     contract: Address | None
     contract_secure: bool
+    contract_files: Path | None
     log_level: int
     log_text: bool | None
     metrics_certificate: int | None = None
@@ -114,8 +116,8 @@ async def run(settings: ProcessSettings) -> None:
         add_controllers(manager, options, metrics, _connect(settings, metrics.registry))
         if settings.contract is not None:
             hypervisors = manager.informer(Hypervisor, labels=options.label_selector)
-            certificate, secure = settings.contract_certificate, settings.contract_secure
-            admitted = guard(kube, AUDIENCE, certificate) if secure else None
+            certificate = settings.contract_files or settings.contract_certificate
+            admitted = guard(kube, AUDIENCE, certificate) if settings.contract_secure else None
             add_contract(manager, kube, hypervisors, settings.contract, admitted)
         await manager.run()
 

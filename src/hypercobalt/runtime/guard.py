@@ -1,7 +1,8 @@
 """Restricts pages to authorized requesters, by reviews of the API server.
 
 A page is served over TLS with a certificate made at start, so that a token is never sent in the
-clear; scrapers in a cluster do not verify it, as with any controller's. Whoever answers in the
+clear; scrapers in a cluster do not verify it, as with any controller's. Other callers can, where
+the certificate is in files. Whoever answers in the
 place of a page learns the token, so it has to be for the audience of such pages: it is good for
 nothing else. The token is reviewed, and its user must be allowed the verb on the path: `get` for
 `/metrics`. Both answers are kept for a while, and few are requested at once: ten thousand agents
@@ -20,6 +21,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from hypercobalt.api.access import (
@@ -32,6 +34,7 @@ from hypercobalt.api.access import (
 )
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.certificate_files import CertificateFiles
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.endpoints import Guard
@@ -53,7 +56,7 @@ _AT_ONCE: Final = 4
 def guard(
     kube: Kube,
     audience: str,
-    certificate: int | None = None,
+    certificate: int | Path | None = None,
     *,
     accepts_api_server_tokens: bool = False,
     clock: Clock | None = None,
@@ -64,11 +67,14 @@ def guard(
         kube: may create TokenReviews and SubjectAccessReviews; writes whether this process leads or
             not.
         audience: the one that a token must be for.
-        certificate: descriptor of a certificate and its key in PEM form, which is closed; None
-            makes one.
+        certificate: descriptor of a certificate and its key in PEM form, which is closed; or the
+            directory of `CertificateFiles`; None makes one.
         accepts_api_server_tokens: those are accepted as well; whoever answers in the place of the
             pages can use them at the API server.
         clock: for how long a verdict counts.
+
+    Raises:
+        ConfigurationError: the files cannot be used.
     """
     audiences = ((audience,), ()) if accepts_api_server_tokens else ((audience,),)
     verdicts = _Verdicts(kube, audiences, clock or SystemClock())
@@ -157,8 +163,10 @@ async def _allowed(kube: Kube, user: UserInfo, path: str, verb: str) -> _Verdict
     return Requester(user.username, user.groups, user.uid)
 
 
-def _context(certificate: int | None) -> ssl.SSLContext:
-    """A server's context; the key is on no disk."""
+def _context(certificate: int | Path | None) -> ssl.SSLContext:
+    """A server's context; a key that is not in files is on no disk."""
+    if isinstance(certificate, Path):
+        return CertificateFiles(certificate).context
     if certificate is None:
         certificate = own_certificate()
     context = server_context()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC
 from pathlib import Path
@@ -27,6 +28,7 @@ from hypercobalt.api.times import MicroTime
 from hypercobalt.operator.ha.contract import AUDIENCE, MANAGER, PATH, Contract
 from hypercobalt.operator.shared.hypervisors import BY_HOST, hosts_of
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL
+from hypercobalt.pki.certificates import make_ca, make_peer
 from hypercobalt.runtime import Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.endpoints import Endpoints
@@ -130,6 +132,29 @@ async def test_ha_service_answers_with_the_statuses_of_the_contract(
         assert again.metadata.resourceVersion == stored.metadata.resourceVersion
         assert await post(host, ON) == 200
         assert wish(await kube.get(Hypervisor, name)) == "true"
+
+
+async def test_caller_can_verify_the_certificate(
+    kube: Kube, kubeconfig: Path, name: str, tmp_path: Path
+) -> None:
+    """Before it sends a token: a kubelet can have a pod answer in the operator's place."""
+    ca = make_ca("ours")
+    pair = make_peer(ca, "operator", ["127.0.0.2"])
+    (tmp_path / "tls.crt").write_bytes(pair.certificate)
+    (tmp_path / "tls.key").write_bytes(pair.key)
+    await add_hypervisor(kube, name)
+    token = await caller(kube, AUDIENCE, f"{PATH}*")
+    async with (
+        lease_of_another(kube),
+        candidate(kubeconfig, f"--ha-service-cert-path={tmp_path}") as unverified,
+        httpx2.AsyncClient(
+            base_url=unverified.base_url,
+            verify=ssl.create_default_context(cadata=ca.certificate.decode()),
+            headers={"authorization": f"Bearer {token}"},
+        ) as client,
+    ):
+        answer = await client.post(f"{name}.example.com", content=OFF)
+    assert (answer.status_code, wish(await kube.get(Hypervisor, name))) == (200, "false")
 
 
 async def test_without_guard_a_caller_without_a_token_is_served(

@@ -51,6 +51,7 @@ SETTINGS = ProcessSettings(
     health=None,
     contract=Address("", 8090),
     contract_secure=False,
+    contract_files=Path("/etc/ha service"),
     log_level=logging.DEBUG,
     log_text=None,
 )
