@@ -18,7 +18,6 @@ import asyncio
 import hashlib
 import os
 import ssl
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -38,7 +37,7 @@ from hypercobalt.runtime.certificate_files import CertificateFiles
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.endpoints import Guard
-from hypercobalt.runtime.routes import Answer, Request, Requester, Route
+from hypercobalt.runtime.routes import Answer, Request, Requester, Route, text
 from hypercobalt.tls.server import server_context
 
 log = get_logger(__name__)
@@ -76,8 +75,7 @@ def guard(
     Raises:
         ConfigurationError: the files cannot be used.
     """
-    audiences = ((audience,), ()) if accepts_api_server_tokens else ((audience,),)
-    verdicts = _Verdicts(kube, audiences, clock or SystemClock())
+    verdicts = _Verdicts(kube, audience, accepts_api_server_tokens, clock or SystemClock())
     return Guard(_context(certificate), verdicts.of)
 
 
@@ -89,7 +87,8 @@ class _Verdicts:
     """Verdicts by token, path and verb; tokens are kept as digests only."""
 
     kube: Kube
-    audiences: tuple[tuple[str, ...], ...]  # of one review each; none: the API server's
+    audience: str
+    accepts_api_server_tokens: bool
     clock: Clock
     kept: dict[bytes, tuple[float, _Verdict]] = field(
         default_factory=dict[bytes, tuple[float, _Verdict]]
@@ -100,7 +99,7 @@ class _Verdicts:
         """Who has this token, if they are allowed this verb on this path; else the refusal."""
         token, path, verb = request.token, request.path, request.verb
         if not token:
-            return Answer(401)
+            return text(401, f"show a token for the audience {self.audience}")
         key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
         if (known := self._known(key)) is not None:
             return known
@@ -126,19 +125,15 @@ class _Verdicts:
 
     async def _reviewed(self, token: str, path: str, verb: str) -> _Verdict:
         try:
-            return await _review(self.kube, self.audiences, token, path, verb)
+            user = await _identified(self.kube, token, (self.audience,))
+            if user is None and self.accepts_api_server_tokens:
+                user = await _identified(self.kube, token, ())
+            if user is None:
+                return text(401, f"the token is not valid, or not for the audience {self.audience}")
+            return await _allowed(self.kube, user, path, verb)
         except HypercobaltError as error:
             log.warning("access_not_reviewed", path=path, error=str(error))
             return Answer(500)
-
-
-async def _review(
-    kube: Kube, audiences: Iterable[tuple[str, ...]], token: str, path: str, verb: str
-) -> _Verdict:
-    for one in audiences:
-        if (user := await _identified(kube, token, one)) is not None:
-            return await _allowed(kube, user, path, verb)
-    return Answer(401)
 
 
 async def _identified(kube: Kube, token: str, audiences: tuple[str, ...]) -> UserInfo | None:

@@ -15,6 +15,7 @@ from tests.integration.node_agent.conftest import NODE, create, refusing_instanc
 
 from hypercobalt.apiserver.server import Server
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.guard import METRICS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -80,7 +81,7 @@ async def test_metrics_are_for_readers_with_a_token_unless_a_flag_opens_them(
         process.terminate()
         assert await asyncio.wait_for(process.wait(), SECONDS) == 0
 
-    assert (answer.status_code, answer.text) == (401, "Unauthorized\n")
+    assert (answer.status_code, answer.text) == (401, f"show a token for the audience {METRICS}\n")
 
 
 async def test_flags_of_the_existing_agent_are_accepted(server: Server, kube: Kube) -> None:
