@@ -8,12 +8,20 @@ import json
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 from tests.conformance.real import TOKEN
 from tests.integration.operator.conftest import DEADLINE, REAL
+from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.api.access import TokenRequest, TokenRequestSpec
+from hypercobalt.api.access import (
+    NonResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    TokenRequest,
+    TokenRequestSpec,
+)
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.rbac import (
     ClusterRole,
@@ -43,6 +51,15 @@ async def caller(kube: Kube, audience: str, *paths: str) -> str:
         bound = (Subject(kind="ServiceAccount", name=name, namespace=space),)
         binding = ClusterRoleBinding(metadata=ObjectMeta(name=name), roleRef=role, subjects=bound)
         await kube.create(binding)
+    user = f"system:serviceaccount:{space}:{name}"
+
+    async def may(path: str) -> bool:
+        about = NonResourceAttributes(path=path.replace("*", "any"), verb="post")
+        spec = SubjectAccessReviewSpec(user=user, nonResourceAttributes=about)
+        return (await kube.create(SubjectAccessReview(spec=spec))).status.allowed
+
+    for path in paths:  # a refusal would be kept for a while
+        await eventually(partial(may, path))
     request = TokenRequest(metadata=meta, spec=TokenRequestSpec(audiences=(audience,)))
     return (await kube.create_in(ServiceAccount, name, "token", request, space)).status.token
 
