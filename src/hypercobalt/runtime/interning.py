@@ -4,7 +4,9 @@ Two thirds of the text in a cache are the same few words in every object: condit
 versions, zones. They cost more than the objects' own structure.
 
 Texts seen once wait in a small table that is emptied when full, so that names and ids, which are
-seen once only, are not held; a text seen again moves to the table that stays.
+seen once only, are not held; a text seen again moves to the table that stays. A text outlives its
+object here, and a captured host writes what it likes: both tables are bounded by characters as
+well, and long texts, which are no words, stay out of them.
 """
 
 from __future__ import annotations
@@ -15,14 +17,40 @@ import msgspec
 from msgspec.structs import force_setattr
 
 _YOUNG, _KEPT = 8192, 65536  # texts
+_YOUNG_CHARACTERS, _KEPT_CHARACTERS = 2**18, 2**20
+_LONGEST = (
+    1024  # characters; a kernel's command line, which hosts have in common, has some hundreds
+)
+
+
+class _Table(dict[str, str]):
+    """Texts, each under itself; emptied when full."""
+
+    def __init__(self, most: int, characters: int) -> None:
+        super().__init__()
+        self._most, self._characters, self._held = most, characters, 0
+
+    def add(self, text: str) -> None:
+        if len(self) >= self._most or self._held + len(text) > self._characters:
+            self.clear()
+            self._held = 0
+        self[text] = text
+        self._held += len(text)
+
+    def take(self, text: str) -> str | None:
+        """Remove a text and return it; None if it is not there."""
+        found = self.pop(text, None)
+        if found is not None:
+            self._held -= len(found)
+        return found
 
 
 class Sharer:
     """Replaces texts inside fresh objects by equal ones that are there already."""
 
     def __init__(self) -> None:
-        self._young: dict[str, str] = {}
-        self._kept: dict[str, str] = {}
+        self._young = _Table(_YOUNG, _YOUNG_CHARACTERS)
+        self._kept = _Table(_KEPT, _KEPT_CHARACTERS)
 
     def share(self, obj: msgspec.Struct) -> None:
         """Go through an object that no reader has yet, and change it in place.
@@ -64,16 +92,14 @@ class Sharer:
         return value
 
     def _text(self, text: str) -> str:
+        if len(text) > _LONGEST:
+            return text
         kept = self._kept.get(text)
         if kept is not None:
             return kept
-        seen = self._young.pop(text, None)
+        seen = self._young.take(text)
         if seen is None:
-            if len(self._young) >= _YOUNG:
-                self._young.clear()
-            self._young[text] = text
+            self._young.add(text)
             return text
-        if len(self._kept) >= _KEPT:
-            self._kept.clear()
-        self._kept[seen] = seen
+        self._kept.add(seen)
         return seen
