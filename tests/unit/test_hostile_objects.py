@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState
 from hypercobalt.api.core import Node
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.api.sealing import KeyRing, Owner, PrivateKey
 from hypercobalt.compute.direct import port_claims
@@ -56,7 +56,8 @@ from hypercobalt.operator.shared.node_facts import (
     TRAITS_ANNOTATION,
 )
 from hypercobalt.operator.shared.node_names import claims, names_of
-from hypercobalt.runtime.client.collection import read_page
+from hypercobalt.runtime import Cache
+from hypercobalt.runtime.client.collection import Page, read_page
 
 KEY, OWNER = PrivateKey.make(), Owner("kvm-a", "uid")
 OBJECTS = int(os.environ.get("HOSTILE_OBJECTS", "60"))
@@ -65,6 +66,7 @@ LEAK_MIB = 10
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 # Once, as the operator does, whichever other tests are collected: see `tests/unit/messages.py`.
 decide, signal = inspect.unwrap(hypervisor.decide), inspect.unwrap(gardener.decide)
+T = TypeVar("T", bound=Object)
 Json = Any
 Chance = random.Random
 ODD: tuple[Json, ...] = (None, True, -1, 2**64, 1e300, "", "x" * 300, "\0", "\ud7ff", [], {}, [[]])
@@ -74,6 +76,11 @@ def many(chance: Chance, size: int, make: Callable[[int], Json]) -> list[Json]:
     """Return as many as fill the size, or a few."""
     count = size // len(msgspec.json.encode(make(0)))
     return [make(number) for number in range(min(count, chance.choice([1, 5, 10**6])))]
+
+
+def alone(chance: Chance, size: int) -> str:
+    """A text that no other object has; one character of it makes all take four bytes."""
+    return f"{chance.random()} \U0001f600 {'b' * size}"
 
 
 def node(chance: Chance, size: int) -> Json:
@@ -89,6 +96,7 @@ def node(chance: Chance, size: int) -> Json:
         share,
         lambda n: {"type": type_.format(n), "status": "True", "reason": "A", "message": "b" * 90},
     )
+    conditions.append({"type": "x", "status": "True", "message": alone(chance, size)})
     taints = many(chance, share, lambda n: {"key": f"a{n}", "effect": "NoExecute"})
     text = (
         "," * share if chance.random() < 0.3 else ",".join(many(chance, share, "CUSTOM_{}".format))
@@ -139,10 +147,10 @@ def reported(chance: Chance, size: int) -> Json:
     def amounts() -> Json:
         return {key: chance.choice(AMOUNTS) for key in ("cpu", "memory")}
 
-    def condition(type_: str) -> Json:
+    def condition(type_: str, message: str = "b" * 90) -> Json:
         reason = chance.choice(["AgentSilent", "Healthy", "x"])
         status = chance.choice(["True", "True", "False", "Unknown"])
-        about = {"reason": reason, "message": "b" * 90, "lastTransitionTime": at}
+        about = {"reason": reason, "message": message, "lastTransitionTime": at}
         return {"type": type_, "status": status, **about}
 
     known = ("Ready", "AgentReporting", "NodeHealthy", "LibVirtConnection", "DefinitionsStored")
@@ -160,6 +168,7 @@ def reported(chance: Chance, size: int) -> Json:
         "allocation": amounts(),
         "conditions": [
             *map(condition, known),
+            condition("y", alone(chance, size)),
             *many(chance, share, lambda n: condition(f"x{n}")),
         ],
     }
@@ -186,9 +195,17 @@ def page(seed: int, make: Callable[[Chance, int], Json]) -> bytes:
     return msgspec.json.encode({"items": [made, {"metadata": {"name": "kvm-b"}}]})
 
 
-def operate(data: bytes) -> None:
+def followed(data: bytes, kind: type[T], cache: Cache[Any]) -> Page[T]:
+    """A list of objects, as an informer takes them in."""
+    listed = read_page(data, kind)
+    for found in listed.items:
+        cache.put(found)
+    return listed
+
+
+def operate(data: bytes, cache: Cache[Any]) -> None:
     """What the operator makes of a list of Nodes."""
-    listed = read_page(data, Node)
+    listed = followed(data, Node, cache)
     assert listed.items[-1].metadata.name == "kvm-b"
     assert len(listed.items) + len(listed.unreadable) == 2
     for found in listed.items:
@@ -205,9 +222,9 @@ def operate(data: bytes) -> None:
         )
 
 
-def judge(data: bytes) -> None:
+def judge(data: bytes, cache: Cache[Any]) -> None:
     """What the operator makes of all hosts when one of them has died."""
-    listed = read_page(data, Hypervisor)
+    listed = followed(data, Hypervisor, cache)
     assert listed.items[-1].metadata.name == "kvm-b"
     hosts, node = listed.items, Node(metadata=ObjectMeta(name="kvm-a"))
     states = [state(one, node, None, (), NOW, counted=fleet.instances) for one in hosts]
@@ -223,9 +240,9 @@ def judge(data: bytes) -> None:
     tuple(Overview(lambda: hosts, lambda: ()).collect())
 
 
-def recover(data: bytes) -> None:
+def recover(data: bytes, cache: Cache[Any]) -> None:
     """What the operator makes of stored definitions, on a thread: here to be measured."""
-    listed = read_page(data, SealedDefinitions)
+    listed = followed(data, SealedDefinitions, cache)
     for found in listed.items:
         with suppress(DefinitionsUnreadableError):
             opened(found, OWNER, KeyRing(KEY))
@@ -241,12 +258,15 @@ def recover(data: bytes) -> None:
 )
 @pytest.mark.timeout(120 + OBJECTS)
 def test_hostile_objects_neither_hold_the_loop_nor_stay_in_memory(
-    kind: str, make: Callable[[Chance, int], Json], use: Callable[[bytes], None]
+    kind: str, make: Callable[[Chance, int], Json], use: Callable[[bytes, Cache[Any]], None]
 ) -> None:
+    cache: Cache[Any] = Cache()
     longest, worst, largest, resident = 0.0, 0, 0, list[float]()
     for seed in range(OBJECTS):
         data = page(seed, make)
-        held = on_loop(partial(use, data))
+        held = on_loop(partial(use, data, cache))
+        for key in cache.keys():  # noqa: SIM118 - a cache is iterated by object
+            cache.drop(key)
         longest, worst = max((longest, worst), (held, seed))
         assert held < HELD_MS, f"seed {seed}: {held:.0f} ms"
         largest = max(largest, len(data))

@@ -72,6 +72,7 @@ def add_approval(
         manager.kube,
         Selection(CertificateRequest, issuing.namespace, agents),
         metrics=metrics,
+        share=False,  # they are few, and gone within the hour
         indexes={approval.BY_REQUESTER: lambda it: (requester_node(it),)},
     )
     _follow(manager, "certificate-requests", informer)
