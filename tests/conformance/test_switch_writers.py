@@ -15,6 +15,7 @@ from tests.conformance.real import Server
 from tests.conformance.wire import Body
 from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 
+from hypercobalt.api.conditions import AGENT_MESSAGE, AGENT_REASON
 from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.api.writers import MOST_OWNED
 
@@ -53,12 +54,12 @@ def report(hosts: Fleet, host: str, status: Body) -> int:
     return hosts.send(OWN, "PATCH", path, {"status": status}, PATCHES["merge"])[0]
 
 
-def condition(type_: str) -> Body:
+def condition(type_: str, reason: str = "Given", message: str = "") -> Body:
     return {
         "type": type_,
         "status": "True",
-        "reason": "Given",
-        "message": "",
+        "reason": reason,
+        "message": message,
         "lastTransitionTime": WHEN,
     }
 
@@ -81,6 +82,13 @@ def test_an_ovs_agent_changes_no_other_condition(hosts: Fleet) -> None:
     for given in ([ready], [ready, {**theirs, "status": "False"}], [theirs, condition("Other")]):
         assert report(hosts, OWN, {"conditions": given}) == 403
     assert report(hosts, OWN, {"conditions": [ready, theirs]}) == 200
+
+
+def test_an_ovs_agent_writes_no_long_texts_into_its_conditions(hosts: Fleet) -> None:
+    within = condition("Ready", "R" * AGENT_REASON, "\U0001f600" * AGENT_MESSAGE)
+    assert report(hosts, OWN, {"conditions": [within]}) == 200
+    for beyond in ({"message": "x" * (AGENT_MESSAGE + 1)}, {"reason": "R" * (AGENT_REASON + 1)}):
+        assert report(hosts, OWN, {"conditions": [within | beyond]}) == 403
 
 
 def test_an_ovs_agent_changes_no_metadata(hosts: Fleet) -> None:

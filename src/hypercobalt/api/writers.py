@@ -77,6 +77,8 @@ def templates() -> dict[str, str]:
     ovs = {
         "fields": _texts(written_by(OVSNode, Writer.OVS_AGENT)),
         "types": _texts(OVSNodeConditionType),
+        "message": str(AGENT_MESSAGE),
+        "reason": str(AGENT_REASON),
         **managed,
     }
     charts = {"hypercobalt-node-agent": node, "hypercobalt-ovs-agent": ovs}
