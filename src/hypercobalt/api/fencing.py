@@ -8,6 +8,7 @@ itself dead. `status.fencing` shows it, to people and to the host's agent.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -24,6 +25,9 @@ RECORD: Final = "kvm.cloud.sap/fencing-record"
 
 ASSERTED_DEAD: Final = "kvm.cloud.sap/fenced"
 """Annotation of a Hypervisor: an administrator asserts that this boot (`status.bootID`) is dead."""
+
+BOOT_ID: Final = Limits(max_length=128, pattern=r"^[-A-Za-z0-9._]*$")
+"""What agents report: random/boot_id of the kernel, a UUID. Messages have it within commands."""
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 """Taint of a Node that asserts the same. Source: KEP-2268, non-graceful node shutdown."""
@@ -177,7 +181,7 @@ class Fencing(Struct, frozen=True):
 class GuestsStopped(Struct, frozen=True):
     """What the node agent reports once it has ended every instance of its host."""
 
-    bootID: Annotated[str, Field("The boot in which it did so.")]
+    bootID: Annotated[str, Field("The boot in which it did so.", limits=BOOT_ID)]
     startedAt: Annotated[
         datetime | None,
         Field("`status.fencing.startedAt` of the order; absent: the agent fenced its own host."),
@@ -266,6 +270,11 @@ def proves_dead(fencing: Fencing | None, boot: str | None) -> bool:
         and bool(boot)
         and fencing.bootID == boot
     )
+
+
+def assertion_of(boot: str | None) -> str:
+    """The annotation that asserts the death of a boot, as an argument of a command."""
+    return f"{ASSERTED_DEAD}={shlex.quote(boot or '')}"
 
 
 def only_word(fencing: Fencing) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
-from hypercobalt.api.fencing import Assertion, FenceDeviceIdentity, Fencing, GuestsStopped
+from hypercobalt.api.fencing import BOOT_ID, Assertion, FenceDeviceIdentity, Fencing, GuestsStopped
 from hypercobalt.api.hypervisor_host import (
     Capabilities,
     Cell,
@@ -116,7 +116,11 @@ class HypervisorStatus(Struct, frozen=True):
     ] = None
     bootID: Annotated[
         str | None,
-        Field("Boot of the host: differs from boot to boot.", writer=Writer.NODE_AGENT),
+        Field(
+            "Boot of the host: differs from boot to boot.",
+            limits=BOOT_ID,
+            writer=Writer.NODE_AGENT,
+        ),
     ] = None
     bootedAt: Annotated[
         datetime | None, Field("When the host was booted.", writer=Writer.NODE_AGENT)

@@ -33,6 +33,21 @@ def test_a_fencing_record_of_an_earlier_version_can_be_written_back() -> None:
     assert "BootID" in cast("list[str]", enum)
 
 
+@pytest.mark.parametrize("path", ["status.bootID", "status.guestsStopped.bootID"])
+def test_boot_that_an_agent_reports_is_an_id(path: str) -> None:
+    pattern = re.compile(cast("str", at("Hypervisor", path)["pattern"]))
+    assert pattern.search("2f1b0e9c-6a3e-4c58-9d0e-0c3b8f8a7d11")
+    for hostile in (
+        "b1 $(id)",
+        "b1;id",
+        "`id`",
+        "b1 kvm.cloud.sap/ha-enabled=false",
+        "'",
+        "\u202eb1",
+    ):
+        assert not pattern.search(hostile)
+
+
 REQUIRED = {
     ("Hypervisor", ""): None,
     ("Hypervisor", "spec"): (

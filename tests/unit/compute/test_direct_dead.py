@@ -297,6 +297,14 @@ def test_host_is_dead_by_one_word_until_another_way_confirms_it(
     assert not found or found.endswith("kvm.cloud.sap/fenced=boot-1 of the Hypervisor")
 
 
+def test_boot_id_that_a_captured_agent_chose_is_no_command() -> None:
+    boot = "b1 $(id)"
+    fenced = Fencing(phase=FencingPhase.FENCED, bootID=boot, method=FencingMethod.STORAGE)
+    status = HypervisorStatus(bootID=boot, fencing=fenced)
+    host = recorded(Hypervisor(metadata=ObjectMeta(name="kvm-1"), status=status))
+    assert "kvm.cloud.sap/fenced='b1 $(id)' of" in place(host, DirectSettings()).one_word
+
+
 def test_disabled_host_takes_nothing_also_after_a_restart_of_the_operator() -> None:
     conditions = (_true("Ready"), _true("LibVirtConnection"), _true("HypervisorDisabled"))
     status = HypervisorStatus(

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.fencing import ASSERTED_DEAD, is_declared_dead, only_word
+from hypercobalt.api.fencing import assertion_of, is_declared_dead, only_word
 from hypercobalt.api.holders import (
     address_form,
     held_address,
@@ -233,7 +233,7 @@ def _one_word(hypervisor: Hypervisor) -> str:
     if fencing is None or not is_fenced(hypervisor) or not (word := only_word(fencing)):
         return ""
     return f"{word}: it may run on; make sure that it does not, then set the annotation " + (
-        f"{ASSERTED_DEAD}={fencing.bootID} of the Hypervisor"
+        f"{assertion_of(fencing.bootID)} of the Hypervisor"
     )
 
 

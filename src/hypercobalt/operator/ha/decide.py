@@ -18,9 +18,9 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.eviction import Eviction, EvictionMode, evacuates, has_ended
 from hypercobalt.api.fencing import (
-    ASSERTED_DEAD,
     FencingMethod,
     FencingPhase,
+    assertion_of,
     proven_boots,
 )
 from hypercobalt.api.hypervisor import Maintenance, is_fenced
@@ -219,7 +219,7 @@ def _silent(facts: RecoveryFacts, plan: RecoveryPlan, settings: HaSettings) -> R
             text = (
                 f"{_devices(facts)} reported the power as off, but {why}: the host may run; make "
                 "sure that it does not, then set the annotation "
-                f"{ASSERTED_DEAD}={facts.hypervisor.status.bootID}; {summary(facts.gates)}"
+                f"{assertion_of(facts.hypervisor.status.bootID)}; {summary(facts.gates)}"
             )
             plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
         elif peer := facts.reached_by:
@@ -263,7 +263,7 @@ def _unconfirmed(facts: RecoveryFacts) -> str:
     return (
         f"Boot {boot} was proven dead, but {_device(facts)} no longer confirms that: no "
         "further instance is started elsewhere until it does, or the annotation "
-        f"{ASSERTED_DEAD}={boot} asserts that the boot is dead"
+        f"{assertion_of(boot)} asserts that the boot is dead"
     )
 
 

@@ -22,7 +22,7 @@ from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.doubts import Latest, Power
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.fencing_record import void
 from hypercobalt.ha.host_failure.node_failure import Alive, Contradicted, Dead, Well
@@ -80,6 +80,18 @@ def test_contradicted_report_names_device_evidence_and_way_out(
     assert "reported the power as off" not in text_of(plain)
     never = replace(FACTS, fence=fence)
     assert "reported the power as off" not in text_of(never)
+
+
+def test_boot_id_that_a_captured_agent_chose_is_no_command() -> None:
+    """It is in the annotation that a person is told to set, as an argument of `kubectl`."""
+    hostile = "b1 $(id); `id`"
+    quoted = f"{ASSERTED_DEAD}='{hostile}'"
+    stored = with_fields(DOUBTED, bootID=hostile)
+    doubted = replace(FACTS, hypervisor=hypervisor(stored, mode="ha", boot=hostile))
+    assert f"{quoted}; " in text_of(doubted)
+    dead = hypervisor(with_fields(DOWN, bootID=hostile), mode="ha", boot=hostile)
+    unconfirmed = replace(FENCED, hypervisor=dead, latest=Latest(hostile, power=Power.UNKNOWN))
+    assert f"{quoted} asserts that the boot is dead" in text_of(unconfirmed)
 
 
 def test_one_peer_that_reaches_the_host_is_named_with_the_device_that_is_waited_for() -> None:
