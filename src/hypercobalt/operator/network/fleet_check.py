@@ -155,12 +155,16 @@ def _encapsulation(switches: Sequence[OVSNode]) -> Iterator[FleetFinding]:
         if _chassis(one) and not _addresses(one):
             text = f"{_name(one)} is a chassis of OVN without an encap address (ovn-encap-ip)"
             yield FleetFinding(Code.ENCAP_ADDRESS_MISSING, (_name(one),), text)
+        invalid: list[str] = []
         for address in _addresses(one):
             try:
                 families[_name(one)] = f"IPv{ip_address(address).version}"
             except ValueError:
-                text = f"{_name(one)} has {address!r} as encap address, which is not an IP address"
-                yield FleetFinding(Code.ENCAP_ADDRESS_INVALID, (_name(one),), text)
+                invalid.append(address)
+        if invalid:
+            more = f" (and {len(invalid) - 1} more)" if invalid[1:] else ""
+            text = f"{_name(one)} has {invalid[0]!r} as encap address, which is not an IP address"
+            yield FleetFinding(Code.ENCAP_ADDRESS_INVALID, (_name(one),), f"{text}{more}")
     yield from _odd(
         Code.ENCAP_FAMILY_DIFFERS,
         "the encap address family",

@@ -78,6 +78,14 @@ def test_end_that_has_no_room_to_name_its_tunnels_makes_none_one_sided() -> None
     assert (both.code, "more than its OVSNode names" in both.message) == ("TunnelDown", True)
 
 
+def test_addresses_that_are_none_are_one_finding_of_their_host() -> None:
+    many = ",".join(f"a{number}" for number in range(300))
+    (found,) = check([A, B, switch("kvm-3", encapIP=many)])
+    assert (found.code, found.hosts) == ("EncapAddressInvalid", ("kvm-3",))
+    assert "'a0'" in found.message
+    assert "and 299 more" in found.message
+
+
 def test_order_of_a_database_s_addresses_is_no_difference() -> None:
     other = switch("kvm-3", sbConnection="tcp:10.0.0.2:6642, tcp:10.0.0.1:6642")
     assert check([A, B, other]) == ()
