@@ -4,6 +4,9 @@ A request may take ten minutes. The next one begins with the second of the last 
 shown of that second is passed over: a journal grows at its end only, so these lines come again, in
 the same order. If they do not (they have been removed, or too many came meanwhile), that is shown.
 
+A captured host sends lines without an end, or any number of one second: long lines are shown in
+parts, and of the lines of a second the newest are kept.
+
 Source: journalctl(1), `short-iso`.
 """
 
@@ -12,11 +15,18 @@ from __future__ import annotations
 import codecs
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from hypercobalt.adapters.host.journal import LINES
+
+LONGEST: Final = 65_536
+"""Characters of a line; a longer one is shown as several."""
+
+_MOST: Final = 2**20
+"""Characters of lines of one second that are kept, to know them again."""
 
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:?\d\d) ", re.ASCII)
 
@@ -45,15 +55,18 @@ class Lines:
         self._text = Text()
         self._rest = ""  # of a line whose end has not come
         self._last = ""  # time of the last line that was shown
-        self._shown: list[str] = []  # lines of that time
+        self._shown: _Newest = _Newest()  # lines of that time
         self._time = ""  # of the line before, in this request
         self._expected: list[str] = []  # lines that were shown, and come again
         self._again: list[str] = []  # lines of that time which have come again
+        self._left = _MOST  # characters that may still come again
 
     def feed(self, data: bytes) -> str:
         """Whole lines to show, of the bytes that have come."""
-        *whole, self._rest = (self._rest + self._text.feed(data)).split("\n")
-        return "".join(f"{line}\n" for part in whole for line in self._take(part))
+        *whole, rest = (self._rest + self._text.feed(data)).split("\n")
+        *more, self._rest = _parts(rest)
+        parts = (part for line in whole for part in _parts(line))
+        return "".join(f"{line}\n" for part in (*parts, *more) for line in self._take(part))
 
     def end(self) -> str:
         """The lines that remain to be shown after the last request."""
@@ -69,6 +82,7 @@ class Lines:
         """
         self._text, self._rest, self._time = Text(), "", ""
         self._expected, self._again = self._expected or list(self._shown), []
+        self._left = sum(map(_size, self._expected)) + _MOST
         found = _parsed(self._last)
         since = f"{math.ceil(seconds)}s" if found is None else f"{found:%Y-%m-%dT%H:%M:%SZ}"
         return {**parameters, "lines": str(LINES), "since": since}
@@ -80,7 +94,8 @@ class Lines:
         if not self._expected:
             yield self._kept(line)
             return
-        if self._time == self._last:
+        if self._time == self._last and self._left > 0:
+            self._left -= _size(line)
             self._again.append(line)
             if self._again[-len(self._expected) :] == self._expected:
                 self._expected = []
@@ -92,9 +107,32 @@ class Lines:
 
     def _kept(self, line: str) -> str:
         if self._time != self._last:
-            self._last, self._shown = self._time, []
+            self._last, self._shown = self._time, _Newest()
         self._shown.append(line)
         return line
+
+
+class _Newest(deque[str]):
+    """The newest lines, up to so many characters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held = 0
+
+    def append(self, line: str) -> None:
+        super().append(line)
+        self._held += _size(line)
+        while self._held > _MOST:
+            self._held -= _size(self.popleft())
+
+
+def _size(line: str) -> int:
+    return len(line) + 64  # what an empty one takes as well
+
+
+def _parts(line: str) -> list[str]:
+    """A line as those that are shown: the same, in whatever pieces it comes."""
+    return [line[at : at + LONGEST] for at in range(0, len(line), LONGEST)] or [""]
 
 
 def _parsed(stamp: str) -> datetime | None:

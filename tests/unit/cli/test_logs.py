@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypercobalt.cli import agents
-from hypercobalt.cli.log_lines import Lines, Text
+from hypercobalt.cli.log_lines import LONGEST, Lines, Text
 from hypercobalt.cli.logs import logs
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.runtime.client.pinned import Reply, TimeOverError
@@ -69,6 +69,38 @@ def test_lines_over_several_requests_come_once_and_all(
         query = lines.resume({"since": since}, 600.0)
     assert shown == "".join(journal)
     assert lines.notice == ""
+
+
+def test_line_without_an_end_is_shown_in_parts_and_not_kept() -> None:
+    lines, shown = Lines(), ""
+    for _ in range(16):
+        shown += lines.feed(b"x" * 2**16)
+    assert shown + lines.end() == ("x" * LONGEST + "\n") * (2**20 // LONGEST - 1) + "x" * LONGEST
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 3 * LONGEST), st.integers(100, LONGEST))
+def test_parts_of_a_long_line_are_the_same_however_it_comes(length: int, piece: int) -> None:
+    data = b"x" * length + b"\n"
+    parts = Lines()
+    shown = "".join(parts.feed(data[at : at + piece]) for at in range(0, len(data), piece))
+    assert shown == Lines().feed(data)
+
+
+@pytest.mark.parametrize(("text", "many"), [(b"", 200), (b"x" * 2**13, 1)])
+def test_lines_of_one_second_are_not_all_kept(
+    monkeypatch: pytest.MonkeyPatch, text: bytes, many: int
+) -> None:
+    """Those of a captured host, also where others should come again."""
+    monkeypatch.setattr("hypercobalt.cli.log_lines._MOST", 2**15)
+    lines = Lines()
+    for first in (b"a", b"b"):
+        lines.resume({}, 600.0)
+        for _ in range(50):
+            lines.feed((first + text + b"\n") * many)
+        kept = [*lines._shown, *lines._again, *lines._expected]
+        assert sum(len(one) + 64 for one in kept) < 5 * 2**15
+    assert lines.notice
 
 
 def test_next_request_begins_with_the_second_of_the_last_line() -> None:
