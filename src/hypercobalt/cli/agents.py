@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlencode
+
+import msgspec
 
 from hypercobalt.api.access import SelfSubjectReview, TokenRequest, TokenRequestSpec
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint, audience, path
@@ -35,9 +37,13 @@ TOKEN_SECONDS: Final = 600
 _BEGINS_SECONDS: Final = 40.0
 """Longer than any use takes to begin, with its admission and its Event."""
 
+MOST: Final = 16 * 2**20
+"""Bytes of a whole answer: a captured host's agent sends what it likes. Ours send some 100 KiB."""
+
 _INVALID: Final = (400, 404, 405, 413)
 """Answers that blame the request, not the agent."""
 
+T = TypeVar("T", bound=msgspec.Struct)
 Subject = type[OVSNode] | type[Hypervisor]
 AGENTS: Final[Mapping[Subject, str]] = {OVSNode: "ovs-agent", Hypervisor: "node-agent"}
 
@@ -106,12 +112,47 @@ async def whole(
     method: str = "GET",
     kubeconfig: Path | None = None,
 ) -> bytes:
-    """The whole answer of a use; the arguments and errors are those of `opened`."""
-    given = parameters or {}
+    """The whole answer of a use; the arguments are those of `opened`.
+
+    Raises:
+        HypercobaltError: it has more than MOST bytes, or see `opened`.
+    """
+    given, found = parameters or {}, bytearray()
     async with opened(
         subject, node, use, given, method=method, idle=_BEGINS_SECONDS, kubeconfig=kubeconfig
     ) as reply:
-        return b"".join([chunk async for chunk in reply.chunks])
+        async for chunk in reply.chunks:
+            found += chunk
+            if len(found) > MOST:
+                raise HypercobaltError(
+                    f"{node}: the answer to {use} has more than {MOST // 2**20} MiB, which no "
+                    f"agent of ours sends: check the {AGENTS[subject]} of {node}"
+                )
+    return bytes(found)
+
+
+async def report(
+    type_: type[T],
+    node: str,
+    use: str,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    method: str = "GET",
+    kubeconfig: Path | None = None,
+) -> T:
+    """What an OVS agent reports, read; the other arguments are those of `opened`.
+
+    Raises:
+        HypercobaltError: it is no such report, or see `whole`.
+    """
+    body = await whole(OVSNode, node, use, parameters, method=method, kubeconfig=kubeconfig)
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except (ValueError, RecursionError) as error:  # ValueError: of msgspec, and of its text
+        raise HypercobaltError(
+            f"{node}: the answer to {use} cannot be read ({error}): check the "
+            f"{AGENTS[OVSNode]} of {node}, and that its version is that of this command"
+        ) from error
 
 
 async def _endpoint(kube: Kube, namespace: str, subject: Subject, node: str) -> DiagnosticsEndpoint:

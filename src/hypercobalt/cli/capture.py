@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Annotated, BinaryIO, Final
 
 from cyclopts import Parameter
 
-from hypercobalt.adapters.capture.order import LONGEST
-from hypercobalt.adapters.capture.pcap import Records
+from hypercobalt.adapters.capture.pcap import HEADER, RECORD, Records
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
-from hypercobalt.errors import InvalidRequestError
+from hypercobalt.errors import HypercobaltError, InvalidRequestError, TransientError
 from hypercobalt.runtime.client.pinned import Reply
 from hypercobalt.text import printable
 
-_SPARE: Final = 15.0  # seconds of silence beyond the capture's own time
+_SPARE: Final = 15.0  # seconds beyond the capture's own time
 _STDOUT: Final = "-"
 
 
@@ -77,19 +78,43 @@ def capture(
         idle=duration + _SPARE,
         kubeconfig=kubeconfig,
     )
-    work = _capture(opened, write, f"port {port} on {node}")
+    bounds = _Bounds(duration, packets, snaplen)
+    work = _capture(opened, write, f"port {port} on {node}", bounds)
     return api_command.run("capture", work, interrupted="interrupted; the capture has ended")
 
 
-async def _capture(opened: AbstractAsyncContextManager[Reply], file: str, what: str) -> int:
-    records = Records(longest=LONGEST, most=sys.maxsize)
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What was requested: a captured host's agent sends more, or does not end."""
+
+    duration: int  # seconds
+    packets: int
+    snaplen: int  # bytes
+
+
+async def _capture(
+    opened: AbstractAsyncContextManager[Reply], file: str, what: str, bounds: _Bounds
+) -> int:
+    most = HEADER + bounds.packets * (RECORD + bounds.snaplen)
+    records = Records(longest=bounds.snaplen, most=most)
     # The file is opened when the capture runs: a refused capture keeps an existing file.
     async with opened as answer:
         with _target(file) as target:
             try:
-                async for chunk in answer.chunks:
-                    target.write(records.feed(chunk))
-                    target.flush()
+                async with asyncio.timeout(bounds.duration + _SPARE):
+                    async for chunk in answer.chunks:
+                        target.write(records.feed(chunk))
+                        target.flush()
+                        if records.full:
+                            raise HypercobaltError(
+                                f"the agent has sent more than the {bounds.packets} packets of "
+                                f"{bounds.snaplen} bytes that were requested; the rest is left out"
+                            )
+            except TimeoutError as error:
+                raise TransientError(
+                    f"the agent has not ended the capture after {bounds.duration} s; the packets "
+                    "until then are written"
+                ) from error
             finally:
                 text = f"{records.packets} packets of {what}"
                 print(printable(text), file=sys.stderr, flush=True)

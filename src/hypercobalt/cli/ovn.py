@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, table
@@ -33,16 +30,14 @@ def ovn(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = None
 
 
 async def _ovn(node: str, output: str, kubeconfig: Path | None) -> int:
-    body = await agents.whole(OVSNode, node, "ovn", {}, kubeconfig=kubeconfig)
-    report = msgspec.json.decode(body, type=ControllerReport)
+    report = await agents.report(ControllerReport, node, "ovn", kubeconfig=kubeconfig)
     return _printed("ovn", report, report.notes, _of_controller(report), output)
 
 
 async def bridge(node: str, name: str, output: str, kubeconfig: Path | None) -> int:
     """Print one bridge of a host, as ovs-vswitchd runs it, and return the exit code."""
     parameters = {"bridge": name}
-    body = await agents.whole(OVSNode, node, "bridge", parameters, kubeconfig=kubeconfig)
-    report = msgspec.json.decode(body, type=BridgeReport)
+    report = await agents.report(BridgeReport, node, "bridge", parameters, kubeconfig=kubeconfig)
     return _printed("bridges", report, report.notes, bridge_lines(report), output)
 
 

@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, exit_codes
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, number, print_json, print_table
@@ -48,8 +45,7 @@ def ports(
 
 async def _ports(node: str, port: str | None, output: str, kubeconfig: Path | None) -> int:
     parameters = {"port": port} if port else {}
-    body = await agents.whole(OVSNode, node, "ports", parameters, kubeconfig=kubeconfig)
-    report = msgspec.json.decode(body, type=PortsReport)
+    report = await agents.report(PortsReport, node, "ports", parameters, kubeconfig=kubeconfig)
     if output == "json":
         print_json(report)
         return 0

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 import msgspec
 from cyclopts import Parameter
 
-from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.cli import agents, api_command, switches
 from hypercobalt.cli.api_command import Kubeconfig, Node
 from hypercobalt.cli.tables import Output, print_json
@@ -116,8 +115,9 @@ async def _trace(
 
 
 async def _traced(node: str, query: Mapping[str, str], kubeconfig: Path | None) -> TraceReport:
-    body = await agents.whole(OVSNode, node, "trace", query, method="POST", kubeconfig=kubeconfig)
-    return msgspec.json.decode(body, type=TraceReport)
+    return await agents.report(
+        TraceReport, node, "trace", query, method="POST", kubeconfig=kubeconfig
+    )
 
 
 async def _followed(

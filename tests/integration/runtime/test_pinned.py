@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import ssl
 from pathlib import Path
 
 import pytest
 
-from hypercobalt.errors import TransientError
+from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import CutOffError, Pinned, call
 from hypercobalt.tls.self_signed import self_signed
@@ -48,6 +49,19 @@ async def read(answer: bytes, *, ends: bool) -> bytes:
     finally:
         stays.set()
         listening.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://10.0.0.1:99999", "https://10.0.0.1:x", "https://[::1", "https://:9188", "x"),
+        *("https://10.0.0.1", "https://\u00e4.example:9188", f"https://{'a' * 64}.example:9188"),
+    ],
+)
+async def test_url_that_a_captured_agent_chose_is_refused_by_name(url: str) -> None:
+    with pytest.raises(HypercobaltError, match=re.escape(url)):
+        async with call(Pinned(url, ""), "GET", "/", Credential(), seconds=5):
+            pass
 
 
 async def test_answer_is_the_body_whatever_its_framing() -> None:

@@ -17,7 +17,8 @@ HEADER: Final = 24
 """Bytes before the first packet."""
 
 ETHERNET: Final = 1
-_RECORD: Final = 16
+RECORD: Final = 16
+"""Bytes before each packet's own."""
 _MAGIC: Final = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}
 
 
@@ -68,14 +69,14 @@ class Records:
         """Size of what is next; 0 until it is whole."""
         if self._length is None:
             return self._header()
-        if len(self._rest) < _RECORD:
+        if len(self._rest) < RECORD:
             return 0
         length: int = self._length.unpack_from(self._rest, 8)[0]
         if length > self._longest:
             raise CaptureError(f"tcpdump printed a packet of {length} bytes; most {self._longest}")
-        if len(self._rest) < _RECORD + length:
+        if len(self._rest) < RECORD + length:
             return 0
-        return _RECORD + length
+        return RECORD + length
 
     def _header(self) -> int:
         if len(self._rest) < HEADER:

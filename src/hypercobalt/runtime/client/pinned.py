@@ -106,6 +106,7 @@ async def call(
         TransientError: no connection, or no answer.
         PinError: the server is another one.
         RefusedError: it answered with another status than 200.
+        HypercobaltError: the URL is none.
     """
     reader, writer = await _connected(server, credential)
     try:
@@ -140,22 +141,40 @@ async def _connected(
     context.verify_mode = ssl.CERT_NONE  # the pin takes its place, below
     if credential.certificate is not None:
         load_certificate(context, *credential.certificate)
-    parts = urlsplit(server.url)
+    host, port = _address(server.url)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(
-                parts.hostname, parts.port, ssl=context, server_hostname="", limit=PIECE
+                host, port, ssl=context, server_hostname="", limit=PIECE
             )
     except TimeoutError as error:
         raise TransientError(f"{server.url}: no connection in {CONNECT_SECONDS:g} s") from error
     except OSError as error:
         raise TransientError(f"{server.url}: {error.strerror or error}") from error
+    except UnicodeError as error:  # of the encoding of names
+        raise HypercobaltError(f"{server.url}: its host is no name: {error}") from error
     tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
     shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
     if shown != server.fingerprint.lower():
         writer.transport.abort()
         raise PinError(f"{server.url} shows another certificate than the agent has published")
     return reader, writer
+
+
+def _address(url: str) -> tuple[str, int]:
+    """Host and port of a URL, which whoever runs the server has chosen.
+
+    Raises:
+        HypercobaltError: it has none, or is none.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise HypercobaltError(f"{url} is not https://HOST:PORT: {error}") from error
+    if not host or not port or not url.isascii():
+        raise HypercobaltError(f"{url} is not https://HOST:PORT")
+    return host, port
 
 
 def _request(
