@@ -113,7 +113,7 @@ class Recorder:
             action: CamelCase, what was being done: `Evicting`.
         """
         now = self._clock.monotonic()
-        meta = about.metadata
+        meta, note = about.metadata, _written(note)
         object_ = f"{about.resource.kind}/{key_of(about)}/{meta.uid}"
         key = f"{object_}/{type_}/{reason}/{action}/{note}"
         series = self._series.get(key)
@@ -256,9 +256,14 @@ class Recorder:
             action=action,
             reason=reason,
             regarding=regarding,
-            note=note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
+            note=_written(note),
             type=type_,
         )
+
+
+def _written(note: str) -> str:
+    """As much of a note as is written: no more of it is kept, nor sets two Events apart."""
+    return note[:_MAX_NOTE_BYTES].encode()[:_MAX_NOTE_BYTES].decode(errors="ignore")
 
 
 def _counted(event: Event, seen: datetime, count: int) -> Event:

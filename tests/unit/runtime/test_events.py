@@ -74,6 +74,20 @@ async def test_repeats_become_a_count_written_now_and_then(
     assert server.calls["post"] + server.calls["patch"] <= 5
 
 
+async def test_notes_that_differ_beyond_what_is_written_are_one_event(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    """A host writes what it likes into the texts that notes have; nothing of the rest is kept."""
+    long = "\u00e9" * 2**20
+    async with recording(server, clock, metrics) as recorder:
+        for number in range(3):
+            recorder.record(NODE, "Normal", "Same", f"{long}{number}", action="Testing")
+        assert sum(map(len, recorder._series)) < 2048
+        await asyncio.sleep(15)
+    assert counts(server) == [3]
+    assert events(server)[0]["note"] == "\u00e9" * 512
+
+
 async def test_repetition_much_later_is_a_new_event(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics
 ) -> None:
