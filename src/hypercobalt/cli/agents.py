@@ -8,6 +8,7 @@ Decision: docs/decisions/0033-access-to-agents.md.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,9 @@ TOKEN_SECONDS: Final = 600
 
 _BEGINS_SECONDS: Final = 40.0
 """Longer than any use takes to begin, with its admission and its Event."""
+
+_WHOLE_SECONDS: Final = 120.0
+"""For a whole answer, also where a byte comes now and then; ours take some seconds."""
 
 MOST: Final = 16 * 2**20
 """Bytes of a whole answer: a captured host's agent sends what it likes. Ours send some 100 KiB."""
@@ -115,19 +119,26 @@ async def whole(
     """The whole answer of a use; the arguments are those of `opened`.
 
     Raises:
-        HypercobaltError: it has more than MOST bytes, or see `opened`.
+        HypercobaltError: it has more than MOST bytes or takes too long, or see `opened`.
     """
     given, found = parameters or {}, bytearray()
     async with opened(
         subject, node, use, given, method=method, idle=_BEGINS_SECONDS, kubeconfig=kubeconfig
     ) as reply:
-        async for chunk in reply.chunks:
-            found += chunk
-            if len(found) > MOST:
-                raise HypercobaltError(
-                    f"{node}: the answer to {use} has more than {MOST // 2**20} MiB, which no "
-                    f"agent of ours sends: check the {AGENTS[subject]} of {node}"
-                )
+        try:
+            async with asyncio.timeout(_WHOLE_SECONDS):
+                async for chunk in reply.chunks:
+                    found += chunk
+                    if len(found) > MOST:
+                        raise HypercobaltError(
+                            f"{node}: the answer to {use} has more than {MOST // 2**20} MiB, which "
+                            f"no agent of ours sends: check the {AGENTS[subject]} of {node}"
+                        )
+        except TimeoutError as error:
+            raise HypercobaltError(
+                f"{node}: the answer to {use} is not complete after {_WHOLE_SECONDS:g} s: check "
+                f"the {AGENTS[subject]} of {node}, and the network to it"
+            ) from error
     return bytes(found)
 
 

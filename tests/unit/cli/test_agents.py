@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
@@ -43,6 +44,23 @@ def test_answer_without_an_end_ends_the_command(
     assert ports.ports("kvm-1") == 1
     assert sent <= MOST + len(PIECE)
     assert "kvm-1: the answer to ports has more than 16 MiB" in capsys.readouterr().err
+
+
+def test_answer_that_comes_byte_by_byte_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @asynccontextmanager
+    async def opened(*_: object, **__: object) -> AsyncGenerator[Reply]:
+        async def chunks() -> AsyncGenerator[bytes]:
+            yield b"x"
+            await asyncio.get_running_loop().create_future()
+
+        yield Reply("application/json", chunks())
+
+    monkeypatch.setattr(agents, "opened", opened)
+    monkeypatch.setattr(agents, "_WHOLE_SECONDS", 0.05)
+    assert ports.ports("kvm-1") == 1
+    assert "kvm-1: the answer to ports is not complete after 0.05 s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
