@@ -95,6 +95,19 @@ async def site(server: Server) -> AsyncIterator[Site]:
         yield Site(kube, offering.fake, server.kubeconfig, eve)
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def chassis(site: Site) -> AsyncIterator[None]:
+    """Have the host report a chassis, until the test is over."""
+    await _report(site, CHASSIS)
+    yield
+    await _report(site, None)
+
+
+async def _report(site: Site, chassis: str | None) -> None:
+    status = {"status": {"ovnController": {"chassisId": chassis}}}
+    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
+
+
 async def test_a_trace_reads_from_the_verdict_down(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,8 +150,7 @@ async def test_a_packet_is_followed_to_the_host_that_a_tunnel_sends_it_to(
     shown = capsys.readouterr().out.splitlines()
     assert shown[:3] == [sent, f"on kvm-2.example.org: not traced: {unknown}", ""]
 
-    status = {"status": {"ovnController": {"chassisId": CHASSIS}}}
-    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
+    await _report(site, CHASSIS)
     assert await asyncio.to_thread(followed) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[:3] == [sent, f"on {NODE}: dropped in table 0 of br-int: no flow matches", ""]
@@ -157,6 +169,7 @@ async def test_a_packet_is_followed_to_the_host_that_a_tunnel_sends_it_to(
         assert await asyncio.to_thread(followed) == 0
     finally:
         del site.fake.traces[again]
+        await _report(site, None)
     hops = [one for one in capsys.readouterr().out.splitlines() if one.startswith("on ")]
     assert hops[:4] == [
         *[f"on {NODE}: {sent}"] * 3,
@@ -164,11 +177,11 @@ async def test_a_packet_is_followed_to_the_host_that_a_tunnel_sends_it_to(
     ]
 
 
+@pytest.mark.usefixtures("chassis")
 async def test_a_chassis_that_two_hosts_report_is_followed_to_neither(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = {"status": {"ovnController": {"chassisId": CHASSIS}}}
-    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
     spec = OVSNodeSpec(nodeRef=NodeReference(name="another"))
     await site.kube.create(OVSNode(metadata=ObjectMeta(name="another", namespace=SPACE), spec=spec))
     try:
@@ -187,11 +200,10 @@ async def test_a_chassis_that_two_hosts_report_is_followed_to_neither(
     )
 
 
+@pytest.mark.usefixtures("chassis")
 async def test_a_host_has_others_trace_nothing_but_a_packet_out_of_its_tunnel(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status = {"status": {"ovnController": {"chassisId": CHASSIS}}}
-    await site.kube.merge_patch(OVSNode, NODE, status, SPACE, subresource="status")
     hostile = Onward(CHASSIS, CHASSIS, {"from": "tap1", "to": "tap2", "proto": "tcp"})
     monkeypatch.setattr(tracing, "onward", lambda *_: hostile)
     made = await asyncio.to_thread(
