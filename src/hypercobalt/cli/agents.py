@@ -39,7 +39,7 @@ _BEGINS_SECONDS: Final = 40.0
 """Longer than any use takes to begin, with its admission and its Event."""
 
 _WHOLE_SECONDS: Final = 120.0
-"""For a whole answer, also where a byte comes now and then; ours take some seconds."""
+"""Deadline of a whole answer, also where a byte comes now and then; ours take some seconds."""
 
 MOST: Final = 16 * 2**20
 """Bytes of a whole answer: a captured host's agent sends what it likes. Ours send some 100 KiB."""
