@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.conformance.wire import Body, Json
 from tests.integration.operator.conftest import (
+    REAL,
     SWITCHES,
     Operator,
     add_node,
@@ -230,6 +231,8 @@ async def test_ovsnode_leaves_with_its_node_once_its_agent_is_silent(
         await until_switch(kube, name, "Unknown/AgentSilent")
 
         await kube.delete(Node, name)
+        if REAL:  # there is no collector beside the tests' kube-apiserver
+            await kube.delete(Hypervisor, name)
 
         async def is_gone() -> bool:
             return await kube.get(OVSNode, name, SWITCHES) is None
