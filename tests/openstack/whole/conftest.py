@@ -15,22 +15,37 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from hypercobalt.api.core import ConfigMap
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.drills.witness import Witness
+from hypercobalt.ha.incidents.config import KEY
+from hypercobalt.lab import rights
 from hypercobalt.lab.openstack import seed
 from hypercobalt.lab.openstack.client import Session
 from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.lab.setup import Setup
+from hypercobalt.node_agent.settings import DEFAULT_HA_CONFIG
 from tests.openstack.conftest import run
 from tests.openstack.servers import Servers
 from tests.openstack.whole.chain import chain
 from tests.openstack.whole.site import Site
+
+_EACH_BY_ITSELF = "thresholds: {manyCrashes: {percent: 100, count: 50}}"
+"""Crashes in tests that follow one another within a minute are no failure of their host."""
 
 
 @pytest.fixture(scope="session")
 def whole(openstack: OpenStack) -> OpenStack:
     """The environment with our operator, agents and BMCs, from now on."""
     run(openstack.start(Setup()))
+    run(_configure(openstack))
     return openstack
+
+
+async def _configure(openstack: OpenStack) -> None:
+    meta = ObjectMeta(name=DEFAULT_HA_CONFIG, namespace=rights.NAMESPACE)
+    async with openstack.lab.control.client() as kube:
+        await kube.apply(ConfigMap(metadata=meta, data={KEY: _EACH_BY_ITSELF}), force=True)
 
 
 @pytest_asyncio.fixture
