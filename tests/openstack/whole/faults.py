@@ -15,7 +15,8 @@ from tests.openstack.whole.site import PATIENT, Site
 MEMORY: Final = Path("/sys/fs/cgroup/memory")
 """The hierarchy of memory by itself, in which a lab's hosts have a group each."""
 _HOG: Final = "head --bytes=96M /dev/zero | tail --lines=1 | wc --bytes"
-_FIRST_VICTIM, _NO_LIMIT = "1000", "-1"  # proc(5), oom_score_adj; cgroup-v1/memory.rst
+_FIRST_VICTIM, _SECOND_VICTIM, _NO_LIMIT = "1000", "900", "-1"
+"""Of proc(5), oom_score_adj; of cgroup-v1/memory.rst. What wants more memory goes second."""
 
 
 def kill_qemu(site: Site, server: str) -> int:
@@ -38,7 +39,8 @@ async def run_out_of_memory(site: Site, server: str, host: Host) -> int:
     await asyncio.to_thread((group / "memory.force_empty").write_text, "0")
     try:
         limit.write_text((group / "memory.usage_in_bytes").read_text())
-        hog = ("systemd-run", "--quiet", "--wait", "--collect", "bash", "-c", _HOG)
+        unit = ("systemd-run", "--quiet", "--wait", "--collect", "--property=OOMPolicy=continue")
+        hog = (*unit, f"--property=OOMScoreAdjust={_SECOND_VICTIM}", "bash", "-c", f"{_HOG}; true")
         await host.run(*hog, within=PATIENT)
     finally:
         limit.write_text(_NO_LIMIT)
