@@ -16,7 +16,7 @@ MEMORY: Final = Path("/sys/fs/cgroup/memory")
 """The hierarchy of memory by itself, in which a lab's hosts have a group each."""
 _HOG: Final = "head --bytes=96M /dev/zero | tail --lines=1 | wc --bytes"
 _FIRST_VICTIM, _SECOND_VICTIM, _NO_LIMIT = "1000", "900", "-1"
-"""Of proc(5), oom_score_adj; of cgroup-v1/memory.rst. What wants more memory goes second."""
+"""Ranks by proc(5), oom_score_adj: what wants more memory goes second; cgroup-v1/memory.rst."""
 
 
 def kill_qemu(site: Site, server: str) -> int:
