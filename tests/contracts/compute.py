@@ -1,4 +1,4 @@
-"""What every class behind the ports of `hypercobalt.compute.port` does.
+"""What every class behind `hypercobalt.compute.port` and `server_port` does.
 
 Run on Nova's adapter, against the simulated OpenStack and the real one, and on the fakes.
 """
@@ -26,16 +26,8 @@ from hypercobalt.compute.model import (
     Server,
     TestServer,
 )
-from hypercobalt.compute.port import (
-    Aggregates,
-    ComputeService,
-    Hosts,
-    Moves,
-    Owners,
-    Recovery,
-    SmokeTests,
-    Traits,
-)
+from hypercobalt.compute.port import Aggregates, ComputeService, Hosts, SmokeTests, Traits
+from hypercobalt.compute.server_port import Moves, Owners, Recovery
 
 T = TypeVar("T")
 UNKNOWN = "00000000-0000-0000-0000-000000000000"

@@ -115,7 +115,7 @@ async def with_events(
 
 
 async def of_others(calls: Calls, server: str, since: datetime) -> tuple[ServerAction, ...]:
-    """See `hypercobalt.compute.port.Owners.actions`."""
+    """See `hypercobalt.compute.server_port.Owners.actions`."""
     found = await listed(calls, f"list the actions of server {server}", server, since)
     own = await calls.user() if found else ""
     actions = (_action(one) for one in found if not (own and one.user_id == own))

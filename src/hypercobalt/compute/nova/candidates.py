@@ -36,7 +36,7 @@ class Candidates:
         self._candidates: dict[str, Shared[_Candidates]] = {}
 
     async def of(self, server: Server) -> tuple[Capacity, ...]:
-        """See `hypercobalt.compute.port.Moves.candidates`."""
+        """See `hypercobalt.compute.server_port.Moves.candidates`."""
         if not server.claim:
             return ()
         candidates = await self._shared(server.claim).get()

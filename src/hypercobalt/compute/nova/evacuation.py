@@ -31,7 +31,7 @@ class Evacuation:
         self._calls = calls
 
     async def of(self, server: Server, target: str, *, interrupted: bool) -> None:
-        """See `hypercobalt.compute.port.Recovery.evacuate`; the server's id has been checked."""
+        """See `hypercobalt.compute.server_port.Recovery.evacuate`; the server's id is checked."""
         if server.waits_for_host:
             raise RefusedError(
                 f"server {server.id} waits for its host {server.host}: {server.waits_for_host}",

@@ -54,7 +54,7 @@ _KEPT: Final = 50_000
 
 
 class Moves:
-    """See `hypercobalt.compute.port.Moves`."""
+    """See `hypercobalt.compute.server_port.Moves`."""
 
     chooses_target = True
 

@@ -24,7 +24,7 @@ _NOT_FOUND: Final = 404
 
 
 class Owners:
-    """See `hypercobalt.compute.port.Owners`; one call each."""
+    """See `hypercobalt.compute.server_port.Owners`; one call each."""
 
     def __init__(self, calls: Calls, to_server: ToServer) -> None:
         self._calls, self._to_server = calls, to_server

@@ -31,7 +31,7 @@ _KEPT: Final = 1000
 
 
 class Recovery:
-    """See `hypercobalt.compute.port.Recovery`.
+    """See `hypercobalt.compute.server_port.Recovery`.
 
     A restart is one call, its result another one, or two of a restart by an earlier process. An
     evacuation is up to three. `recover` makes two or three, besides those that find the host.

@@ -14,7 +14,8 @@ from hypercobalt.compute.errors import (
     UnreachableError,
 )
 from hypercobalt.compute.model import ServerStatus
-from hypercobalt.compute.port import ComputeService, Recovery
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.compute.server_port import Recovery
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.model.actions import (
     Abort,

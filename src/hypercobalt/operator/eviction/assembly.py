@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.port import ComputeService, Owners
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.compute.server_port import Owners
 from hypercobalt.operator.eviction import unlocking
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assessing.deaths import reported

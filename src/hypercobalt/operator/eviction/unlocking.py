@@ -14,7 +14,7 @@ from typing import Final
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.compute.errors import ComputeError, RefusedError
 from hypercobalt.compute.model import Server
-from hypercobalt.compute.port import Owners
+from hypercobalt.compute.server_port import Owners
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.assessing.locks import (
     PREFIX,
